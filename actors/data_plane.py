@@ -22,6 +22,7 @@ from flykka.messages.attempt.answers import (
     SnapshotWritten,
     StageResult,
     WorkFailed,
+    WorkProgress,
 )
 from flykka.messages.attempt.commands import (
     AdvanceProcessingTime,
@@ -42,7 +43,6 @@ from flykka.messages.attempt.commands import (
     WriteChannelState,
     WriteSnapshot,
 )
-from flykka.messages.attempt.work import WorkProgress
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.monitoring.exception_history import FailureLabel
 from flykka.messages.tasks.operator_event import AggregateResult, AggregateUpdate, CoordinatorAnswer, CoordinatorCall

@@ -18,7 +18,7 @@ from flykka.actors.machines.heartbeat import (
     TicksBegin,
     UnmonitorTarget,
 )
-from flykka.messages.control.heartbeat import HeartbeatDue
+from flykka.messages.control.registration import HeartbeatDue
 from flykka.runtime.context import ActorContext
 from flykka.runtime.durations import format_ms
 

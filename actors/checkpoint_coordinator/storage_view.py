@@ -18,10 +18,10 @@ from typing import assert_never
 from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.errors import CheckpointFileNotFoundError, LeadershipLostError, StoreUnavailableError
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.id_counter import DRAWN_AT_ONCE, DrawnCheckpointIds
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointIds,
     CheckpointIdsDrawn,
@@ -123,7 +123,7 @@ class CheckpointStorageView:
         self._is_id_awaited = True
         return self._id()
 
-    def write_metadata(self, effect: effects.WriteMetadata) -> None:
+    def write_metadata(self, effect: events.WriteMetadata) -> None:
         """Make a checkpoint durable and complete, and draw ids beside that; a savepoint is not added to the store."""
         checkpoint, location = effect.checkpoint, effect.target_location
         if effect.is_retained:
@@ -133,20 +133,20 @@ class CheckpointStorageView:
             work = partial(self.write, checkpoint, location)
         self._context.pipe_to_self(work, _answered, partial(_not_written, checkpoint.checkpoint_id))
 
-    def read_metadata(self, effect: effects.ReadMetadata) -> None:
+    def read_metadata(self, effect: events.ReadMetadata) -> None:
         """Begin with the checkpoint of an earlier job, and behind its id."""
         work = partial(
             self.adopt, effect.path, effect.version, allow_non_restored_state=effect.allow_non_restored_state
         )
         self._context.pipe_to_self(work, _answered, partial(_not_read, effect.version))
 
-    def delete(self, effect: effects.Dispose | effects.DeleteJob) -> None:
+    def delete(self, effect: events.Dispose | events.DeleteJob) -> None:
         """Delete checkpoints, state or everything of the job, out of the store first."""
         work: Callable[[], None]
         match effect:
-            case effects.Dispose(retained=retained, checkpoints=checkpoints, state=state):
+            case events.Dispose(retained=retained, checkpoints=checkpoints, state=state):
                 work = partial(self.dispose, retained, checkpoints, tuple(handle.path for handle in state))
-            case effects.DeleteJob(continued=continued):
+            case events.DeleteJob(continued=continued):
                 work = partial(self.delete_job, self._job_id, continued)
             case unreachable:
                 assert_never(unreachable)

@@ -9,8 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import assert_never
 
+from flykka.actors.data_plane import DataPlane
+from flykka.actors.high_availability.embedded import EmbeddedHaServices
+from flykka.actors.high_availability.services import HighAvailabilityServices
+from flykka.actors.job_manager.actor import JobManager
+from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
 from flykka.actors.machines.restart.component_restarts import (
     ComponentEnded,
     ComponentEvent,
@@ -19,7 +25,9 @@ from flykka.actors.machines.restart.component_restarts import (
     GiveUpCluster,
     StartComponent,
 )
-from flykka.actors.machines.slots.task_manager_tracker import NAME
+from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
+from flykka.actors.machines.slots.task_manager_tracker import NAME, WorkerCounts
+from flykka.actors.resource_manager.actor import ResourceManager, TaskManagerProps
 from flykka.messages.control.cluster import (
     ClusterComponents,
     ClusterFailed,
@@ -112,3 +120,40 @@ class ClusterEntrypoint(Actor):
         for task_manager in self.context.actor_selection(f"../{NAME}*").resolve():
             self.context.stop(task_manager)
         self.context.stop()
+
+
+@trace_tag("actor.configured_resource_manager")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredResourceManager:
+    """The TaskManagers, each made by `task_manager_props`, and the timeout after which silence is taken for death."""
+
+    workers: WorkerCounts
+    task_manager_props: TaskManagerProps
+    heartbeat_interval_ms: int
+    heartbeat_timeout_ms: int
+    slot_request_timeout_ms: int = REQUEST_TIMEOUT_MS
+
+    def __call__(self) -> Props:
+        return Props(
+            ResourceManager,
+            self.workers,
+            self.task_manager_props,
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
+            heartbeat_timeout_ms=self.heartbeat_timeout_ms,
+            slot_request_timeout_ms=self.slot_request_timeout_ms,
+        )
+
+
+@trace_tag("actor.configured_job_manager")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredJobManager:
+    """Beside one data plane, and with what outlives each of them."""
+
+    data_plane: DataPlane
+    high_availability: HighAvailabilityServices = field(default_factory=EmbeddedHaServices)
+    job_store_capacity: int = JOB_STORE_CAPACITY
+
+    def __call__(self, resource_manager: Ref) -> Props:
+        """The props of this one, and of each that comes after it; its JobMasters register at `resource_manager`."""
+        props = Props(JobManager, resource_manager, self.data_plane, self.high_availability, self.job_store_capacity)
+        return props.with_dispatcher("pinned", may_block=False)

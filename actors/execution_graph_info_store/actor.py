@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+import platform
 from dataclasses import replace
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
-from flykka.actors.execution_graph_info_store.environment import process_environment
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY, ExecutionGraphInfoStore
 from flykka.messages.monitoring.job_details import (
     ArchivedJob,
@@ -14,6 +14,7 @@ from flykka.messages.monitoring.job_details import (
     ArchivesWritten,
     AwaitArchives,
     JobInfoRequest,
+    ProcessEnvironment,
     RequestJobsOverview,
 )
 from flykka.messages.wire.message import Message
@@ -113,3 +114,8 @@ def await_archives_at_shutdown(system: ActorSystem) -> None:
     system.coordinated_shutdown.add_task(
         BEFORE_ACTOR_SYSTEM_TERMINATE, "archives of jobs", archives, timeout=f"{ARCHIVING_S + 2}s"
     )
+
+
+def process_environment() -> ProcessEnvironment:
+    """The version of Python in place of a JVM's, and the architecture of the machine."""
+    return ProcessEnvironment(version=f"Python {platform.python_version()}", arch=platform.machine())

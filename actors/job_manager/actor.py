@@ -10,29 +10,33 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
+from flykka.actors.checkpoint_storage.storage import OwnedCheckpointStorage
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.errors import GraphError, described
 from flykka.actors.execution_graph_info_store.actor import execution_graph_info_store
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
-from flykka.actors.high_availability.services import HighAvailabilityServices
+from flykka.actors.high_availability.services import HighAvailabilityServices, LeaderStore
 from flykka.actors.job_manager.attached_clients import AttachedClients, ClientHeartbeatMessage
-from flykka.actors.job_manager.job_master_props import job_master_props
-from flykka.actors.job_manager.job_phases import JobPhase
 from flykka.actors.job_manager.leadership import Leadership, LeadershipMessage
 from flykka.actors.job_manager.managed_job import (
+    JobPhase,
+    JobRequest,
     ManagedJob,
+    RequirementsAnswer,
     SnapshotAnswer,
+    answer,
     duplicate,
+    job_run_by,
+    recover,
     refusal,
     removed,
     result,
     submitted,
 )
-from flykka.actors.job_manager.managed_jobs import JobRequest, answer, job_run_by, recover
-from flykka.actors.job_manager.requirements_requests import RequirementsAnswer
 from flykka.actors.job_manager.store import (
     accept_job,
     begin_again,
@@ -41,8 +45,10 @@ from flykka.actors.job_manager.store import (
     put_away_job,
     release_job_master,
 )
+from flykka.actors.job_master.actor import JobMaster
 from flykka.actors.machines.job_graph.validation import check_job_graph
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
+from flykka.messages.control.high_availability import RevokeLeadership
 from flykka.messages.control.job import (
     JobNotFound,
     JobSubmitSuccess,
@@ -63,7 +69,6 @@ from flykka.messages.control.job_manager import (
     RequestApplicationRun,
     StoreRetryDue,
 )
-from flykka.messages.control.leader import RevokeLeadership
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.explanation import ExplainLeadership, LeadershipExplained
 from flykka.messages.monitoring.job_details import InfoRequest, TrackJob
@@ -76,6 +81,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.errors import InvalidActorNameError, serialized
 from flykka.runtime.events import ActorFailed
 from flykka.runtime.path import child_path
+from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import STOPPING_STRATEGY
 
@@ -387,3 +393,34 @@ class JobManager(Actor):
 
 def _name(job_id: JobId) -> str:
     return f"job-{job_id}"
+
+
+ATTEMPTS_PER_START = 1_000_000
+"""Attempts of a subtask that one JobMaster may have made: the next one numbers its own from there on."""
+
+
+def job_master_props(
+    job: ManagedJob,
+    resource_manager: Ref,
+    data_plane: DataPlane,
+    store: LeaderStore,
+    accepted: JobGraphAccepted,
+) -> Props:
+    """The JobMaster that is to run the job now, under the session of this store."""
+    submitted = job.submitted
+    job_graph = replace(submitted.job_graph, first_attempt_number=submitted.starts * ATTEMPTS_PER_START)
+    return Props(
+        JobMaster,
+        job_graph,
+        resource_manager,
+        data_plane,
+        OwnedCheckpointStorage(job_graph.checkpointing, partial(data_plane.confirm_owner, job_graph.job_id)),
+        listeners=job.listeners,
+        master_hooks=accepted.master_hooks,
+        labels_failures=accepted.labels_failures,
+        restore_path=submitted.restore_path,
+        allow_non_restored_state=submitted.allow_non_restored_state,
+        store=store,
+        info_store=job.info_store,
+        resource_requirements=submitted.resource_requirements,
+    )

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import assert_never
 
-from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator
-from flykka.actors.checkpoint_coordinator.de_activator import de_activator_props
+from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator, de_activator_props
 from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.data_plane import DataPlane
@@ -28,7 +27,7 @@ from flykka.actors.job_master.savepoint_handler import SavepointHandler, Savepoi
 from flykka.actors.job_master.slot_pool_service import SlotMessage, SlotPoolService
 from flykka.actors.job_master.state_restorer import StateRestorer, warn_of_approximation, warn_of_loss
 from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
-from flykka.actors.machines.graph import effects, events
+from flykka.actors.machines.graph import events
 from flykka.actors.machines.graph.job_waits import JobWaits
 from flykka.actors.machines.graph.rescalable_graph import RescalableExecutionGraph
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
@@ -295,39 +294,39 @@ class JobMaster(Actor):
                 waiting.extend(self._perform(effect))
                 self._on_effect(effect)
 
-    def _on_effect(self, effect: effects.Effect) -> None:
+    def _on_effect(self, effect: events.Effect) -> None:
         """Keep it for explanations and for listeners."""
         now = self.context.now()
         self._waits.on_effect(effect, now)
         self._failures.on_effect(effect, now)
 
-    def _perform(self, effect: effects.Effect) -> Sequence[events.RescalableEvent]:
+    def _perform(self, effect: events.Effect) -> Sequence[events.RescalableEvent]:
         match effect:
             case RequestSlots() | ReturnSlot() | ForgetPriorSlots():
                 return self._slots.place(effect)
-            case effects.Deploy(descriptor=descriptor, task_manager=task_manager):
+            case events.Deploy(descriptor=descriptor, task_manager=task_manager):
                 submit = SubmitTask(descriptor=descriptor, job_master=self.context.ref)
                 Gateway(task_manager, self._session).tell(submit)
             case Tell(to=to, message=message):
                 receiver = self._coordinator if to is Role.CHECKPOINT_COORDINATOR else Gateway(to, self._session)
                 receiver.tell(message)
-            case effects.JobStatusMoved(why=why):
+            case events.JobStatusMoved(why=why):
                 if why is not None:
                     _log.info("job %s could not be restarted: %s", self._job_id, why)
                 self._on_job_status(effect.status, effect.cause)
                 return self._rescaling.job_moved(effect.status)
-            case effects.ExecutionMoved():
+            case events.ExecutionMoved():
                 self._on_execution_moved(effect)
-            case effects.CoordinateTasks(tasks=tasks):
+            case events.CoordinateTasks(tasks=tasks):
                 coordinated = CoordinatedTasks(job_id=self._job_id, tasks=tasks, leader_session_id=self._session)
                 self._coordinator.tell(coordinated)
                 return self._rescaling.tasks_deployed()
-            case effects.GraphRescaled():
+            case events.GraphRescaled():
                 self._sources.rescale()
                 self._rescaling.graph_rescaled()
-            case effects.RescaleNotBegun(why=why):
+            case events.RescaleNotBegun(why=why):
                 return self._rescaling.not_begun(why)
-            case effects.AskForRestoreState(version=version):
+            case events.AskForRestoreState(version=version):
                 self._coordinator.tell(
                     RequestRestoreState(
                         job_id=self._job_id,
@@ -336,13 +335,13 @@ class JobMaster(Actor):
                         allow_non_restored_state=self._allow_non_restored_state,
                     )
                 )
-            case effects.DrawRestartDelay(version=version):
+            case events.DrawRestartDelay(version=version):
                 return [events.RestartDelayDrawn(version=version, chance=self.context.random.random())]
-            case effects.RestartScheduled(tasks=tasks):
+            case events.RestartScheduled(tasks=tasks):
                 warn_of_loss(self._job_graph, tasks)
             case StartTimer() | CancelTimer():
                 set_timer(self.context, effect)
-            case effects.FinalizeVertices():
+            case events.FinalizeVertices():
                 return self._finalize(effect)
             case Ignore():
                 pass
@@ -370,7 +369,7 @@ class JobMaster(Actor):
                 )
             )
 
-    def _on_execution_moved(self, moved: effects.ExecutionMoved) -> None:
+    def _on_execution_moved(self, moved: events.ExecutionMoved) -> None:
         self._listeners.tell_of_move(moved, self.context.now())
         self._sources.attempt_moved(moved.attempt, moved.state, moved.failure)
         # Before it is deployed, the coordinator does not know an attempt.
@@ -380,7 +379,7 @@ class JobMaster(Actor):
 
     # The end
 
-    def _finalize(self, effect: effects.FinalizeVertices) -> Sequence[events.Event]:
+    def _finalize(self, effect: events.FinalizeVertices) -> Sequence[events.Event]:
         if not effect.has_read_all:
             return [JobVerticesFinalized(job_id=self._job_id, version=effect.version)]
         self.context.pipe_to_self(

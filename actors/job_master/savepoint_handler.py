@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import assert_never
 
-from flykka.actors.checkpoint_storage.savepoint_name import savepoint_prefix
+from flykka.actors.checkpoint_storage.file_names import savepoint_prefix
 from flykka.actors.checkpoint_storage.storage import discard_savepoint, initialize_savepoint
 from flykka.actors.machines.checkpoint.savepoint_requests import (
     AnswerSnapshot,

@@ -18,8 +18,8 @@ from flykka.actors.machines.slots.execution_slot_allocator import (
     AllocatorEvent,
     ExecutionSlotAllocator,
 )
-from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS
-from flykka.actors.machines.slots.slot_pool_events import (
+from flykka.actors.machines.slots.slot_pool import (
+    IDLE_TIMEOUT_MS,
     PoolAddress,
     PoolClosed,
     ReleaseEmptyTaskManager,
@@ -37,7 +37,6 @@ from flykka.actors.machines.slots.slot_requests import (
 )
 from flykka.actors.resource_manager_connection import ResourceManagerConnection
 from flykka.actors.timer_effects import set_timer
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest, JobMasterHeartbeat
 from flykka.messages.control.job import TaskManagerLost
 from flykka.messages.control.job_control import IdleSlotsDue, SlotRequestTimedOut
 from flykka.messages.control.registration import (
@@ -45,6 +44,10 @@ from flykka.messages.control.registration import (
     DisconnectJobMaster,
     DisconnectResourceManager,
     DisconnectTaskManager,
+    Heartbeat,
+    HeartbeatDue,
+    HeartbeatRequest,
+    JobMasterHeartbeat,
     JobMasterRegistrationSuccess,
     RegisterJobMaster,
     RegisterTaskManager,

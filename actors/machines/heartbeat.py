@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from flykka.actors.machines.effects import Ignore
-from flykka.messages.control.heartbeat import HeartbeatDue
+from flykka.messages.control.registration import HeartbeatDue
 
 # Events
 

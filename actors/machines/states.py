@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import TypeVar
 
+from flykka.actors.errors import IllegalTransitionError
 from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
@@ -122,3 +123,17 @@ def _diagram(moves: Mapping[S, tuple[S, ...]], start: S, terminal: frozenset[S])
     lines += [f"    {source} --> {target}" for source, targets in moves.items() for target in targets]
     lines += [f"    {state} --> [*]" for state in moves if state in terminal]
     return "\n".join(lines) + "\n"
+
+
+P = TypeVar("P", bound=Enum)
+
+
+def next_phase(moves: Mapping[P, tuple[P, ...]], phase: P, target: P) -> P:
+    """Return the target, to which the machine moves, or where it stays.
+
+    Raises:
+        IllegalTransitionError: the table does not have the move.
+    """
+    if target is not phase and target not in moves[phase]:
+        raise IllegalTransitionError(f"{type(phase).__name__} is {phase.name} and cannot become {target.name}")
+    return target

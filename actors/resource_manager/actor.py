@@ -26,14 +26,17 @@ from flykka.actors.machines.slots.slot_manager_events import (
     StartTaskManager,
     TaskManagerGone,
 )
-from flykka.actors.machines.slots.slot_table_events import JobDisconnected
+from flykka.actors.machines.slots.slot_table import JobDisconnected
 from flykka.actors.machines.slots.task_manager_tracker import NAME, WorkerCounts
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest, JobMasterHeartbeat
 from flykka.messages.control.registration import (
     AcknowledgeRegistration,
     DisconnectJobMaster,
     DisconnectResourceManager,
     DisconnectTaskManager,
+    Heartbeat,
+    HeartbeatDue,
+    HeartbeatRequest,
+    JobMasterHeartbeat,
     JobMasterRegistrationSuccess,
     RegisterJobMaster,
     RegisterTaskManager,

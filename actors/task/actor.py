@@ -11,8 +11,14 @@ from typing import assert_never, cast, get_args
 
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.machines.attempt.attempt import StreamTask
-from flykka.actors.machines.attempt.effects import EndAttempt, TaskEffect
-from flykka.actors.machines.attempt.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
+from flykka.actors.machines.attempt.events import (
+    BridgeLost,
+    ConnectionLost,
+    EndAttempt,
+    StartTask,
+    TaskEffect,
+    TaskEvent,
+)
 from flykka.actors.machines.effects import Ignore, LogWarning, Role, StartTimer, Tell
 from flykka.actors.timer_effects import set_timer
 from flykka.messages.graph.job_graph import TaskCancellationSettings

@@ -14,9 +14,16 @@ from typing import Protocol
 
 from flykka.actors.data_plane import Engine
 from flykka.actors.machines.attempt.watchdog import StageWatchdog
-from flykka.messages.attempt.answers import ChainOpened, WorkDone
+from flykka.messages.attempt.answers import (
+    ChainOpened,
+    EngineFailed,
+    ProgressDue,
+    ProgressSeen,
+    WorkAnswered,
+    WorkDone,
+    WorkProgress,
+)
 from flykka.messages.attempt.commands import CancelWork, Command, InterruptWork, ReleaseBatches
-from flykka.messages.attempt.work import EngineFailed, ProgressDue, ProgressSeen, WorkAnswered, WorkProgress
 from flykka.messages.monitoring.explanation import ExplainStages, StagesExplained
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.message import Message

@@ -20,6 +20,7 @@ from flykka.messages.attempt.answers import (
     SnapshotWritten,
     StageResult,
     WorkFailed,
+    WorkProgress,
 )
 from flykka.messages.attempt.commands import (
     AdvanceProcessingTime,
@@ -36,15 +37,15 @@ from flykka.messages.attempt.commands import (
     ReadSplits,
     ReleaseBatches,
     SnapshotState,
+    StagedOutput,
+    StageOutput,
     UpdateState,
     WriteChannelState,
     WriteSnapshot,
 )
-from flykka.messages.attempt.values import StagedOutput, StageOutput
-from flykka.messages.attempt.work import WorkProgress
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import ExclusiveStateHandle
-from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.runtime.dispatch.pipe import Executor, Pipe
 

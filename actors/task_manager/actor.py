@@ -7,13 +7,13 @@ their attempt. A JobMaster is connected from its first allocation until it leave
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.heartbeat_manager import HeartbeatManager
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
-from flykka.actors.machines.slots.slot_table import SlotTable
-from flykka.actors.machines.slots.slot_table_events import AllocationsKnown, JobConnected, JobDisconnected, JobLost
+from flykka.actors.machines.slots.slot_table import AllocationsKnown, JobConnected, JobDisconnected, JobLost, SlotTable
 from flykka.actors.resource_manager_connection import ResourceManagerConnection
 from flykka.actors.task_manager.running_tasks import RunningTasks
 from flykka.actors.task_manager.task_slots import TaskSlots
@@ -25,13 +25,15 @@ from flykka.messages.checkpointing.checkpoint import (
     TaskCheckpointMessages,
     TriggerCheckpoint,
 )
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest
-from flykka.messages.control.leader import JobManagerLeaderAddress
+from flykka.messages.control.high_availability import JobManagerLeaderAddress
 from flykka.messages.control.registration import (
     AcknowledgeRegistration,
     AskForRelease,
     DisconnectJobMaster,
     DisconnectTaskManager,
+    Heartbeat,
+    HeartbeatDue,
+    HeartbeatRequest,
     RefuseRegistration,
     RegisterTaskManager,
     RegistrationDue,
@@ -63,6 +65,7 @@ from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.mailbox.control_aware import ControlAwareMailbox
+from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import STOPPING_STRATEGY
 
@@ -349,3 +352,34 @@ def _unknown_attempt(trigger: TriggerCheckpoint) -> DeclineCheckpoint:
         checkpoint_id=trigger.checkpoint_id,
         reason=CheckpointDeclineReason.TASK_CHECKPOINT_FAILURE,
     )
+
+
+@trace_tag("actor.configured_task_managers")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredTaskManagers:
+    """All TaskManagers of a cluster: of so many slots of one size each, beside one data plane.
+
+    With `total` resources they cut slots of other sizes of what is not used.
+    """
+
+    slots: int
+    data_plane: DataPlane
+    slot_size: ResourceSpec = UNSPECIFIED
+    total: ResourceSpec = UNSPECIFIED
+    network: NetworkSettings | None = None
+    task_cancellation: TaskCancellationSettings | None = None
+
+    def __call__(self, task_manager_id: TaskManagerId, resource_manager: Ref) -> Props:
+        """The props of the one with this id, which is to register at `resource_manager`."""
+        props = Props(
+            TaskManager,
+            task_manager_id,
+            self.slots,
+            resource_manager,
+            self.data_plane,
+            slot_size=self.slot_size,
+            total=self.total,
+            network=self.network,
+            task_cancellation=self.task_cancellation,
+        )
+        return props.with_dispatcher("pinned", may_block=False)

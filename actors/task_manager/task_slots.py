@@ -7,14 +7,15 @@ from typing import assert_never
 
 from flykka.actors.errors import NetworkBuffersExhaustedError
 from flykka.actors.machines.effects import CancelTimer, Ignore, JobMasterOf, Role, StartTimer, Tell
-from flykka.actors.machines.slots.slot_table import SlotTable, task_failed
-from flykka.actors.machines.slots.slot_table_events import (
+from flykka.actors.machines.slots.slot_table import (
     End,
     RunTask,
+    SlotTable,
     SlotTableEffect,
     SlotTableEvent,
     TableAddress,
     TaskEnded,
+    task_failed,
 )
 from flykka.actors.task_manager.running_tasks import RunningTask, RunningTasks
 from flykka.actors.timer_effects import set_timer

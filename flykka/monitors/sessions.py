@@ -11,13 +11,15 @@ from flykka.messages.checkpointing.checkpoint import (
     NotifyCheckpointComplete,
     TriggerCheckpoint,
 )
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
-from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.control.registration import (
     AcknowledgeRegistration,
     DisconnectJobMaster,
     DisconnectResourceManager,
     DisconnectTaskManager,
+    Heartbeat,
+    HeartbeatRequest,
+    JobMasterHeartbeat,
     JobMasterRegistrationSuccess,
     RegisterTaskManager,
 )

@@ -11,8 +11,17 @@ from typing import Any, TypeVar
 from flykka.actors.errors import UnknownBatchError
 from flykka.actors.machines.attempt.batches import OutputRoutes, address, first_holder, input_addresses, is_split
 from flykka.actors.machines.attempt.channel_state import recovered_batch
-from flykka.messages.attempt.answers import ChainClosed, ChainOpened, ChannelStateWritten, StageResult, WorkFailed
+from flykka.messages.attempt.answers import (
+    ChainClosed,
+    ChainOpened,
+    ChannelStateWritten,
+    EngineFailed,
+    StageResult,
+    WorkFailed,
+    WorkProgress,
+)
 from flykka.messages.attempt.commands import (
+    ChannelStateRead,
     CloseChain,
     Command,
     HoldBatches,
@@ -20,12 +29,12 @@ from flykka.messages.attempt.commands import (
     OpenChain,
     ReadSplits,
     ReleaseBatches,
+    StagedOutput,
+    StageOutput,
     WriteChannelState,
 )
-from flykka.messages.attempt.values import ChannelStateRead, StagedOutput, StageOutput
-from flykka.messages.attempt.work import EngineFailed, WorkProgress
 from flykka.messages.state.handles import ExclusiveStateHandle
-from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.tasks.source import IndexRangeSplit
 from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable

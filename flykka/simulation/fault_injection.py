@@ -20,9 +20,14 @@ from flykka.actors.resource_manager.actor import ResourceManager
 from flykka.actors.task.actor import Task
 from flykka.actors.task_manager.actor import TaskManager
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, NotifyCheckpointAborted
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
 from flykka.messages.control.job import CancelJob, CheckpointType, RequestCheckpoint, StopJob, TriggerSavepoint
-from flykka.messages.control.registration import RegisterJobMaster, RegisterTaskManager
+from flykka.messages.control.registration import (
+    Heartbeat,
+    HeartbeatRequest,
+    JobMasterHeartbeat,
+    RegisterJobMaster,
+    RegisterTaskManager,
+)
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.tasks.exchange import AlignmentTimeoutDue
 from flykka.messages.tasks.task import (

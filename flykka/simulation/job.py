@@ -6,19 +6,18 @@ from dataclasses import replace
 from random import Random
 
 from flykka.messages.graph.job_graph import (
+    CheckpointFailureReason,
     CheckpointingMode,
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
     FailoverStrategyKind,
+    FixedDelayRestartStrategyConfiguration,
     JobGraph,
     JobType,
-    ScheduleMode,
-)
-from flykka.messages.graph.restart_strategies import (
-    FixedDelayRestartStrategyConfiguration,
     RestartStrategyConfiguration,
+    ScheduleMode,
+    TolerableFailures,
 )
-from flykka.messages.graph.tolerable_failures import CheckpointFailureReason, TolerableFailures
 from flykka.messages.wire.ids import JobId
 from flykka.simulation.topology import Topology
 

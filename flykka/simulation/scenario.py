@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flykka.messages.graph.job_graph import CheckpointingSettings, FailoverStrategyKind, JobType
-from flykka.messages.graph.restart_strategies import (
+from flykka.messages.graph.job_graph import (
+    CheckpointingSettings,
+    FailoverStrategyKind,
     FixedDelayRestartStrategyConfiguration,
+    JobType,
     RestartStrategyConfiguration,
 )
 from flykka.messages.wire.message import Message

@@ -10,8 +10,12 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from flykka.messages.graph.job_graph import CheckpointingMode, CheckpointingSettings, FailoverStrategyKind
-from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
+from flykka.messages.graph.job_graph import (
+    CheckpointingMode,
+    CheckpointingSettings,
+    FailoverStrategyKind,
+    FixedDelayRestartStrategyConfiguration,
+)
 from flykka.monitors.monitor import Violation
 from flykka.simulation.scenario import QUICK_MS, Fault, JobPlan, Scenario
 from flykka.simulation.shrink_topology import smaller_topologies

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from flykka.actors.machines.state.committables import Committables
-from flykka.messages.state.operator_state import PendingFile, StagingFolder
+from flykka.actors.machines.state.operator_state import Committables
+from flykka.messages.state.handles import PendingFile, StagingFolder
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.message import Value
 from flykka.simulation.operators import Sink

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.wire.forms import TAG_KEY
 from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effects import Undecoded

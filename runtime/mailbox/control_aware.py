@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flykka.messages.wire.markers import ControlMessage
+from flykka.messages.wire.message import ControlMessage
 from flykka.runtime.mailbox.message_queue import Entry, MessageQueue, message_of
 
 if TYPE_CHECKING:

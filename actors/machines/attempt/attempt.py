@@ -20,11 +20,9 @@ from flykka.actors.machines.attempt.channel_state import (
     without_channel_state,
 )
 from flykka.actors.machines.attempt.checkpoints import CheckpointBook
-from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.ending import AttemptState
-from flykka.actors.machines.attempt.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
+from flykka.actors.machines.attempt.events import BridgeLost, ConnectionLost, StartTask, TaskEffect, TaskEvent
 from flykka.actors.machines.attempt.explanation import explain_task
-from flykka.actors.machines.attempt.idleness import WatermarksWithIdleness
 from flykka.actors.machines.attempt.inputs import (
     BatchArrived,
     EndOfDataReached,
@@ -33,13 +31,14 @@ from flykka.actors.machines.attempt.inputs import (
     WatermarkAdvanced,
 )
 from flykka.actors.machines.attempt.operator_events import OperatorEventDispatcher
-from flykka.actors.machines.attempt.source import SourceReading, SourceReadingEvent
+from flykka.actors.machines.attempt.source import SourceReading, SourceReadingEvent, WatermarksWithIdleness
 from flykka.actors.machines.attempt.stages import Stage, Stages
 from flykka.actors.machines.attempt.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 from flykka.actors.machines.attempt.time import ProcessingTimers, uses_event_time
 from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.exchange.effects import ChannelFailed, ChannelFailureKind
 from flykka.messages.attempt import answers
+from flykka.messages.attempt.answers import EngineFailed
 from flykka.messages.attempt.commands import (
     AdvanceProcessingTime,
     AdvanceWatermark,
@@ -50,7 +49,6 @@ from flykka.messages.attempt.commands import (
     SnapshotState,
     StageCommand,
 )
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     NotifyCheckpointAborted,

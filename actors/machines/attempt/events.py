@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flykka.actors.machines.effects import Ignore, LogWarning, Role, StartTimer, Tell
 from flykka.messages.attempt.answers import (
     ChainClosed,
     ChainOpened,
     ChannelStateWritten,
     CheckpointCommitted,
     CommitPrepared,
+    EngineFailed,
     SnapshotWritten,
     StageResult,
     WorkDone,
     WorkFailed,
 )
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.checkpointing.checkpoint import (
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
@@ -47,6 +48,7 @@ from flykka.messages.tasks.task import (
     WatermarkReportDue,
 )
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ResultPartitionId
 from flykka.messages.wire.ref import Ref
 
 
@@ -111,3 +113,12 @@ TaskEvent = (
     | PartitionProducerState
     | FailTask
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndAttempt:
+    """Stop the Task: the attempt has ended, and nothing of it runs."""
+
+
+TaskEffect = Tell[Role | Ref | ResultPartitionId] | StartTimer | LogWarning | EndAttempt | Ignore
+"""A partition id stands for the sender of its elements: the producing Task, or the TaskManager that keeps them."""

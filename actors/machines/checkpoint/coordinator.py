@@ -16,11 +16,14 @@ from dataclasses import replace
 from typing import assert_never
 
 from flykka.actors.errors import described
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpointStore, Restore
-from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, EventFailed, LateAcknowledgement
-from flykka.actors.machines.checkpoint.events import CoordinatorEvent
+from flykka.actors.machines.checkpoint.events import (
+    CoordinatorEffect,
+    CoordinatorEvent,
+    EventFailed,
+    LateAcknowledgement,
+)
 from flykka.actors.machines.checkpoint.final_checkpoint import FinalPhase
 from flykka.actors.machines.checkpoint.master_states import MasterHookRestores
 from flykka.actors.machines.checkpoint.pending import (
@@ -32,13 +35,14 @@ from flykka.actors.machines.checkpoint.pending import (
 from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.properties import with_alignment
 from flykka.actors.machines.checkpoint.request_decider import CheckpointTriggerRequest
-from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger, savepoint_failed
+from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger, CoordinatorState, savepoint_failed
 from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.actors.machines.state.handles import exclusive_state
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,
     CheckpointFailure,
+    CompletedCheckpoint,
     DeclineCheckpoint,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
@@ -46,7 +50,6 @@ from flykka.messages.checkpointing.checkpoint import (
     SnapshotOperatorCoordinators,
     TriggerCheckpoint,
 )
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.checkpointing.statistics import (
     CheckpointTriggered,
     SubtaskCheckpointStatistics,
@@ -342,7 +345,7 @@ class CheckpointCoordinatorMachine:
 
     def _trigger_hooks(self, pending: PendingCheckpoint, now: int) -> Effects:
         if self._hooks.identifiers:
-            yield effects.TriggerMasterHooks(checkpoint_id=pending.checkpoint_id, timestamp_ms=pending.timestamp_ms)
+            yield events.TriggerMasterHooks(checkpoint_id=pending.checkpoint_id, timestamp_ms=pending.timestamp_ms)
         else:
             pending.set_master_states(())
             yield from self._trigger_tasks(pending, now)
@@ -687,7 +690,7 @@ class CheckpointCoordinatorMachine:
         yield from self._trigger.shut_down(reason)
         yield from self._replace_tasks((), reason, now)
         if self._hooks.identifiers:
-            yield effects.CloseMasterHooks()
+            yield events.CloseMasterHooks()
         self._state.completed.close(
             event.job_status, keep_latest=was_stopped, keep_none=event.delete_checkpoints and not was_stopped
         )

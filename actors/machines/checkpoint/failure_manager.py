@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from flykka.actors.machines.restart.repeated_failures import MAX_SIGNATURES
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure
-from flykka.messages.graph.tolerable_failures import CheckpointFailureReason, TolerableFailures
+from flykka.messages.graph.job_graph import CheckpointFailureReason, TolerableFailures
 
 COUNTED = frozenset(
     {

@@ -13,7 +13,7 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_final_checkpoint, for_sync_savepoint
-from flykka.actors.machines.phases import next_phase
+from flykka.actors.machines.states import next_phase
 from flykka.messages.control.checkpoint_coordination import StopCheckpointRequest
 
 

@@ -12,17 +12,19 @@ from enum import Enum, auto
 
 from flykka.actors.machines.checkpoint.plan import CheckpointPlan, PlannedTask
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties
-from flykka.actors.machines.phases import next_phase
 from flykka.actors.machines.state.handles import exclusive_state
+from flykka.actors.machines.states import next_phase
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     CheckpointFailure,
     CheckpointMetrics,
+    CompletedCheckpoint,
     MasterState,
     OperatorCoordinatorState,
     OperatorEventInFlight,
+    OperatorMetadata,
+    TaskStateEntry,
 )
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata, TaskStateEntry
 from flykka.messages.monitoring.explanation import CheckpointsExplained, PendingExplained
 from flykka.messages.state.handles import ExclusiveStateHandle, TaskStateSnapshot
 from flykka.messages.wire.failure import SerializedThrowable

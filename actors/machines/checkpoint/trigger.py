@@ -10,9 +10,12 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from hashlib import blake2b
 
-from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, DrawCheckpointId, TriggerDeclined
+from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpointStore
+from flykka.actors.machines.checkpoint.events import CoordinatorEffect, DrawCheckpointId, TriggerDeclined
+from flykka.actors.machines.checkpoint.failure_manager import CheckpointFailureManager
 from flykka.actors.machines.checkpoint.final_checkpoint import FinalCheckpoint, FinalPhase
+from flykka.actors.machines.checkpoint.pending import CoordinatedJob, PendingCheckpoints
+from flykka.actors.machines.checkpoint.plan import CheckpointPlanCalculator
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint
 from flykka.actors.machines.checkpoint.request_decider import (
     CheckpointLoad,
@@ -33,6 +36,30 @@ from flykka.messages.control.checkpoint_coordination import (
 from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
+
+
+class CoordinatorState:
+    """State of one coordinator, made by it and used by its parts alone."""
+
+    def __init__(self, job: CoordinatedJob, settings: CheckpointingSettings) -> None:
+        self.job = job
+        self.settings = settings
+        self.tasks = CheckpointPlanCalculator()
+        self.pendings = PendingCheckpoints()
+        self.completed = CompletedCheckpointStore(
+            job.job_id, settings.retained, for_checkpoint(settings.retention), settings.max_concurrent_deletions
+        )
+        self.failures = CheckpointFailureManager(settings.tolerable_failures, settings.tolerable_by_reason)
+
+    def retains(self, properties: CheckpointProperties) -> bool:
+        """True if the job goes back to such a checkpoint: not to a savepoint that it goes on without."""
+        return not properties.is_savepoint or properties.is_final
+
+    @property
+    def load(self) -> CheckpointLoad:
+        """The load beside a request that is just being triggered."""
+        return CheckpointLoad(pending=len(self.pendings), cleaning=self.completed.disposals)
+
 
 FINAL_RETRY_MS = 1_000
 """Milliseconds after a failed final checkpoint: it may fail at once, and nothing else slows it down."""

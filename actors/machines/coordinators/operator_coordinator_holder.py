@@ -16,34 +16,29 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import Literal, assert_never
 
-from flykka.actors.machines.coordinators.coordinator_events import (
-    AttemptOver,
-    AttemptReady,
-    CallCoordinator,
-    CoordinatorEffect,
-    CoordinatorEvent,
-    CoordinatorReset,
-    CoordinatorSnapshotted,
-)
 from flykka.actors.machines.effects import FailJob, Ignore, Role, Tell
 from flykka.actors.machines.sources.source_events import SubtaskReset
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
+    OperatorCoordinatorState,
     OperatorEventInFlight,
     SnapshotOperatorCoordinators,
 )
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.tasks.operator_event import (
+    AggregateUpdate,
     CheckpointComplete,
     CheckpointOperatorCoordinator,
     CheckpointWasAborted,
     CoordinatorAnswer,
     CoordinatorCall,
     EventForSubtask,
+    GlobalAggregateResults,
+    GlobalAggregatesUpdated,
     HandleEventFromOperator,
     OperatorCoordinatorAnswered,
     OperatorCoordinatorFailed,
@@ -58,6 +53,7 @@ from flykka.messages.tasks.operator_event import (
     SubtaskFailed,
     SubtaskReady,
 )
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import (
     ExecutionAttemptId,
     JobId,
@@ -66,6 +62,142 @@ from flykka.messages.wire.ids import (
     attempt_id,
     vertex_subtask_and_number,
 )
+
+# Events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorReset:
+    """All subtasks of the operator restart, from the state of a checkpoint or, without one, from the beginning."""
+
+    checkpoint_id: int | None
+    state: OperatorCoordinatorState | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptReady:
+    """An attempt of the operator runs."""
+
+    attempt: ExecutionAttemptId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptOver:
+    """An attempt has ended; `is_failed` if it has failed or, without a reason, was cancelled."""
+
+    attempt: ExecutionAttemptId
+    is_failed: bool
+    reason: SerializedThrowable | None = None
+
+
+CoordinatorEvent = (
+    CoordinatorReset
+    | AttemptReady
+    | AttemptOver
+    | SubtaskReset
+    | SendOperatorEvents
+    | SnapshotOperatorCoordinators
+    | AcknowledgeCheckpoint
+    | DeclineCheckpoint
+    | CheckpointAborted
+    | CheckpointCompleted
+    | OperatorCoordinatorAnswered
+    | OperatorCoordinatorFailed
+    | OperatorCoordinatorWoken
+)
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallCoordinator:
+    """Make these calls in order on the thread of the coordinator; the answer has the number `call`."""
+
+    operator_id: OperatorId
+    call: int
+    calls: tuple[CoordinatorCall, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSnapshotted:
+    """Record the state of the coordinator for a checkpoint; its events now wait for the subtasks' barriers."""
+
+    operator_id: OperatorId
+    checkpoint_id: int
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateAggregates:
+    """Add values to aggregates in this order, on their thread."""
+
+    updates: tuple[AggregateUpdate, ...]
+
+
+CoordinatorAddress = ExecutionAttemptId | Literal[Role.JOB_LISTENERS]
+CoordinatorEffect = CallCoordinator | Tell[CoordinatorAddress] | CoordinatorSnapshotted | FailJob | Ignore
+AggregateEffect = UpdateAggregates | Tell[ExecutionAttemptId] | Ignore
+
+
+class GlobalAggregates:
+    """Global aggregates of one job (Flink's GlobalAggregateManager, as its JobMaster keeps it).
+
+    Subtasks add values, which are folded elsewhere, for that is the user's code: one batch of updates at a time.
+    Results go to all attempts that have added to the same aggregate. Nothing of it is in a checkpoint, and a
+    restart of tasks takes nothing back, as in Flink.
+
+    The alignment of watermarks is no such aggregate, though that of Flink's Kinesis consumer is: what a reader has
+    said is taken back when it begins again, an idle one is left out, and all of it is decided in a turn, without
+    the user's code.
+
+    Not here: the values and functions, where an attempt runs.
+    """
+
+    def __init__(self) -> None:
+        self._readers: dict[str, dict[ExecutionAttemptId, None]] = {}
+        self._waiting: list[AggregateUpdate] = []
+        self._is_at_work = False
+
+    def on_updates(self, sent: SendOperatorEvents) -> list[AggregateEffect]:
+        for update in sent.sent.updates:
+            self._readers.setdefault(update.name, {})[sent.attempt] = None
+            self._waiting.append(update)
+        return self._update_next()
+
+    def on_updated(self, updated: GlobalAggregatesUpdated) -> list[AggregateEffect]:
+        """The updates that were at work are done."""
+        if not self._is_at_work:
+            return [Ignore(reason="no update of an aggregate is at work")]
+        self._is_at_work = False
+        effects: list[AggregateEffect] = []
+        by_attempt: dict[ExecutionAttemptId, list[int]] = {}
+        for place, result in enumerate(updated.results):
+            for attempt in self._readers.get(result.name, ()):
+                by_attempt.setdefault(attempt, []).append(place)
+        for attempt, places in by_attempt.items():
+            results = tuple(updated.results[place] for place in places)
+            effects.append(Tell(to=attempt, message=GlobalAggregateResults(attempt=attempt, results=results)))
+        return [*effects, *self._update_next()]
+
+    def on_failed(self) -> list[AggregateEffect]:
+        """A function of the user's has raised: the job fails with it, and what waits goes on."""
+        self._is_at_work = False
+        return self._update_next()
+
+    def attempt_over(self, attempt: ExecutionAttemptId) -> None:
+        """An attempt has ended: it reads no result any more."""
+        for readers in self._readers.values():
+            readers.pop(attempt, None)
+
+    def check(self) -> None:
+        assert self._is_at_work or not self._waiting, "updates wait for nothing"
+
+    def _update_next(self) -> list[AggregateEffect]:
+        if self._is_at_work or not self._waiting:
+            return []
+        updates, self._waiting = tuple(self._waiting), []
+        self._is_at_work = True
+        return [UpdateAggregates(updates=updates)]
 
 
 class OperatorCoordinatorHolder:

@@ -17,16 +17,17 @@ from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAnnouncement
 from flykka.actors.machines.exchange.credits import ChannelCredits, FloatingCredits
 from flykka.actors.machines.exchange.effects import ChannelFailed, GateEffect, PersistInFlight, ReleaseBatch
-from flykka.actors.machines.exchange.input_channel import ChannelState, InputChannel
-from flykka.actors.machines.exchange.partition_request import (
+from flykka.actors.machines.exchange.input_channel import (
     INITIAL_BACKOFF_MS,
     MAX_BACKOFF_MS,
+    ChannelState,
+    InputChannel,
     PartitionRequestBackoff,
 )
 from flykka.messages.graph.job_graph import ResultPartitionType
-from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     BacklogAnnouncement,
+    BatchRef,
     Buffer,
     BufferResponse,
     CancelPartitionRequest,

@@ -15,9 +15,9 @@ from collections.abc import Iterable
 
 from flykka.actors.machines.effects import Tell
 from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR
-from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     BacklogAnnouncement,
+    BatchRef,
     Buffer,
     BufferResponse,
     CheckpointBarrier,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from flykka.actors.errors import IllegalTransitionError
 from flykka.actors.machines.effects import Ignore, Tell
-from flykka.actors.machines.graph.effects import ExecutionMoved
+from flykka.actors.machines.graph.events import ExecutionMoved
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
 from flykka.actors.machines.states import EXECUTION_TERMINAL, execution_may_move
 from flykka.messages.state.handles import TaskStateSnapshot

@@ -22,11 +22,10 @@ from flykka.actors.machines.effects import Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.exchange.effects import PRODUCER_DISPOSED_ERROR
 from flykka.actors.machines.graph import events
 from flykka.actors.machines.graph.accumulators import merged
-from flykka.actors.machines.graph.effects import Effect, ExecutionMoved, FinalizeVertices, JobStatusMoved
+from flykka.actors.machines.graph.events import Effect, ExecutionMoved, FinalizeVertices, JobStatusMoved
 from flykka.actors.machines.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
-from flykka.actors.machines.graph.execution_job_vertex import ExecutionJobVertex
+from flykka.actors.machines.graph.execution_job_vertex import ExecutionJobVertex, ExecutionVertex
 from flykka.actors.machines.graph.execution_topology import Subtask
-from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
 from flykka.actors.machines.graph.pending_failovers import Failovers, PendingRestart, schedule_restart
 from flykka.actors.machines.graph.task_scheduling import TaskScheduling, task_of
 from flykka.actors.machines.restart.failure_handler import ExecutionFailureHandler, GiveUp, RestartTasks

@@ -6,7 +6,7 @@ explanation has. `explain` puts it together with what the graph knows of its att
 
 from __future__ import annotations
 
-from flykka.actors.machines.graph.effects import (
+from flykka.actors.machines.graph.events import (
     AskForRestoreState,
     Deploy,
     Effect,

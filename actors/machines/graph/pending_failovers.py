@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from flykka.actors.machines.effects import StartTimer
-from flykka.actors.machines.graph.effects import DrawRestartDelay, RestartScheduled
+from flykka.actors.machines.graph.events import DrawRestartDelay, RestartScheduled
 from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.restart.restart_strategy import RestartBackoff
 from flykka.messages.control.job_control import JobRestartDue

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from abc import ABC, abstractmethod
+from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import replace
 
 from flykka.actors.machines.graph.accumulators import merged
 from flykka.actors.machines.graph.exception_history import MAX_ENTRIES
 from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
-from flykka.actors.machines.read_model.rescale_history import RescaleHistory
-from flykka.actors.machines.read_model.time_series import Peaks, RowCounts
 from flykka.actors.machines.read_model.vertex_read_model import VertexReadModel
 from flykka.actors.machines.rescaling.requirements import with_parallelism
 from flykka.actors.machines.states import JOB_TERMINAL
@@ -25,7 +24,14 @@ from flykka.messages.control.job import (
     MetricsReported,
     TaskManagerLost,
 )
-from flykka.messages.control.rescaling import JobParallelismChanged, RescaleChanged
+from flykka.messages.control.rescaling import (
+    JobParallelismChanged,
+    Rescale,
+    RescaleChanged,
+    RescalesSnapshot,
+    RescaleTerminalState,
+    RescaleTerminatedReason,
+)
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.exception_history import (
     ExceptionHistoryChanged,
@@ -42,6 +48,7 @@ from flykka.messages.monitoring.job_details import (
     StatusTimestamp,
     SubtaskCount,
     SubtasksOfVertex,
+    TimeSeries,
 )
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot
 from flykka.messages.tasks.operator_event import OperatorCoordinatorMetricsReported
@@ -49,6 +56,131 @@ from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, TaskManagerId, vertex_subtask_and_number
 from flykka.messages.wire.message import Message
+
+MAX_RESCALES = 100
+"""So many are kept, the last ones (Flink's web.adaptive-scheduler.rescale-history.size)."""
+
+
+class RescaleHistory:
+    """The rescales of one job, through all of its JobMasters."""
+
+    def __init__(self) -> None:
+        self._rescales: OrderedDict[str, Rescale] = OrderedDict()
+        self._counts: Counter[RescaleTerminalState] = Counter()
+
+    @property
+    def has_one_under_way(self) -> bool:
+        """True if the last one has not ended."""
+        return bool(self._rescales) and next(reversed(self._rescales.values())).reason is None
+
+    def note(self, rescale: Rescale) -> None:
+        """A rescale has begun, or goes on, or has ended."""
+        if rescale.terminal_state is not None:
+            self._counts[rescale.terminal_state] += 1
+        self._rescales[rescale.rescale_id] = rescale
+        if len(self._rescales) > MAX_RESCALES:
+            self._rescales.popitem(last=False)
+
+    def on_new_job_master(self, at_ms: int) -> None:
+        """End the rescales that the JobMaster before it had begun."""
+        reason = RescaleTerminatedReason.EXCEPTION_OCCURRED
+        for rescale in [each for each in self._rescales.values() if each.reason is None]:
+            self.note(replace(rescale, ended_ms=at_ms, reason=reason, comment="its JobMaster has ended"))
+
+    def snapshot(self, job_id: JobId) -> RescalesSnapshot:
+        return RescalesSnapshot(
+            job_id=job_id,
+            rescales=tuple(self._rescales.values()),
+            completed=self._counts[RescaleTerminalState.COMPLETED],
+            failed=self._counts[RescaleTerminalState.FAILED],
+            ignored=self._counts[RescaleTerminalState.IGNORED],
+        )
+
+
+POINTS = 120
+"""Of one series at most; there are at least half as many once it has been coarsened."""
+
+STEP_MS = 1_000
+"""The first step: actors do not report more often."""
+
+
+class _Points(ABC):
+    """Points by step. What `combined` makes of two steps stands for both of them."""
+
+    def __init__(self) -> None:
+        self.start_ms: int | None = None
+        self.step_ms = STEP_MS
+        self.values: list[float | None] = []
+
+    def start_at(self, at_ms: int) -> None:
+        """Let the first step begin then, unless it has begun."""
+        if self.start_ms is None:
+            self.start_ms = at_ms
+
+    def place(self, at_ms: int) -> int:
+        """The index of the step of this time. What was noted before the series began belongs to the first."""
+        self.start_at(at_ms)
+        assert self.start_ms is not None
+        while (index := max(0, at_ms - self.start_ms) // self.step_ms) >= POINTS:
+            self._coarsen()
+        return index
+
+    @abstractmethod
+    def combined(self, first: float, second: float) -> float:
+        """The value of two steps that become one, or of two numbers that were noted in one step."""
+
+    def note(self, at_ms: int, value: float) -> None:
+        index = self.place(at_ms)
+        self.values.extend([None] * (index + 1 - len(self.values)))
+        known = self.values[index]
+        self.values[index] = value if known is None else self.combined(known, value)
+
+    def _coarsen(self) -> None:
+        if len(self.values) % 2:
+            self.values.append(None)
+        pairs = zip(self.values[::2], self.values[1::2], strict=True)
+        self.values = [
+            second if first is None else first if second is None else self.combined(first, second)
+            for first, second in pairs
+        ]
+        self.step_ms *= 2
+
+
+class RowCounts(_Points):
+    """Counts per step, told as rates per second."""
+
+    def combined(self, first: float, second: float) -> float:
+        return first + second
+
+    def per_second(self, until_ms: int) -> TimeSeries:
+        """The rates up to `until_ms`. The last step counts only as long as it has lasted, a step without news is 0."""
+        if self.start_ms is None:
+            return TimeSeries()
+        lasted = max(1, until_ms - self.start_ms)
+        steps = max(len(self.values), min(POINTS, -(-lasted // self.step_ms)))
+        counts = [*self.values, *[None] * (steps - len(self.values))]
+        rates = [
+            (count or 0) * 1_000 / min(self.step_ms, max(STEP_MS, lasted - index * self.step_ms))
+            for index, count in enumerate(counts)
+        ]
+        return TimeSeries(start_ms=self.start_ms, step_ms=self.step_ms, values=tuple(rates))
+
+
+class Peaks(_Points):
+    """The highest of the numbers that were noted in each step."""
+
+    def combined(self, first: float, second: float) -> float:
+        return max(first, second)
+
+    def begins_step(self, at_ms: int) -> bool:
+        """True for the first time that is asked about in its step; the step exists from then on."""
+        new = self.place(at_ms) + 1 - len(self.values)
+        self.values.extend([None] * new)
+        return new > 0
+
+    def series(self) -> TimeSeries:
+        return TimeSeries(start_ms=self.start_ms or 0, step_ms=self.step_ms, values=tuple(self.values))
+
 
 LAST_RESTARTS = 10
 """A job may be restarted without end, and each restart holds the failure that led to it."""

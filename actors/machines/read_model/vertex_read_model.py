@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from flykka.actors.machines.read_model.aggregation import (
-    aggregate_state,
-    event_time_has_ended,
-    least_watermark,
-    slowest,
-)
 from flykka.messages.checkpointing.statistics import SubtaskCheckpointStatistics
 from flykka.messages.control.job import ExecutionStateChanged
 from flykka.messages.graph.job_graph import JobVertex, OperatorKind
 from flykka.messages.monitoring.job_details import (
     AttemptDetails,
     JobVertexDetails,
+    Latency,
     StateTimestamp,
     SubtaskCount,
     SubtaskDetails,
     TimeShares,
 )
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
-from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
+from flykka.messages.tasks.task import ExecutionState, LatencyStatistics, TaskIOMetrics
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, TaskManagerId
 
@@ -323,3 +319,36 @@ def _counted(so_far: TaskIOMetrics, more: TaskIOMetrics) -> TaskIOMetrics:
         late_rows=so_far.late_rows + more.late_rows,
         rows_published=so_far.rows_published + more.rows_published,
     )
+
+
+def aggregate_state(subtasks: Mapping[ExecutionState, int]) -> ExecutionState:
+    """The state that stands for all subtasks of a vertex (Flink's ExecutionJobVertex.getAggregateJobVertexState)."""
+    for state in (
+        ExecutionState.FAILED,
+        ExecutionState.CANCELING,
+        ExecutionState.CANCELED,
+        ExecutionState.RUNNING,
+    ):
+        if subtasks.get(state):
+            return state
+    if finished := subtasks.get(ExecutionState.FINISHED):
+        return ExecutionState.FINISHED if finished == sum(subtasks.values()) else ExecutionState.RUNNING
+    return ExecutionState.CREATED
+
+
+def least_watermark(watermarks: Iterable[int | None]) -> int | None:
+    """The least of the subtasks' watermarks; None while one of them has none, or where there are no subtasks."""
+    known = [WATERMARK_MIN if watermark is None else watermark for watermark in watermarks]
+    least = min(known, default=WATERMARK_MIN)
+    return None if least == WATERMARK_MIN else least
+
+
+def slowest(latencies: Iterable[LatencyStatistics]) -> Latency | None:
+    """The way whose median is the greatest; None where there is none."""
+    slow = max(latencies, key=lambda way: (way.median_ms, way.p99_ms), default=None)
+    return None if slow is None else Latency(median_ms=slow.median_ms, p99_ms=slow.p99_ms)
+
+
+def event_time_has_ended(watermark_ms: int | None) -> bool:
+    """True if this is the watermark behind the last row."""
+    return watermark_ms == WATERMARK_MAX

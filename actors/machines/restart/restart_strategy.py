@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
-from flykka.messages.graph.restart_strategies import (
+from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
     FixedDelayRestartStrategyConfiguration,

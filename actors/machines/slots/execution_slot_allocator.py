@@ -25,10 +25,12 @@ from itertools import groupby
 
 from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits, merged
-from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotPool
-from flykka.actors.machines.slots.slot_pool_events import (
+from flykka.actors.machines.slots.slot_pool import (
+    IDLE_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
     OutwardEffect,
     SlotAssigned,
+    SlotPool,
     SlotPoolEvent,
     SlotRemoved,
     SlotRequestRejected,

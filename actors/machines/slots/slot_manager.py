@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from flykka.actors.machines.effects import Ignore, JobMasterOf, Tell
-from flykka.actors.machines.slots.dynamic_slots import ChosenSlot
 from flykka.actors.machines.slots.resource_profile import fits, too_large
 from flykka.actors.machines.slots.slot_manager_events import (
     AcceptTaskManager,
@@ -27,13 +26,19 @@ from flykka.actors.machines.slots.slot_manager_events import (
     SlotManagerEvent,
     TaskManagerGone,
 )
-from flykka.actors.machines.slots.slot_states import SlotState
-from flykka.actors.machines.slots.slot_table_events import JobDisconnected
-from flykka.actors.machines.slots.task_manager_slots import TaskManagerSlot, TaskManagerSlots, Usage
+from flykka.actors.machines.slots.slot_table import JobDisconnected
+from flykka.actors.machines.slots.task_manager_slots import (
+    ChosenSlot,
+    SlotState,
+    TaskManagerSlot,
+    TaskManagerSlots,
+    Usage,
+)
 from flykka.actors.machines.slots.task_manager_tracker import TaskManagerTracker, WorkerCounts
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
 from flykka.messages.control.registration import (
     AskForRelease,
+    Heartbeat,
+    HeartbeatDue,
     RefuseRegistration,
     RegisterTaskManager,
     ReleaseAnswer,

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flykka.actors.machines.effects import Ignore, JobMasterOf, Tell
-from flykka.actors.machines.slots.slot_table_events import JobDisconnected
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
-from flykka.messages.control.registration import RegisterTaskManager, ReleaseAnswer, StartUpPeriodElapsed
+from flykka.actors.machines.slots.slot_table import JobDisconnected
+from flykka.messages.control.registration import (
+    Heartbeat,
+    HeartbeatDue,
+    RegisterTaskManager,
+    ReleaseAnswer,
+    StartUpPeriodElapsed,
+)
 from flykka.messages.control.slots import (
     AllocateSlotConfirmed,
     AllocateSlotRefused,

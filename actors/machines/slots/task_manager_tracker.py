@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, cut_for
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, cut_for, task_managers_needed
 from flykka.actors.machines.slots.slot_manager_events import StartTaskManager
-from flykka.actors.machines.slots.slot_packing import task_managers_needed
 from flykka.messages.control.registration import SlotReport
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import TaskManagerId

@@ -18,7 +18,6 @@ from enum import Enum, auto
 from typing import assert_never
 
 from flykka.actors.machines.effects import Ignore, LogWarning, StartTimer, Tell
-from flykka.actors.machines.phases import next_phase
 from flykka.actors.machines.sources.source_events import (
     AttemptEnded,
     DiscoverSplits,
@@ -30,6 +29,7 @@ from flykka.actors.machines.sources.source_events import (
     SplitEnumeratorEvent,
     SubtaskReset,
 )
+from flykka.actors.machines.states import next_phase
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flykka.messages.graph.restart_strategies import RestartStrategyConfiguration
+from flykka.messages.graph.job_graph import RestartStrategyConfiguration
 from flykka.runtime.errors import DurationError
 
 _SETTINGS: Mapping[str, Mapping[str, Callable[[str], object]]] = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from importlib.metadata import version
 
-from flykka.actors.execution_graph_info_store.environment import process_environment
+from flykka.actors.execution_graph_info_store.actor import process_environment
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.explanation import TaskManagerInfo

@@ -6,13 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from flykka.messages.control.job import JobStatus
-from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex, Operator, OperatorKind, ShipStrategy
-from flykka.messages.graph.restart_strategies import (
+from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
     FixedDelayRestartStrategyConfiguration,
+    JobEdge,
+    JobGraph,
+    JobVertex,
     NoRestartStrategyConfiguration,
+    Operator,
+    OperatorKind,
     RestartStrategyConfiguration,
+    ShipStrategy,
 )
 from flykka.messages.monitoring.job_details import (
     JobDetails,

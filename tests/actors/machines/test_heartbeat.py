@@ -13,7 +13,7 @@ from flykka.actors.machines.heartbeat import (
     TicksBegin,
     UnmonitorTarget,
 )
-from flykka.messages.control.heartbeat import HeartbeatDue
+from flykka.messages.control.registration import HeartbeatDue
 from tests.actors.machines.scheduling.feeding import feed
 
 

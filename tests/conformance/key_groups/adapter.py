@@ -10,13 +10,13 @@ import pytest
 
 from flykka.actors.errors import JobRuntimeError
 from flykka.actors.machines.state.key_groups import (
+    VertexParallelism,
     groups_in,
     intersection,
     key_group_range,
     key_groups_of,
     owner,
 )
-from flykka.actors.machines.state.vertex_parallelism import VertexParallelism
 from flykka.errors import FlykkaError
 from flykka.messages.state.handles import KeyGroupRange
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words

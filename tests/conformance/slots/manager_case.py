@@ -14,11 +14,12 @@ from flykka.actors.machines.slots.slot_manager_events import (
     StartTaskManager,
     TaskManagerGone,
 )
-from flykka.actors.machines.slots.slot_states import SlotState
+from flykka.actors.machines.slots.task_manager_slots import SlotState
 from flykka.actors.machines.slots.task_manager_tracker import TASK_MANAGER_TIMEOUT_MS, WorkerCounts
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
 from flykka.messages.control.registration import (
     AskForRelease,
+    Heartbeat,
+    HeartbeatDue,
     ReleaseAnswer,
     ReleaseTaskManager,
     SlotReport,

@@ -12,7 +12,7 @@ from flykka.api.job_start import _Search
 from flykka.client.continuation import Found
 from flykka.client.running_jobs import RunningJob
 from flykka.client.start_settings import StartMode
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobEnded, JobRun
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobType

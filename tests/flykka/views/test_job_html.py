@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.read_model.time_series import TimeSeries
+from flykka.actors.machines.read_model.job_read_model import TimeSeries
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.job_details import JobDetails, Latency
 from flykka.messages.wire.failure import SerializedThrowable

@@ -10,11 +10,16 @@ from flykka.actors.machines.slots.slot_manager_events import (
     ResourceManagerStarted,
     StartTaskManager,
 )
-from flykka.actors.machines.slots.slot_states import SlotState
-from flykka.actors.machines.slots.slot_table_events import JobDisconnected
+from flykka.actors.machines.slots.slot_table import JobDisconnected
+from flykka.actors.machines.slots.task_manager_slots import SlotState
 from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS, WorkerCounts
-from flykka.messages.control.heartbeat import HeartbeatDue
-from flykka.messages.control.registration import AskForRelease, RefuseRegistration, ReleaseAnswer, ReleaseTaskManager
+from flykka.messages.control.registration import (
+    AskForRelease,
+    HeartbeatDue,
+    RefuseRegistration,
+    ReleaseAnswer,
+    ReleaseTaskManager,
+)
 from flykka.messages.control.slots import CancelSlotRequest, SlotRequestFailed
 from flykka.messages.wire.ids import AllocationId, JobId, TaskManagerId, slot_id
 from tests.actors.machines.scheduling.feeding import feed
