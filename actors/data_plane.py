@@ -174,11 +174,9 @@ class WithoutCoordinators:
     def operator_coordinator(
         self, job_id: JobId, operator: Operator, parallelism: int, woken: Callable[[], object]
     ) -> OperatorCoordinatorCalls:
-        """There is none."""
         raise AssertionError(f"{operator.name} has no coordinator")
 
     def global_aggregates(self, job_id: JobId) -> GlobalAggregateFunctions:
-        """Nobody adds to any."""
         raise AssertionError(f"job {job_id} has no global aggregates")
 
 

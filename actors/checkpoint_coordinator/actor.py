@@ -130,7 +130,6 @@ class CheckpointCoordinator(Actor):
         self._storage_view.start_recovery()
 
     def handle_message(self, message: Message) -> None:
-        """Tasks' messages, the JobMaster's, and what timers and storage report."""
         match message:
             case (
                 AcknowledgeCheckpoint()
@@ -179,7 +178,6 @@ class CheckpointCoordinator(Actor):
                 self.context.unhandled(message)
 
     def explain(self, now: int) -> CheckpointsExplained:
-        """Explain which checkpoints are pending, and for whom they wait."""
         return explain_checkpoints(self._job_id, self._machine.pending.values(), now)
 
     def _on_tasks(self, message: CoordinatedTasks) -> None:
@@ -372,7 +370,6 @@ class CheckpointCoordinatorDeActivator(Actor):
         self._coordinator = coordinator
 
     def handle_message(self, message: Message) -> None:
-        """RUNNING starts the scheduler, any other status stops it."""
         match message:
             case JobStatusChanged(job_id=job_id, status=JobStatus.RUNNING):
                 self._coordinator.tell(StartCheckpointScheduler(job_id=job_id))

@@ -94,7 +94,6 @@ def verify_file(address: str, written: FileDigest, *, shown: str | None = None) 
 
 
 def verify_names(folder: str, files: Iterable[FileDigest]) -> None:
-    """Raise the first error of `wrong_names`, if there is one."""
     for error in wrong_names(folder, files):
         raise error
 

@@ -157,7 +157,6 @@ class CheckpointStorage:
         return sorted(self._address(path.rsplit("/", 1)[0]) for path in found)
 
     def exists(self, path: str) -> bool:
-        """True if there is a file or a folder at `path`."""
         return bool(self._fs.exists(self._path(path)))
 
     def size_of(self, path: str) -> int:
@@ -382,7 +381,6 @@ def initialize_savepoint(directory: str, name: str, permissions: int = PRIVATE) 
 
 
 def discard_savepoint(location: str) -> None:
-    """Delete the folder of a savepoint that was given up."""
     _remove(*located(location))
 
 

@@ -62,12 +62,10 @@ class ClusterEntrypoint(Actor):
         self._components: dict[str, Ref] = {}
 
     def pre_start(self) -> None:
-        """Start both; the JobManager is told where the ResourceManager is."""
         self._start(RESOURCE_MANAGER)
         self._start(JOB_MANAGER)
 
     def handle_message(self, message: Message) -> None:
-        """Note ends of components, and start others."""
         match message:
             case RequestClusterComponents(reply_to=reply_to):
                 known = self._components

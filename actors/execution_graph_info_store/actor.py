@@ -46,7 +46,6 @@ class ExecutionGraphInfoStoreActor(Actor):
         self._awaited_by: list[Ref] = []
 
     def handle_message(self, message: Message) -> None:
-        """Answer a question, or read what is told of a job."""
         now = self.context.now()
         match message:
             case RequestJobsOverview(reply_to=reply_to):

@@ -119,7 +119,6 @@ class JobManager(Actor):
         self._job_store_capacity = job_store_capacity
 
     def pre_start(self) -> None:
-        """Take part in the election; hear what JobMasters fail with."""
         self.context.system.event_stream.subscribe(self.context.ref, ActorFailed)
         self._info_store = execution_graph_info_store(self.context, self._job_store_capacity)
         self._clients = AttachedClients(self.context, self._jobs)
@@ -131,7 +130,6 @@ class JobManager(Actor):
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
-        """Handle requests of clients, the election, answers of the store, and ends of jobs."""
         match message:
             case _ if isinstance(message, ClientRequest):
                 self._on_request(message)

@@ -46,7 +46,6 @@ class AttachedClients:
         self._perform(self._sessions.end(job_id))
 
     def on_message(self, message: ClientHeartbeatMessage) -> None:
-        """Handle a sign of life, or its absence."""
         match message:
             case ReportJobClientHeartbeat(job_id=job_id, expired_timestamp_ms=expires_ms, reply_to=reply_to):
                 is_there = job_id in self._jobs and self._jobs[job_id].end is None

@@ -74,7 +74,6 @@ class RequirementsRequests:
 
 
 def requirements_refusal(request: RequirementsRequest, why: str) -> JobResourceRequirementsRefused:
-    """The answer to a request of which nothing comes."""
     cause = SerializedThrowable(type_name="RescaleError", message=why)
     return JobResourceRequirementsRefused(job_id=request.job_id, client=request.client, cause=cause)
 
@@ -173,7 +172,6 @@ class ManagedJob:
         self.move(JobPhase.ACCEPTING)
 
     def move(self, phase: JobPhase) -> None:
-        """Move to the phase. Raises `IllegalTransitionError` if that is no legal move."""
         self.phase = next_phase(JOB_PHASE_MOVES, self.phase, phase)
 
     def begin_work(self, phase: JobPhase) -> None:
@@ -248,7 +246,6 @@ class ManagedJob:
         return (self.info_store, *clients)
 
     def refuse(self, cause: SerializedThrowable) -> None:
-        """Tell everybody that the job was not accepted."""
         self.tell_all(refusal(self.job_id, cause))
         self._clients.clear()
 
@@ -367,7 +364,6 @@ def submitted(submission: SubmitJob) -> SubmittedJobGraph:
 
 
 def result(end: JobEnded, *, is_earlier: bool = False) -> JobResultSuccess | JobResultFailure:
-    """The result of a job, as its clients are told."""
     job_id, path = end.job_id, end.checkpoint_path
     match end.status:
         case JobStatus.FINISHED:

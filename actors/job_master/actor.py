@@ -142,7 +142,6 @@ class JobMaster(Actor):
         self._requirements = resource_requirements
 
     def pre_start(self) -> None:
-        """Begin a session, bring up the coordinator, and schedule the job."""
         context = self.context
         self._session = LeaderSessionId(context.new_id("job-master-session"))
         context.accept_session(self._session)
@@ -187,7 +186,6 @@ class JobMaster(Actor):
         self._decide(self._rescaling.start())
 
     def handle_message(self, message: Message) -> None:
-        """Give each family of messages to the part that it concerns."""
         match message:
             case AcknowledgeCheckpoint() | DeclineCheckpoint():
                 self._coordinator.tell(self._sources.on_answer(message))
@@ -251,7 +249,6 @@ class JobMaster(Actor):
         return self._sources.unanswered()
 
     def explain(self, now: int) -> JobExplained:
-        """Explain how far the job is, and what it waits for."""
         return self._sources.explained(self._rescaling.explained(self._waits.explain(self._job_id, self._graph, now)))
 
     def _end_with(self, child: Ref) -> None:
@@ -295,7 +292,6 @@ class JobMaster(Actor):
                 self._on_effect(effect)
 
     def _on_effect(self, effect: events.Effect) -> None:
-        """Keep it for explanations and for listeners."""
         now = self.context.now()
         self._waits.on_effect(effect, now)
         self._failures.on_effect(effect, now)

@@ -51,7 +51,6 @@ class JobListeners:
         )
 
     def tell_of_move(self, moved: ExecutionMoved, now: int) -> None:
-        """An attempt has gone over to another state."""
         self.tell(
             ExecutionStateChanged(
                 job_id=self._job_id,

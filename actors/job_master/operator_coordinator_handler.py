@@ -177,7 +177,6 @@ class OperatorCoordinatorHandler:
         return self._of_functions.on_answer(message)
 
     def on_message(self, message: SourceMessage) -> None:
-        """Handle one message about splits, or about the checkpoint that they are held back for."""
         match message:
             case SnapshotOperatorCoordinators() if not self._of_functions.is_empty:
                 self._of_functions.begin_snapshot(message)
@@ -206,7 +205,6 @@ class OperatorCoordinatorHandler:
         return replace(job, retained=self._coordinator.retained)
 
     def files_unassigned(self, vertex_id: JobVertexId) -> int:
-        """The number of files of a vertex's source that wait for a reader."""
         return self._coordinator.files_unassigned(vertex_id)
 
     def attempt_moved(

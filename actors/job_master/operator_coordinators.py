@@ -291,7 +291,6 @@ class _Coordinator:
 
     @cached_property
     def thread(self) -> CoordinatorThread:
-        """The thread of its code."""
         return CoordinatorThread(f"flykka coordinator of {self._name}")
 
     @cached_property
@@ -314,7 +313,6 @@ class _Aggregates:
 
     @cached_property
     def thread(self) -> CoordinatorThread:
-        """The thread of their code."""
         return CoordinatorThread(f"flykka global aggregates of {self._job_id}")
 
     @cached_property

@@ -111,7 +111,6 @@ class SlotPoolService:
         self._registrations: dict[TaskManagerId, LeaderSessionId] = {}
 
     def start(self) -> None:
-        """Register at the ResourceManager, and begin to watch over the TaskManagers."""
         self._resource_manager.seek()
         self._heartbeats.start(self._job_graph.heartbeat_interval_ms)
         self._context.timers.start_fixed_delay("idle-slots", IDLE_TIMEOUT_MS, IdleSlotsDue())
@@ -121,7 +120,6 @@ class SlotPoolService:
         self._decide(PoolClosed())
 
     def disconnect(self) -> None:
-        """Take leave of the ResourceManager and the TaskManagers."""
         farewell = DisconnectJobMaster(job_id=self._job_graph.job_id)
         self._resource_manager.tell(farewell)
         self._resource_manager.close()
@@ -130,7 +128,6 @@ class SlotPoolService:
 
     @property
     def number_of_slots(self) -> int:
-        """The number of slots that the job holds, used or free."""
         return sum(len(self._allocator.pool.report(task_manager)) for task_manager in self._task_managers)
 
     def ask_for_slots(self) -> None:

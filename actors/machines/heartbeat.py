@@ -109,7 +109,6 @@ class HeartbeatMonitor:
         self._last_tick_ms = 0
 
     def handle(self, event: HeartbeatEvent, now: int) -> list[HeartbeatEffect]:
-        """Handle one event at `now` (ms); its effects are in the order in which the targets came."""
         match event:
             case TicksBegin(interval_ms=interval_ms):
                 self._interval_ms, self._last_tick_ms = interval_ms, now

@@ -81,7 +81,6 @@ def job_may_move(from_status: JobStatus, to_status: JobStatus) -> bool:
 
 
 def execution_may_move(from_state: ExecutionState, to_state: ExecutionState) -> bool:
-    """True if the table of execution attempts has the move."""
     return to_state in EXECUTION_MOVES[from_state]
 
 

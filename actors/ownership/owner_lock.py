@@ -69,7 +69,6 @@ class OwnerLock:
     confirm = check
 
     def release(self, *, unused: bool = False) -> None:
-        """Free the lock at once."""
         with self._guard:
             descriptor, self._descriptor = self._descriptor, None
             if descriptor is None:

@@ -106,7 +106,6 @@ class ResourceManager(Actor):
         self._job_masters: dict[JobId, Gateway] = {}
 
     def pre_start(self) -> None:
-        """Begin to watch, take over the TaskManagers that live, and start those that are missing."""
         self._registrations = Registrations(self.context)
         self._task_manager_heartbeats = HeartbeatManager(self.context, self._request_task_manager_heartbeat)
         self._job_master_heartbeats = HeartbeatManager(self.context, self._request_job_master_heartbeat)
@@ -120,7 +119,6 @@ class ResourceManager(Actor):
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
-        """Give messages about slots to the machine; those about presence concern the registrations too."""
         match message:
             case RegisterTaskManager():
                 self._on_register_task_manager(message)
@@ -155,7 +153,6 @@ class ResourceManager(Actor):
                 self.context.unhandled(message)
 
     def explain(self, now: int) -> SlotsExplained:
-        """Explain which slots are there, and how many requests wait for one."""
         usages = {each: self._slots.usage(each) for each in self._slots.task_managers}
         return SlotsExplained(
             now_ms=now,

@@ -61,7 +61,6 @@ class Task(Actor):
         self._producers: dict[ResultPartitionId, Ref] = {}
 
     def pre_start(self) -> None:
-        """Start the bridge, and let it restore the state."""
         self._machine = StreamTask(self._descriptor, self.context.ref, self._cancellation)
         self._bridge = self.context.spawn(self._data_plane.bridge_props(self._descriptor), "bridge")
         self.context.watch(self._bridge)
@@ -69,7 +68,6 @@ class Task(Actor):
         self._decide(StartTask())
 
     def handle_message(self, message: Message) -> None:
-        """Give the message to the machine, or explain the attempt."""
         match message:
             # The most frequent messages first: a match tests class by class.
             case BufferResponse(partition_id=partition_id) | BacklogAnnouncement(partition_id=partition_id):
@@ -90,7 +88,6 @@ class Task(Actor):
                 self.context.unhandled(message)
 
     def explain(self, now: int) -> TaskExplained:
-        """Explain what the attempt does, and what it waits for."""
         return self._machine.explain(now)
 
     def _decide(self, event: TaskEvent) -> None:

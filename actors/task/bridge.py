@@ -47,7 +47,6 @@ class OwnedEngine:
     engine: Engine
 
     def close(self) -> None:
-        """Close the engine, after the end of the bridge."""
         self.engine.close()
 
 
@@ -82,7 +81,6 @@ class Bridge(Actor):
             self.context.timers.start_fixed_delay("progress", interval_ms, ProgressDue())
 
     def handle_message(self, message: Message) -> None:
-        """Handle commands of the Task, answers of the engine, and requests for its progress."""
         match message:
             case Command():
                 self._begin(message)

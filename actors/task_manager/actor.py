@@ -107,7 +107,6 @@ class TaskManager(Actor):
         """The sessions under which the JobMasters speak; a gateway has the one of the registration, once it holds."""
 
     def pre_start(self) -> None:
-        """Register, and go on registering until the ResourceManager answers."""
         self._heartbeats = HeartbeatManager(self.context)
         self._tasks = RunningTasks(self.context, self._data_plane, self._task_cancellation, self._network)
         self._resource_manager = ResourceManagerConnection(self.context, self._address, self._introduction)
@@ -121,7 +120,6 @@ class TaskManager(Actor):
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
-        """Forward messages for a task; the rest are about slots or about registrations."""
         match message:
             case TriggerCheckpoint():
                 self._on_trigger_checkpoint(message)

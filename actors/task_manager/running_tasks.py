@@ -218,7 +218,6 @@ class PartitionTracker:
             self._of_job.setdefault(job_id, {})[finished.descriptor.partition_id] = None
 
     def serve(self, request: PartitionRequest) -> None:
-        """A consumer asks for a partition that is kept."""
         self._perform(self._partitions[request.partition_id].request(request))
 
     def on_consumer(self, message: AddCredit | CancelPartitionRequest) -> None:

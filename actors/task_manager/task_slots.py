@@ -47,7 +47,6 @@ class TaskSlots:
         self._acknowledgements = DeploymentAcknowledgements(context, self._tell_job_master)
 
     def decide(self, event: SlotTableEvent) -> None:
-        """Let the table handle the event, and perform its effects."""
         for effect in self._table.handle(event, self._context.now()):
             self._perform(effect)
 

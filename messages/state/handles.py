@@ -93,7 +93,6 @@ class StateSchema(Value):
 
     @property
     def is_keyed(self) -> bool:
-        """True if there is keyed state."""
         return bool(self.keys or self.columns)
 
 

@@ -120,11 +120,9 @@ class CompletedCheckpointStore:
 
     @property
     def disposals(self) -> int:
-        """The number of deletions that have not ended, those that wait included."""
         return len(self._cleaner)
 
     def check(self) -> None:
-        """Raise `AssertionError` where too many are retained, or not what is registered."""
         ids = [checkpoint.checkpoint_id for checkpoint in self]
         assert len(ids) <= self._retained
         assert all(older < newer for older, newer in pairwise(ids)), ids
@@ -374,11 +372,9 @@ class CheckpointsCleaner:
         self._waiting: deque[Dispose] = deque()
 
     def __len__(self) -> int:
-        """The number of deletions that have not ended."""
         return self._under_way + len(self._waiting)
 
     def add(self, disposal: Dispose) -> Iterator[Dispose]:
-        """Delete this when it is its turn."""
         self._waiting.append(disposal)
         yield from self._begin()
 
@@ -398,7 +394,6 @@ class CheckpointsCleaner:
         self._waiting.clear()
 
     def check(self) -> None:
-        """Raise `AssertionError` where too much is under way, or something waits without need."""
         assert 0 <= self._under_way <= self._max_concurrent
         assert not self._waiting or self._under_way == self._max_concurrent
 
@@ -447,7 +442,6 @@ class SharedStateRegistry:
         return handle.state_id in self._entries
 
     def references(self, state_id: str) -> int:
-        """The number of retained checkpoints that refer to it."""
         return self._entries[state_id].references if state_id in self._entries else 0
 
     def acknowledge(self, checkpoint_id: int, handle: SharedStateHandle) -> SharedStateHandle:
@@ -477,7 +471,6 @@ class SharedStateRegistry:
             self._unreferenced.pop(state_id, None)
 
     def unregister(self, state_ids: Iterable[str]) -> None:
-        """A completed checkpoint that referred to these is gone."""
         for state_id in state_ids:
             entry = self._entries[state_id]
             assert entry.references > 0, f"{state_id} is unregistered more often than registered"
@@ -504,7 +497,6 @@ class SharedStateRegistry:
         return tuple(entry.handle for entry in entries if entry.owned)
 
     def check(self) -> None:
-        """Raise `AssertionError` where an entry is counted wrongly."""
         for state_id, entry in self._entries.items():
             assert entry.references >= 0, state_id
             assert (entry.references == 0) == (state_id in self._unreferenced), state_id

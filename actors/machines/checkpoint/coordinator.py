@@ -139,7 +139,6 @@ class CheckpointCoordinatorMachine:
 
     @property
     def pending(self) -> dict[int, PendingCheckpoint]:
-        """The pending checkpoints by id, oldest first."""
         return {pending.checkpoint_id: pending for pending in self._state.pendings}
 
     @property
@@ -147,16 +146,13 @@ class CheckpointCoordinatorMachine:
         return self._state.completed
 
     def registrations(self, state_id: str) -> int:
-        """The number of retained checkpoints that refer to this shared state."""
         return self._state.completed.registry.references(state_id)
 
     @property
     def is_scheduler_armed(self) -> bool:
-        """True if a next periodic trigger is scheduled."""
         return self._trigger.periodic.is_armed
 
     def check(self) -> None:
-        """Raise `AssertionError` where the machine is in a state that cannot be."""
         self._state.pendings.check()
         self._state.completed.check()
         for pending in self._state.pendings:
@@ -322,7 +318,6 @@ class CheckpointCoordinatorMachine:
             yield from self._trigger_hooks(pending, now)
 
     def _on_coordinators_snapshotted(self, event: OperatorCoordinatorsSnapshotted, now: int) -> Effects:
-        """The JobMaster has the state of its operator coordinators."""
         pending = self._state.pendings.get(event.checkpoint_id)
         if event.job_id != self._job_id or pending is None or pending.phase is not PendingPhase.COORDINATORS:
             yield Ignore(reason=f"checkpoint {event.checkpoint_id} does not wait for operator coordinators")
@@ -436,7 +431,6 @@ class CheckpointCoordinatorMachine:
             yield SubtasksAcknowledged(job_id=self._job_id, checkpoint_id=event.checkpoint_id, subtasks=(measured,))
 
     def _discard_late(self, event: AcknowledgeCheckpoint) -> Effects:
-        """Delete the state of an acknowledgement that no checkpoint waits for."""
         exclusive = self._state.pendings.discard(event.checkpoint_id, exclusive_state(event.state))
         lives = event.attempt in self._state.tasks
         yield from self._state.completed.discard_late(

@@ -105,7 +105,6 @@ class PendingCheckpoint:
 
     @property
     def timer(self) -> str:
-        """The name of the timer of its timeout."""
         return f"timeout-{self.checkpoint_id}"
 
     @property
@@ -142,16 +141,13 @@ class PendingCheckpoint:
         return TaskAcknowledgeResult.DUPLICATE if attempt in self._states else TaskAcknowledgeResult.UNKNOWN
 
     def measure(self, metrics: CheckpointMetrics) -> None:
-        """Add the sizes that an attempt has measured."""
         self.size_bytes += metrics.size_bytes
         self.incremental_bytes += metrics.incremental_bytes
 
     def note_in_flight(self, events: tuple[OperatorEventInFlight, ...]) -> None:
-        """Take note of events on their way from an attempt to operator coordinators."""
         self._events += events
 
     def acknowledge(self, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None) -> PlannedTask:
-        """Take note of the acknowledgement of an attempt that is awaited."""
         task = self._awaited.pop(attempt)
         self._states[attempt] = _entry(task, state)
         return task
@@ -202,7 +198,6 @@ class PendingCheckpoint:
         )
 
     def check(self) -> None:
-        """Raise `AssertionError` where tasks are lost or counted twice, or the metadata came too early."""
         assert not self._awaited.keys() & self._states.keys()
         assert len(self._awaited) + len(self._states) == len(self.plan.to_wait_for)
         assert self.phase is not PendingPhase.METADATA or not self._awaited
@@ -292,7 +287,6 @@ class PendingCheckpoints:
         return fresh
 
     def check(self) -> None:
-        """Raise `AssertionError` where one is in a state that cannot be."""
         for checkpoint_id, pending in self._pending.items():
             pending.check()
             assert checkpoint_id == pending.checkpoint_id <= self._last_id

@@ -87,7 +87,6 @@ class CheckpointPlanCalculator:
             self._enter(task)
 
     def set_state(self, attempt: ExecutionAttemptId, state: ExecutionState) -> None:
-        """Take note of a new state; the attempt must be one of the job's."""
         former = self._tasks[attempt]
         self._not_ready.discard(attempt)
         self._finished -= former.state is ExecutionState.FINISHED

@@ -293,7 +293,6 @@ class CheckpointTrigger:
             yield savepoint_failed(self._state.job.job_id, stop.request_id, CheckpointFailure(reason=reason))
 
     def on_final_retry(self, now: int) -> Iterator[CoordinatorEffect]:
-        """The final checkpoint failed a while ago."""
         if self.final.phase is not FinalPhase.WAITING_TO_RETRY:
             yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
             return
@@ -391,7 +390,6 @@ class CheckpointTrigger:
 
 
 def savepoint_failed(job_id: JobId, request_id: str, failure: CheckpointFailure) -> SavepointFailed:
-    """Make the message to the JobMaster about a savepoint that fails."""
     return SavepointFailed(job_id=job_id, request_id=request_id, reason=failure.reason, cause=failure.cause)
 
 
@@ -423,11 +421,9 @@ class PeriodicTrigger:
 
     @property
     def is_armed(self) -> bool:
-        """True if a next trigger is scheduled."""
         return self._due is not None
 
     def start(self, now: int) -> Iterator[StartTimer]:
-        """Switch on: due after the first delay."""
         self.is_on = True
         if self._interval_ms is not None:
             yield self._arm(now, self._first_delay_ms)

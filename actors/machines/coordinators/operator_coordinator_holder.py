@@ -165,7 +165,6 @@ class GlobalAggregates:
         return self._update_next()
 
     def on_updated(self, updated: GlobalAggregatesUpdated) -> list[AggregateEffect]:
-        """The updates that were at work are done."""
         if not self._is_at_work:
             return [Ignore(reason="no update of an aggregate is at work")]
         self._is_at_work = False
@@ -185,7 +184,6 @@ class GlobalAggregates:
         return self._update_next()
 
     def attempt_over(self, attempt: ExecutionAttemptId) -> None:
-        """An attempt has ended: it reads no result any more."""
         for readers in self._readers.values():
             readers.pop(attempt, None)
 
@@ -222,7 +220,6 @@ class OperatorCoordinatorHolder:
         self._metrics: tuple[AccumulatorSnapshot, ...] = ()
 
     def handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
-        """Handle one event; its effects are in the order in which they are to be performed."""
         return [*self._handle(event), *self._call_next()]
 
     def _handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
@@ -274,7 +271,6 @@ class OperatorCoordinatorHolder:
 
     @property
     def waiting(self) -> int:
-        """The number of calls that are begun or wait."""
         return len(self._queue) + len(self._at_work or ())
 
     def check(self) -> None:

@@ -76,7 +76,6 @@ class BarrierAligner(CheckpointBarrierHandler):
         return frozenset() if self._alignment is None else frozenset(self._alignment.blocked)
 
     def check(self) -> None:
-        """Assert that an alignment is not over, is of the newest checkpoint, and blocks only while it is aligned."""
         if (alignment := self._alignment) is not None:
             assert alignment.missing, "an alignment of all open channels is over"
             assert alignment.missing <= self._open

@@ -49,7 +49,6 @@ class BarrierTracker(CheckpointBarrierHandler):
         return frozenset() if newest is None else frozenset(self._open - newest.arrived)
 
     def check(self) -> None:
-        """Assert that pending checkpoints are in order, incomplete and not too many."""
         ids = list(self._pending)
         assert ids == sorted(ids)
         assert len(ids) <= MAX_CHECKPOINTS_TO_TRACK

@@ -20,7 +20,6 @@ class ChannelSelector(ABC):
         self._channels = channels
 
     def select_channels(self) -> range:
-        """The channels that the next batch goes to."""
         channel = self.select_channel()
         return range(channel, channel + 1)
 
@@ -80,7 +79,6 @@ class BroadcastPartitioner(ChannelSelector):
         return range(self._channels)
 
     def select_channel(self) -> int:
-        """Raise `TypeError`: there is no such channel."""
         raise TypeError("a broadcast goes to all channels, and to no single one")
 
 

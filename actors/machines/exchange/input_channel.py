@@ -169,7 +169,6 @@ class InputChannel:
         return self.announce() if self.is_open and self.credits.is_announcement_due else None
 
     def announce(self) -> Tell[ResultPartitionId]:
-        """Tell the producer of the credits that it does not know of."""
         message = AddCredit(
             partition_id=self.descriptor.partition_id,
             subpartition=self.descriptor.subpartition,
@@ -204,7 +203,6 @@ class InputChannel:
         return None
 
     def take(self) -> Buffer | BarrierAnnouncement:
-        """The next element to be read; there must be one."""
         buffer = (self.priority or self.queue).popleft().buffer
         if isinstance(buffer, CheckpointBarrier):
             # No checkpoint before this one will be taken any more.
@@ -233,7 +231,6 @@ class InputChannel:
         return self.in_flight(checkpoint_id)
 
     def stop_persisting(self) -> None:
-        """Stop persisting: elements that arrive are state of no checkpoint."""
         self._persisting = None
 
     def in_flight(self, checkpoint_id: int) -> tuple[BatchRef, ...]:
@@ -246,7 +243,6 @@ class InputChannel:
         )
 
     def on_backlog(self, backlog: int) -> None:
-        """Data waits at the sender of an open channel."""
         assert self.is_open, f"{self} is {self.state.value}"
         self._move(_READING)
         self.credits.on_backlog(backlog)
@@ -266,7 +262,6 @@ class InputChannel:
         return self._fail(ChannelFailureKind.REFUSED, response.cause)
 
     def check(self) -> None:
-        """Assert that what is held was paid for, and that a state that has no data has none."""
         self.credits.check()
         batches = [queued.buffer for queued in self.queue if isinstance(queued.buffer, BatchRef)]
         assert len(batches) <= self.credits.in_use, "a queued batch holds a credit"

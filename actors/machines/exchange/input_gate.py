@@ -148,7 +148,6 @@ class InputGate:
 
     @property
     def is_finished(self) -> bool:
-        """The end of every channel has been read."""
         return self._not_ended == 0
 
     @property
@@ -165,11 +164,9 @@ class InputGate:
 
     @property
     def floating(self) -> tuple[FloatingCredits, ...]:
-        """The credits that the channels of each input share."""
         return tuple(each.floating for each in self._inputs)
 
     def gate_of(self, channel: int) -> int:
-        """The number of the input that `channel` belongs to."""
         return self._input_of[channel].gate
 
     def request_partitions(self) -> list[GateEffect]:
@@ -190,7 +187,6 @@ class InputGate:
         return effects
 
     def retry(self, channel: int) -> list[GateEffect]:
-        """Request the partition of the channel again."""
         retried = self.channels[channel]
         if retried.state is not ChannelState.REQUESTED:
             return [Ignore(reason=f"{retried} is {retried.state.value}")]
@@ -219,7 +215,6 @@ class InputGate:
         return effects
 
     def on_backlog(self, announcement: BacklogAnnouncement) -> list[GateEffect]:
-        """Data waits for credit at the producer."""
         channel = self._by_subpartition.get((announcement.partition_id, announcement.subpartition))
         if channel is None or not channel.is_open:
             return [Ignore(reason="a backlog of a channel that is not open")]
@@ -227,7 +222,6 @@ class InputGate:
         return self._announce([channel.credits])
 
     def on_error(self, response: ErrorResponse) -> list[GateEffect]:
-        """A subpartition cannot be had, for now or at all."""
         channel = self._by_subpartition.get((response.partition_id, response.subpartition))
         if channel is None or not channel.is_open:
             return [Ignore(reason="an error of a channel that is not open")]
@@ -292,12 +286,10 @@ class InputGate:
         ]
 
     def stop_persisting(self) -> None:
-        """Nothing that arrives is part of a checkpoint."""
         for channel in self.channels:
             channel.stop_persisting()
 
     def check(self) -> None:
-        """Assert that turns, queues and credits agree."""
         for channel in self.channels:
             channel.check()
             number, source = channel.channel, self._input_of[channel.channel]

@@ -207,7 +207,6 @@ class ResultPartition:
         return [*(ReleaseBatch(batch=batch) for batch in lost), *self._served(subpartition)]
 
     def add_credit(self, subpartition: int, credit: int) -> list[PartitionEffect]:
-        """A reader has room for `credit` more batches."""
         if not self._is_read(subpartition):
             return [Ignore(reason=f"nobody reads subpartition {subpartition}")]
         self.subpartitions[subpartition].credit += credit
@@ -231,7 +230,6 @@ class ResultPartition:
         return tuple(batch for index in range(len(self.subpartitions)) for batch in self._consumed(index))
 
     def check(self) -> None:
-        """Assert that the sums are those of the subpartitions, and that nobody waits who could be served."""
         for subpartition in self.subpartitions:
             subpartition.check()
         backlogs = [subpartition.backlog for subpartition in self.subpartitions]
@@ -265,7 +263,6 @@ class ResultPartition:
         return left
 
     def _account(self, holder: Subpartition, gone: Sequence[BatchRef]) -> None:
-        """These batches wait no more in `holder`."""
         was_full = holder.backlog + len(gone) >= MAX_BUFFERS_PER_CHANNEL
         self._full_channels -= was_full and holder.backlog < MAX_BUFFERS_PER_CHANNEL
         self.queued_batches -= len(gone)
@@ -283,7 +280,6 @@ class ResultPartition:
         return index in self._unconsumed and self.subpartitions[index].consumer is not None
 
     def _refusal(self, index: int, *, reconnects: bool) -> ErrorResponse | None:
-        """The reason why a new reader cannot read the subpartition."""
         partition_id = self.descriptor.partition_id
         if not 0 <= index < len(self.subpartitions):
             return unknown_subpartition(self.descriptor, index)
@@ -298,7 +294,6 @@ class ResultPartition:
 
 
 def unknown_subpartition(descriptor: ResultPartitionDescriptor, index: int) -> ErrorResponse:
-    """The answer where the partition has no subpartition of this number."""
     text = f"the partition has {descriptor.subpartitions} subpartitions, and none with the number {index}"
     return partition_error(descriptor.partition_id, index, "UnknownSubpartitionError", text)
 
@@ -323,7 +318,6 @@ class KeptPartition:
         return self._served(place)
 
     def add_credit(self, message: AddCredit, consumer: Ref | None) -> list[PartitionEffect]:
-        """A consumer has room for more batches."""
         if consumer is None or (message.subpartition, consumer) not in self._readers:
             return [Ignore(reason=f"{consumer} does not read subpartition {message.subpartition}")]
         place = message.subpartition, consumer
@@ -336,7 +330,6 @@ class KeptPartition:
         return []
 
     def check(self) -> None:
-        """Assert that no reader waits that could be served."""
         for reader in self._readers.values():
             reader.check()
 

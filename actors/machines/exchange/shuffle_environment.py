@@ -144,7 +144,6 @@ class NetworkBufferPool:
             self._resize(pool, pool.minimum + share)
 
     def check(self) -> None:
-        """Assert that nothing is promised twice and no buffer is lost."""
         self.redistribute_buffers()
         assert 0 <= self._free <= self.total
         assert self.promised <= self.total
@@ -254,7 +253,6 @@ class ShuffleEnvironment:
         return self._buffers_of(attempt)
 
     def unregister_task(self, attempt: ExecutionAttemptId) -> None:
-        """The task has ended; what it had is for the others."""
         ended = self._tasks.pop(attempt, None)
         if ended is None:
             return

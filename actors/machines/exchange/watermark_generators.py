@@ -70,7 +70,6 @@ class BoundedOutOfOrdernessWatermarks:
         self.watermark_ms = max(self.watermark_ms, latest_ms - self._behind_ms)
 
     def restore(self, watermark_ms: int) -> None:
-        """Continue from the watermark of a checkpoint."""
         self.watermark_ms = watermark_ms
 
 
@@ -97,7 +96,6 @@ class AscendingTimestampsWatermarks:
         return MonotonyViolated(timestamp_ms=earliest_ms, latest_ms=before_ms, is_fatal=is_fatal)
 
     def restore(self, watermark_ms: int) -> None:
-        """Continue from the watermark of a checkpoint."""
         self._latest_ms = watermark_ms + 1
 
 
@@ -110,11 +108,9 @@ class PunctuatedWatermarks:
         self.watermark_ms = WATERMARK_MIN
 
     def on_batch(self, earliest_ms: int, latest_ms: int) -> None:
-        """Rows that mark a watermark were read."""
         self.watermark_ms = max(self.watermark_ms, latest_ms)
 
     def restore(self, watermark_ms: int) -> None:
-        """Continue from the watermark of a checkpoint."""
         self.watermark_ms = watermark_ms
 
 
@@ -177,7 +173,6 @@ class WatermarkOutputMultiplexer:
         self.watermark_ms = WATERMARK_MIN
 
     def restore(self, restored: WatermarkState) -> None:
-        """Continue from the watermarks of a checkpoint."""
         self.watermark_ms = restored.watermark_ms
         watermarks = {each.partition: each.watermark_ms for each in restored.partitions}
         self._partitions = {name: _Partition(self._make(), 0) for name in watermarks or (_WHOLE,)}

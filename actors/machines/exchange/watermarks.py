@@ -58,7 +58,6 @@ class WatermarkValve:
         return self._on_idle(known) if status.idle else self._on_active(channel)
 
     def check(self) -> None:
-        """Assert that the watermark is one that all aligned channels have reached."""
         aligned = [channel for channel in self._channels if channel.is_aligned]
         assert not any(channel.is_idle for channel in aligned)
         assert all(channel.watermark_ms >= self.watermark_ms for channel in aligned)

@@ -59,7 +59,6 @@ class ExceptionHistory:
 
     @property
     def entries(self) -> tuple[RootExceptionHistoryEntry, ...]:
-        """The entries that are kept, the oldest first."""
         return tuple(self._entries.values())
 
     def check(self) -> None:

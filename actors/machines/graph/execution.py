@@ -84,7 +84,6 @@ class Execution:
         return True
 
     def start_from(self, checkpoint_id: int | None, state: TaskStateSnapshot | None) -> None:
-        """Set the state that the attempt starts from: its part of a checkpoint, or nothing."""
         self.restored_checkpoint_id, self.restore = checkpoint_id, state
         self.waits_for_state = False
 

@@ -70,7 +70,6 @@ class ExecutionGraph:
         self._is_stopping = self._finalizing = False
 
     def handle(self, event: events.Event, now: int) -> list[Effect]:
-        """Handle one event; its effects are in the order in which they are to be performed."""
         return [*self._on_event(event, now), *self._act_on_failures(now), *self._act_on_ends(now)]
 
     def _on_event(self, event: events.Event, now: int) -> list[Effect]:
@@ -118,7 +117,6 @@ class ExecutionGraph:
 
     @property
     def live_attempts(self) -> int:
-        """The number of attempts that have not ended."""
         return self._attempts.live
 
     @property
@@ -343,7 +341,6 @@ class ExecutionGraph:
                 assert_never(unreachable)
 
     def _perform(self, effects: Iterable[AttemptEffect | StartTimer], now: int) -> list[Effect]:
-        """Draw the consequences of what an attempt did."""
         performed: list[Effect] = []
         for effect in effects:
             match effect:

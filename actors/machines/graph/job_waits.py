@@ -38,7 +38,6 @@ class JobWaits:
         self._end_since: int | None = None
 
     def on_effect(self, effect: Effect, now: int) -> None:
-        """The graph asks for this at `now`."""
         match effect:
             case JobStatusMoved(status=status, cause=cause):
                 self._on_status(status, now)

@@ -90,12 +90,10 @@ class CurrentAttempts:
         return self._at_end_of_data == len(self._by_id)
 
     def moved(self, attempt: ExecutionAttemptId, previous: ExecutionState, state: ExecutionState) -> None:
-        """Note that an attempt has left a state for another."""
         self._in_state[previous] -= 1
         self._in_state[state] += 1
 
     def replace_attempt(self, ended: Execution, subtask: ExecutionVertex) -> None:
-        """The subtask has a new attempt in the place of one that has ended."""
         del self._by_id[ended.attempt]
         self._in_state[ended.state] -= 1
         self._at_end_of_data -= ended.has_reached_end_of_data
@@ -103,7 +101,6 @@ class CurrentAttempts:
         self._in_state[ExecutionState.CREATED] += 1
 
     def reach_end_of_data(self, execution: Execution) -> None:
-        """Note the first report of an attempt."""
         assert not execution.has_reached_end_of_data, f"{execution.attempt} has said so before"
         execution.has_reached_end_of_data = True
         self._at_end_of_data += 1
@@ -147,7 +144,6 @@ class TaskScheduling:
         return self.vertices[vertex_id].subtasks[subtask]
 
     def subtasks(self) -> Iterator[ExecutionVertex]:
-        """All of them, in the order of the job."""
         return (subtask for vertex in self.vertices.values() for subtask in vertex.subtasks)
 
     def to_restart(self, tasks: Collection[Subtask]) -> tuple[Subtask, ...]:

@@ -175,7 +175,6 @@ class StreamGraph:
         return tuple(self._nodes.values())
 
     def node(self, uid: str) -> StreamNode:
-        """The operator with this uid, which exists."""
         return self._nodes[uid]
 
     def inputs(self, uid: str) -> tuple[StreamEdge, ...]:

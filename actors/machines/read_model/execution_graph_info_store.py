@@ -61,7 +61,6 @@ class ExecutionGraphInfoStore:
         return JobsOverview(jobs=tuple(model.overview(now) for model in self.jobs.values()))
 
     def answer(self, request: JobInfoRequest, now: int) -> Message:
-        """The answer to a question about one job at `now`."""
         model = self.jobs.get(request.job_id)
         match request:
             case _ if model is None:

@@ -70,11 +70,9 @@ class RescaleHistory:
 
     @property
     def has_one_under_way(self) -> bool:
-        """True if the last one has not ended."""
         return bool(self._rescales) and next(reversed(self._rescales.values())).reason is None
 
     def note(self, rescale: Rescale) -> None:
-        """A rescale has begun, or goes on, or has ended."""
         if rescale.terminal_state is not None:
             self._counts[rescale.terminal_state] += 1
         self._rescales[rescale.rescale_id] = rescale
@@ -275,7 +273,6 @@ class JobReadModel:
         self.rescales.on_new_job_master(at_ms)
 
     def overview(self, at_ms: int) -> JobOverview:
-        """The job at `at_ms` in a list of jobs."""
         counts = sum((vertex.states for vertex in self._vertices.values()), Counter[ExecutionState]())
         return JobOverview(
             job_id=self.job_id,
@@ -292,7 +289,6 @@ class JobReadModel:
         )
 
     def subtasks(self, vertex_id: JobVertexId, at_ms: int) -> SubtasksOfVertex:
-        """A vertex at `at_ms`, with its subtasks and their attempts."""
         vertex = self._vertices.get(vertex_id)
         if vertex is None:
             return SubtasksOfVertex(job_id=self.job_id, vertex=None)
@@ -333,7 +329,6 @@ class JobReadModel:
         )
 
     def archived(self, at_ms: int) -> ArchivedJob:
-        """All that can be asked about the job, as it stands at `at_ms`."""
         return ArchivedJob(
             overview=self.overview(at_ms),
             details=self.details(at_ms),

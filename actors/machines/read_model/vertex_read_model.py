@@ -84,7 +84,6 @@ class _Subtask:
         return number == self.attempt_number
 
     def note_state(self, message: ExecutionStateChanged) -> None:
-        """The newest attempt has a new state."""
         self.state, self.attempt = message.state, message.attempt
         self.timestamps.setdefault(message.state, message.timestamp_ms)
         self.task_manager = message.task_manager or self.task_manager
@@ -94,7 +93,6 @@ class _Subtask:
             self.sample(message.timestamp_ms, _NOTHING)
 
     def details(self) -> AttemptDetails:
-        """The newest attempt as it stands now."""
         return AttemptDetails(
             attempt=self.attempt,
             attempt_number=self.attempt_number,
@@ -206,7 +204,6 @@ class VertexReadModel:
 
     @property
     def accumulators(self) -> Iterator[AccumulatorSnapshot]:
-        """The accumulators of the newest attempts so far."""
         return (snapshot for subtask in self._subtasks for snapshot in subtask.accumulators)
 
     @property
@@ -224,7 +221,6 @@ class VertexReadModel:
         )
 
     def details(self, at_ms: int) -> JobVertexDetails:
-        """The vertex as it stands at `at_ms`."""
         states = self.states
         # Each subtask is looked at once: there may be thousands, and those who watch the job ask each second.
         now = [subtask.now for subtask in self._subtasks]

@@ -145,7 +145,6 @@ class AdaptiveScheduler:
         )
 
     def handle(self, event: RescalingEvent, now: int) -> list[RescalingEffect]:
-        """Handle one event; its effects are in the order in which they are to be performed."""
         match event:
             case events.SchedulingWanted():
                 return self._on_scheduling_wanted(now)

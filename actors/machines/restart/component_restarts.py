@@ -68,7 +68,6 @@ class ComponentRestarts:
         self._components: dict[str, _Component] = {}
 
     def handle(self, event: ComponentEvent, now: int) -> list[ComponentEffect]:
-        """Take one event at `now` (ms); what is to be done about it."""
         match event:
             case ComponentStarted(component=name):
                 self._components.setdefault(name, _Component(now)).started_ms = now

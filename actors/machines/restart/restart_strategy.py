@@ -113,7 +113,6 @@ class FailureRateRestartStrategy:
 
     @property
     def allowance(self) -> str:
-        """The number of restarts, and the interval."""
         return f"{_restarts(self._restarts.maxlen or 0)} within {self._interval_ms / 1_000:g} s"
 
     def can_restart(self, now: int) -> bool:

@@ -85,7 +85,6 @@ class ExecutionSlotAllocator:
         self._locations: dict[CoLocationConstraint, TaskManagerId] = {}
 
     def handle(self, event: AllocatorEvent, now: int) -> list[AllocatorEffect]:
-        """Handle one event at `now` (ms); its effects are in the order in which they are to be performed."""
         match event:
             case RequestSlots(requests=requests):
                 return self._place_all(requests, now)

@@ -16,7 +16,6 @@ UNSPECIFIED = ResourceSpec()
 
 
 def fits(required: ResourceSpec, slot: ResourceSpec) -> bool:
-    """True if a slot of the size `slot` has what is required."""
     return all(not there or needed <= there for needed, there in zip(figures(required), figures(slot), strict=True))
 
 
@@ -100,7 +99,6 @@ class ResourceBudget:
         self._taken = tuple(taken + own for taken, own in zip(self._taken, figures(size), strict=True))
 
     def give_back(self, size: ResourceSpec) -> None:
-        """A slot of this size is gone."""
         self._taken = tuple(taken - own for taken, own in zip(self._taken, figures(size), strict=True))
         assert min(self._taken) >= 0, "more was given back than was taken"
 

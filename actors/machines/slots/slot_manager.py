@@ -77,7 +77,6 @@ class SlotManager:
         self._waiting = PendingSlotRequests()
 
     def handle(self, event: SlotManagerEvent, now: int) -> list[SlotManagerEffect]:
-        """Handle one event at `now` (ms); its effects are in the order in which they are to be performed."""
         self._now = now
         match event:
             case ResourceManagerStarted(task_managers=task_managers):
@@ -137,15 +136,12 @@ class SlotManager:
 
     @property
     def task_manager_tracker(self) -> TaskManagerTracker:
-        """The TaskManagers that live, and those that are on their way."""
         return self._tracker
 
     def usage(self, task_manager: TaskManagerId) -> Usage:
-        """The slots and the resources of a TaskManager, and the free ones of both."""
         return self._slots.usage(task_manager)
 
     def is_idle(self, task_manager: TaskManagerId) -> bool:
-        """True if it is registered and none of its slots is used."""
         return self._tracker.is_idle(task_manager)
 
     def check(self) -> None:

@@ -207,7 +207,6 @@ class SlotPool:
         self._assigned: dict[SlotRequestId, _PooledSlot] = {}
 
     def handle(self, event: SlotPoolEvent, now: int) -> list[SlotPoolEffect]:
-        """Handle one event at `now` (ms); its effects are in the order in which they are to be performed."""
         match event:
             case OfferSlots():
                 return self._on_offer_slots(event, now)
@@ -252,7 +251,6 @@ class SlotPool:
         return tuple(self._pending)
 
     def holds(self, allocation_id: AllocationId) -> bool:
-        """True if the slot of this allocation is the job's, used or free."""
         return allocation_id in self._slots
 
     def is_free(self, allocation_id: AllocationId, required: ResourceSpec = UNSPECIFIED) -> bool:

@@ -183,7 +183,6 @@ class SlotTable:
         self._jobs: dict[JobId, _Job] = {}
 
     def handle(self, event: SlotTableEvent, now: int) -> list[SlotTableEffect]:
-        """Handle one event; its effects are in the order in which they are to be performed."""
         match event:
             case AllocateSlot():
                 return self._on_allocate_slot(event)
@@ -220,7 +219,6 @@ class SlotTable:
                 assert_never(event)
 
     def report(self) -> SlotReport:
-        """The state of all slots, as the ResourceManager is to know it."""
         return SlotReport(
             slots=tuple(
                 SlotStatus(

@@ -108,7 +108,6 @@ class TaskManagerSlots:
         return {*declared.values(), *(slot.size for slot in self if slot.task_manager not in declared)}
 
     def usage(self, task_manager: TaskManagerId) -> Usage:
-        """The slots and the resources of a TaskManager, and the free ones of both."""
         slots = self._of[task_manager].values()
         total, remaining = self._dynamic.resources(task_manager)
         return Usage(
@@ -169,7 +168,6 @@ class TaskManagerSlots:
         return slots
 
     def hold(self, slot: TaskManagerSlot, state: SlotState, allocation_id: AllocationId, job_id: JobId | None) -> None:
-        """The slot is PENDING for an allocation, or ALLOCATED to it."""
         was_free = slot.state is SlotState.FREE
         slot.state = next_phase(SLOT_MOVES, slot.state, state)
         slot.allocation_id, slot.job_id = allocation_id, job_id
@@ -344,6 +342,5 @@ class DynamicSlots:
         return task_manager in self._declared and slot in self._declared[task_manager].blocked
 
     def check(self) -> None:
-        """Assert that no more slots are open than there is room for."""
         for task_manager in self._declared:
             assert self.to_block(task_manager) == 0, f"{task_manager} has other free slots than there is room for"

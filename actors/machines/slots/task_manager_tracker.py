@@ -49,12 +49,10 @@ class WorkerCounts:
     idle_timeout_ms: int = TASK_MANAGER_TIMEOUT_MS
 
     def limit(self) -> int:
-        """The number that there may be."""
         return self.configured if self.maximum is None else max(self.configured, self.maximum)
 
     @property
     def largest_slot(self) -> ResourceSpec:
-        """The largest slot that a TaskManager can have."""
         return self.slot_size if self.total == UNSPECIFIED else self.total
 
 
@@ -89,12 +87,10 @@ class TaskManagerTracker:
         return instance <= self._gone.get(task_manager, 0)
 
     def is_idle(self, task_manager: TaskManagerId) -> bool:
-        """None of its slots is used."""
         return task_manager in self._idle_since_ms
 
     @property
     def expected_slots(self) -> int:
-        """The number of slots that those on their way will bring."""
         return sum(self._starting.values())
 
     @property

@@ -126,7 +126,6 @@ class SourceCoordinator:
         self._of_vertex = {source.vertex_id: source for source in self._sources.values()}
 
     def handle(self, event: SourceEvent, now: int) -> list[SourceEffect]:
-        """Handle one event; its effects are in the order in which they are to be performed."""
         match event:
             case SourcesReset(states=states):
                 return self._on_reset(states)
@@ -152,7 +151,6 @@ class SourceCoordinator:
                 assert_never(event)
 
     def files_unassigned(self, vertex_id: JobVertexId) -> int:
-        """The number of discovered files of a vertex's source that wait for a reader."""
         source = self._of_vertex.get(vertex_id)
         return 0 if source is None else source.enumerator.files_unassigned + source.files_left
 
@@ -334,7 +332,6 @@ class SplitEnumerator:
         return self._finished
 
     def handle(self, event: SplitEnumeratorEvent, now: int) -> list[SplitEnumeratorEffect]:
-        """Handle one event; its effects are in the order in which they are to be performed."""
         match event:
             case SplitsDiscovered():
                 return self._on_splits_discovered(event)
@@ -412,7 +409,6 @@ class SplitEnumerator:
         self._assigned.check()
 
     def _place(self, attempt: ExecutionAttemptId) -> tuple[int, int]:
-        """The subtask and the number of an attempt."""
         _, subtask, number = vertex_subtask_and_number(attempt, self._job_id)
         return subtask, number
 
@@ -575,7 +571,6 @@ class SplitAssignmentTracker:
         return tuple(split for each in (*since, self._uncheckpointed) for split in each.pop(subtask, ()))
 
     def check(self) -> None:
-        """Assert that nothing has gone out twice."""
         ids = [
             split.split_id
             for assignments in (*self._by_checkpoint.values(), self._uncheckpointed)

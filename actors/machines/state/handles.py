@@ -94,7 +94,6 @@ def state_sizes(checkpoint: CompletedCheckpoint) -> dict[OperatorId, int]:
 
 
 def operator_metadata(job_graph: JobGraph) -> tuple[OperatorMetadata, ...]:
-    """The metadata of the operators in a checkpoint."""
     return tuple(
         OperatorMetadata(
             operator_id=operator.operator_id,

@@ -58,7 +58,6 @@ def covers(outer: KeyGroupRange, inner: KeyGroupRange) -> bool:
 
 
 def intersection(left: KeyGroupRange, right: KeyGroupRange) -> KeyGroupRange | None:
-    """The key groups that are in both ranges, None where there are none."""
     return key_group_range(max(left.start, right.start), min(left.end, right.end))
 
 
