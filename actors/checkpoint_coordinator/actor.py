@@ -34,7 +34,6 @@ from flykka.messages.checkpointing.checkpoint import (
     ForTask,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
-    OperatorCoordinatorsSnapshotted,
     TaskCheckpointMessages,
     TriggerCheckpoint,
 )
@@ -44,30 +43,7 @@ from flykka.messages.checkpointing.statistics import (
     SubtaskCheckpointStatistics,
     SubtasksAcknowledged,
 )
-from flykka.messages.control.checkpoint_coordination import (
-    AbortPendingCheckpoints,
-    CheckpointRequest,
-    CheckpointTimedOut,
-    CoordinatedTask,
-    CoordinatedTasks,
-    CoordinatedTaskStateChanged,
-    FinalCheckpointRequest,
-    FinalCheckpointRetryDue,
-    MasterHookFailed,
-    MasterHookRestoreFailed,
-    MasterHooksClosed,
-    MasterHooksRestored,
-    MasterHooksTriggered,
-    MetadataReadFailed,
-    PeriodicTriggerDue,
-    RequestRestoreState,
-    RestoreStateFailed,
-    SavepointRequest,
-    StartCheckpointScheduler,
-    StopCheckpointing,
-    StopCheckpointRequest,
-    StopCheckpointScheduler,
-)
+from flykka.messages.control import checkpoint_coordination
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobStatus, JobStatusChanged
 from flykka.messages.graph.job_graph import JobGraph, OperatorKind
 from flykka.messages.monitoring.explanation import CheckpointsExplained, ExplainCheckpoints
@@ -131,47 +107,30 @@ class CheckpointCoordinator(Actor):
 
     def handle_message(self, message: Message) -> None:
         match message:
-            case (
-                AcknowledgeCheckpoint()
-                | DeclineCheckpoint()
-                | OperatorCoordinatorsSnapshotted()
-                | PeriodicTriggerDue()
-                | FinalCheckpointRetryDue()
-                | CheckpointTimedOut()
-                | MasterHooksTriggered()
-                | MasterHookFailed()
-                | MasterHooksRestored()
-                | MasterHookRestoreFailed()
-                | StartCheckpointScheduler()
-                | StopCheckpointScheduler()
-                | CoordinatedTaskStateChanged()
-                | FinalCheckpointRequest()
-                | StopCheckpointRequest()
-                | AbortPendingCheckpoints()
-                | RequestRestoreState()
-                | StopCheckpointing()
-            ):
+            case AcknowledgeCheckpoint() | DeclineCheckpoint():
                 self._decide(message)
             case CheckpointReportDue():
                 self._reports.flush()
-            case MasterHooksClosed(cause=cause):
+            case checkpoint_coordination.MasterHooksClosed(cause=cause):
                 if cause is not None:
                     _log.warning("job %s: %s", self._job_id, cause.message)
-            case CoordinatedTasks():
+            case checkpoint_coordination.CoordinatedTasks():
                 self._on_tasks(message)
-            case SavepointRequest(target_location=target_location, request_id=request_id):
+            case checkpoint_coordination.SavepointRequest(target_location=target_location, request_id=request_id):
                 properties = for_savepoint(target_location)
                 self._decide(events.TriggerRequested(properties=properties, request_id=request_id))
-            case CheckpointRequest(request_id=request_id, is_full=is_full):
+            case checkpoint_coordination.CheckpointRequest(request_id=request_id, is_full=is_full):
                 properties = for_checkpoint(self._retention, is_full=is_full)
                 self._decide(events.TriggerRequested(properties=properties, request_id=request_id))
-            case MetadataReadFailed(version=version, cause=cause):
-                failed = RestoreStateFailed(job_id=self._job_id, version=version, cause=cause)
+            case checkpoint_coordination.MetadataReadFailed(version=version, cause=cause):
+                failed = checkpoint_coordination.RestoreStateFailed(job_id=self._job_id, version=version, cause=cause)
                 self.context.parent.tell(failed)
             case _ if isinstance(message, CheckpointStoreMessage):
                 event = self._storage_view.on_message(message)
                 if event is not None:
                     self._decide(event)
+            case _ if isinstance(message, CoordinatorEvent):
+                self._decide(message)
             case ExplainCheckpoints(reply_to=reply_to):
                 reply_to.tell(self.explain(self.context.now()))
             case _:
@@ -180,7 +139,7 @@ class CheckpointCoordinator(Actor):
     def explain(self, now: int) -> CheckpointsExplained:
         return explain_checkpoints(self._job_id, self._machine.pending.values(), now)
 
-    def _on_tasks(self, message: CoordinatedTasks) -> None:
+    def _on_tasks(self, message: checkpoint_coordination.CoordinatedTasks) -> None:
         self._tasks.replace_tasks(message.tasks, message.leader_session_id)
         names = {vertex.vertex_id: vertex.name for vertex in self._job_graph.vertices}
         planned = tuple(
@@ -279,20 +238,24 @@ class CheckpointCoordinator(Actor):
             case events.TriggerMasterHooks(checkpoint_id=checkpoint_id, timestamp_ms=timestamp_ms):
                 self.context.pipe_to_self(
                     partial(self._hooks.trigger, checkpoint_id, timestamp_ms),
-                    lambda states: MasterHooksTriggered(checkpoint_id=checkpoint_id, states=states),
+                    lambda states: checkpoint_coordination.MasterHooksTriggered(
+                        checkpoint_id=checkpoint_id, states=states
+                    ),
                     partial(hook_failed, checkpoint_id),
                 )
             case events.RestoreMasterHooks(version=version, checkpoint_id=restored_id, states=states):
                 self.context.pipe_to_self(
                     partial(self._hooks.restore, restored_id, states),
-                    lambda _: MasterHooksRestored(version=version),
-                    lambda error: MasterHookRestoreFailed(version=version, cause=serialized(error)),
+                    lambda _: checkpoint_coordination.MasterHooksRestored(version=version),
+                    lambda error: checkpoint_coordination.MasterHookRestoreFailed(
+                        version=version, cause=serialized(error)
+                    ),
                 )
             case events.CloseMasterHooks():
                 self.context.pipe_to_self(
                     self._hooks.close,
-                    lambda _: MasterHooksClosed(),
-                    lambda error: MasterHooksClosed(cause=serialized(error)),
+                    lambda _: checkpoint_coordination.MasterHooksClosed(),
+                    lambda error: checkpoint_coordination.MasterHooksClosed(cause=serialized(error)),
                 )
             case unreachable:
                 assert_never(unreachable)
@@ -308,7 +271,9 @@ class TaskGateways:
         self._gateways: dict[ExecutionAttemptId, Gateway] = {}
         self._unsent: dict[Gateway, list[ForTask]] = {}
 
-    def replace_tasks(self, tasks: Iterable[CoordinatedTask], leader_session_id: LeaderSessionId) -> None:
+    def replace_tasks(
+        self, tasks: Iterable[checkpoint_coordination.CoordinatedTask], leader_session_id: LeaderSessionId
+    ) -> None:
         gateways: dict[Ref, Gateway] = {}
         self._gateways.clear()
         for task in tasks:
@@ -372,9 +337,9 @@ class CheckpointCoordinatorDeActivator(Actor):
     def handle_message(self, message: Message) -> None:
         match message:
             case JobStatusChanged(job_id=job_id, status=JobStatus.RUNNING):
-                self._coordinator.tell(StartCheckpointScheduler(job_id=job_id))
+                self._coordinator.tell(checkpoint_coordination.StartCheckpointScheduler(job_id=job_id))
             case JobStatusChanged(job_id=job_id):
-                self._coordinator.tell(StopCheckpointScheduler(job_id=job_id))
+                self._coordinator.tell(checkpoint_coordination.StopCheckpointScheduler(job_id=job_id))
             case _:
                 self.context.unhandled(message)
 

@@ -10,21 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.high_availability.services import HighAvailabilityServices
 from flykka.actors.job_manager.actor import JobManager
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
-from flykka.actors.machines.restart.component_restarts import (
-    ComponentEnded,
-    ComponentEvent,
-    ComponentRestarts,
-    ComponentStarted,
-    GiveUpCluster,
-    StartComponent,
-)
+from flykka.actors.machines.restart.component_restarts import MAX_ENDS, ComponentRestarts
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.actors.machines.slots.task_manager_tracker import NAME, WorkerCounts
 from flykka.actors.resource_manager.actor import ResourceManager, TaskManagerProps
@@ -75,7 +67,7 @@ class ClusterEntrypoint(Actor):
             case Terminated(ref=ref):
                 name = next(name for name, known in self._components.items() if known == ref)
                 _log.warning("the %s has ended by itself", _SPOKEN[name])
-                self._decide(ComponentEnded(component=name))
+                self._restart(name)
             case StartComponentDue(component=name):
                 self._start(name)
             case _:
@@ -92,23 +84,19 @@ class ClusterEntrypoint(Actor):
             return  # The cluster is being shut down.
         self._components[name] = ref
         self.context.watch(ref)
-        self._decide(ComponentStarted(component=name))
+        self._restarts.started(name, self.context.now())
 
-    def _decide(self, event: ComponentEvent) -> None:
-        for effect in self._restarts.handle(event, self.context.now()):
-            match effect:
-                case StartComponent(component=name, delay_ms=0):
-                    self._start(name)
-                case StartComponent(component=name, delay_ms=delay_ms):
-                    due = StartComponentDue(component=name)
-                    self.context.timers.start_once(f"start-{name}", delay_ms, due)
-                case GiveUpCluster(component=name, ends=ends):
-                    self._give_up(name, ends)
-                case _:
-                    assert_never(effect)
+    def _restart(self, name: str) -> None:
+        delay_ms = self._restarts.ended(name, self.context.now())
+        if delay_ms is None:
+            self._give_up(name)
+        elif delay_ms == 0:
+            self._start(name)
+        else:
+            self.context.timers.start_once(f"start-{name}", delay_ms, StartComponentDue(component=name))
 
-    def _give_up(self, name: str, ends: int) -> None:
-        text = f"the {_SPOKEN[name]} has ended {ends} times in a row, each time soon after its start: see the log"
+    def _give_up(self, name: str) -> None:
+        text = f"the {_SPOKEN[name]} has ended {MAX_ENDS} times in a row, each time soon after its start: see the log"
         cause = SerializedThrowable(type_name="ClusterFailedError", message=text)
         _log.error("the cluster ends: %s", text)
         self.context.publish(ClusterFailed(cause=cause))

@@ -39,6 +39,7 @@ from flykka.messages.checkpointing.checkpoint import (
     DeclineCheckpoint,
     SnapshotOperatorCoordinators,
 )
+from flykka.messages.control import job
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
     CheckpointFailuresExceeded,
@@ -49,14 +50,6 @@ from flykka.messages.control.checkpoint_coordination import (
     RestoreStateFailed,
     SavepointCompleted,
     SavepointFailed,
-)
-from flykka.messages.control.job import (
-    CancelJob,
-    CheckpointAborted,
-    CheckpointCompleted,
-    JobStatus,
-    JobStatusChanged,
-    RegisterJobClient,
 )
 from flykka.messages.control.job_control import (
     DeploymentTimedOut,
@@ -197,10 +190,10 @@ class JobMaster(Actor):
                 self._sources.on_function(message)
             case ReportedWatermark() | WatermarkAlignmentDue():
                 self._sources.on_alignment(message)
-            case CheckpointAborted():
+            case job.CheckpointAborted():
                 self._sources.on_message(message)
                 self._listeners.tell(message)
-            case CheckpointCompleted():
+            case job.CheckpointCompleted():
                 self._sources.on_message(message)
                 self._listeners.tell(message)
                 self._failures.checkpoint_completed()
@@ -214,7 +207,7 @@ class JobMaster(Actor):
                 self._fail(cause)
             case JobRestartDue():
                 self._decide(self._rescaling.restart_due(message))
-            case CancelJob():
+            case job.CancelJob():
                 self._cleaner.on_cancel(message)
                 self._decide([message])
             case JobVerticesFinalized() | DeploymentTimedOut():
@@ -225,7 +218,7 @@ class JobMaster(Actor):
                 self._decide(self._rescaling.on_message(message))
             case ExplainJob(reply_to=reply_to):
                 reply_to.tell(self.explain(self.context.now()))
-            case RegisterJobClient():
+            case job.RegisterJobClient():
                 self._listeners.register(message, self._graph, self.context.now())
             case _ if isinstance(message, SavepointMessage):
                 self._decide(self._savepoints.on_message(message))
@@ -278,7 +271,7 @@ class JobMaster(Actor):
 
     def _fail(self, cause: SerializedThrowable) -> None:
         """Fail the job for something beside its tasks. One that ends or restarts anyway must not be kept from it."""
-        if self._graph.status is JobStatus.RUNNING:
+        if self._graph.status is job.JobStatus.RUNNING:
             self._decide([events.GlobalFailureReported(cause=cause)])
 
     # What the ExecutionGraph decides
@@ -345,13 +338,13 @@ class JobMaster(Actor):
                 assert_never(effect)
         return ()
 
-    def _on_job_status(self, status: JobStatus, cause: SerializedThrowable | None) -> None:
-        changed = JobStatusChanged(job_id=self._job_id, status=status, timestamp_ms=self.context.now(), cause=cause)
+    def _on_job_status(self, status: job.JobStatus, cause: SerializedThrowable | None) -> None:
+        changed = job.JobStatusChanged(job_id=self._job_id, status=status, timestamp_ms=self.context.now(), cause=cause)
         self._de_activator.tell(changed)
         self._listeners.tell(changed)
         # A graph that moves knows by itself what that means for the stop.
         self._savepoints.job_moved(status, cause)
-        if status is JobStatus.FAILING:
+        if status is job.JobStatus.FAILING:
             self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))
         elif status in JOB_TERMINAL:
             self._slots.end()

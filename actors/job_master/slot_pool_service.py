@@ -13,18 +13,11 @@ from typing import assert_never
 from flykka.actors.heartbeat_manager import HeartbeatManager
 from flykka.actors.job_master.job_listeners import JobListeners
 from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
+from flykka.actors.machines.slots import slot_pool
 from flykka.actors.machines.slots.execution_slot_allocator import (
     AllocatorEffect,
     AllocatorEvent,
     ExecutionSlotAllocator,
-)
-from flykka.actors.machines.slots.slot_pool import (
-    IDLE_TIMEOUT_MS,
-    PoolAddress,
-    PoolClosed,
-    ReleaseEmptyTaskManager,
-    ResourceManagerConnected,
-    ResourceManagerDisconnected,
 )
 from flykka.actors.machines.slots.slot_requests import (
     ForgetPriorSlots,
@@ -113,11 +106,11 @@ class SlotPoolService:
     def start(self) -> None:
         self._resource_manager.seek()
         self._heartbeats.start(self._job_graph.heartbeat_interval_ms)
-        self._context.timers.start_fixed_delay("idle-slots", IDLE_TIMEOUT_MS, IdleSlotsDue())
+        self._context.timers.start_fixed_delay("idle-slots", slot_pool.IDLE_TIMEOUT_MS, IdleSlotsDue())
 
     def end(self) -> None:
         """Give every slot back: the job has come to its end."""
-        self._decide(PoolClosed())
+        self._decide(slot_pool.PoolClosed())
 
     def disconnect(self) -> None:
         farewell = DisconnectJobMaster(job_id=self._job_graph.job_id)
@@ -190,12 +183,12 @@ class SlotPoolService:
         if not self._resource_manager.acknowledge(session):
             return []
         self._heartbeats.monitor(_RESOURCE_MANAGER, self._job_graph.heartbeat_timeout_ms, is_asked=False)
-        return self._decide(ResourceManagerConnected())
+        return self._decide(slot_pool.ResourceManagerConnected())
 
     def _lose_resource_manager(self) -> list[SlotAnswer]:
         """It has ended, or does not know the job any more: what is waited for is asked for again at the next one."""
         self._heartbeats.unmonitor(_RESOURCE_MANAGER)
-        answers = self._decide(ResourceManagerDisconnected())
+        answers = self._decide(slot_pool.ResourceManagerDisconnected())
         self._resource_manager.seek()
         return answers
 
@@ -278,7 +271,7 @@ class SlotPoolService:
                 self._tell(to, message)
             case StartTimer() | CancelTimer():
                 set_timer(self._context, effect)
-            case ReleaseEmptyTaskManager(task_manager=task_manager, reason=reason):
+            case slot_pool.ReleaseEmptyTaskManager(task_manager=task_manager, reason=reason):
                 return self._disconnect(task_manager, reason)
             case Ignore():
                 pass
@@ -286,7 +279,7 @@ class SlotPoolService:
                 assert_never(effect)
         return []
 
-    def _tell(self, to: PoolAddress, message: Message) -> None:
+    def _tell(self, to: slot_pool.PoolAddress, message: Message) -> None:
         if to is Role.RESOURCE_MANAGER:
             self._resource_manager.tell(message)
         else:

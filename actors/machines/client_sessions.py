@@ -21,8 +21,6 @@ LATE_MS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientExpired:
-    """The client of the job has been silent for too long."""
-
     job_id: JobId
 
 

@@ -21,51 +21,6 @@ Not here: the timer that ticks, and what a target is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_never
-
-from flykka.actors.machines.effects import Ignore
-from flykka.messages.control.registration import HeartbeatDue
-
-# Events
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorTarget:
-    """Watch this target from now on, or under this timeout from now on.
-
-    One that is not asked is expected to say something by itself: to ask, or to register.
-    """
-
-    target: str
-    timeout_ms: int
-    is_asked: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnmonitorTarget:
-    """Watch the target no longer."""
-
-    target: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatReceived:
-    """A sign of life."""
-
-    target: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TicksBegin:
-    """From now on `HeartbeatDue` comes once per interval; without this no tick counts as late."""
-
-    interval_ms: int
-
-
-HeartbeatEvent = TicksBegin | MonitorTarget | UnmonitorTarget | HeartbeatReceived | HeartbeatDue
-
-
-# Effects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +45,7 @@ class TickLate:
     late_ms: int
 
 
-HeartbeatEffect = SendHeartbeatRequest | TargetTimedOut | TickLate | Ignore
+HeartbeatEffect = SendHeartbeatRequest | TargetTimedOut | TickLate
 
 
 @dataclass(slots=True)
@@ -108,39 +63,31 @@ class HeartbeatMonitor:
         self._interval_ms: int | None = None
         self._last_tick_ms = 0
 
-    def handle(self, event: HeartbeatEvent, now: int) -> list[HeartbeatEffect]:
-        match event:
-            case TicksBegin(interval_ms=interval_ms):
-                self._interval_ms, self._last_tick_ms = interval_ms, now
-                return []
-            case MonitorTarget(target=target, timeout_ms=timeout_ms, is_asked=is_asked):
-                assert timeout_ms > 0, f"{target} has no time to answer"
-                self._targets[target] = _Target(timeout_ms, is_asked, now)
-                return [SendHeartbeatRequest(target=target)] if is_asked else []
-            case UnmonitorTarget(target=target):
-                return [] if self._targets.pop(target, None) else [_unknown(target)]
-            case HeartbeatReceived(target=target):
-                return self._on_heartbeat(target, now)
-            case HeartbeatDue():
-                return self._on_tick(now)
-            case _:
-                assert_never(event)
+    def begin_ticks(self, interval_ms: int, now: int) -> None:
+        """`tick` is called once per interval from now on; without this no tick counts as late."""
+        self._interval_ms, self._last_tick_ms = interval_ms, now
+
+    def monitor(self, target: str, timeout_ms: int, now: int, *, is_asked: bool) -> list[HeartbeatEffect]:
+        """Watch this target, or watch it under this timeout, from now on.
+
+        One that is not asked is expected to say something by itself: to ask, or to register.
+        """
+        assert timeout_ms > 0, f"{target} has no time to answer"
+        self._targets[target] = _Target(timeout_ms, is_asked, now)
+        return [SendHeartbeatRequest(target=target)] if is_asked else []
+
+    def unmonitor(self, target: str) -> None:
+        self._targets.pop(target, None)
+
+    def heartbeat_received(self, target: str, now: int) -> None:
+        if target in self._targets:
+            self._targets[target].last_heard_ms = now
 
     @property
     def targets(self) -> tuple[str, ...]:
         return tuple(self._targets)
 
-    def check(self) -> None:
-        assert all(target.timeout_ms > 0 for target in self._targets.values())
-
-    def _on_heartbeat(self, target: str, now: int) -> list[HeartbeatEffect]:
-        watched = self._targets.get(target)
-        if watched is None:
-            return [_unknown(target)]
-        watched.last_heard_ms = now
-        return []
-
-    def _on_tick(self, now: int) -> list[HeartbeatEffect]:
+    def tick(self, now: int) -> list[HeartbeatEffect]:
         effects = self._excuse(now)
         for name, target in tuple(self._targets.items()):
             silent_ms = now - target.last_heard_ms
@@ -160,7 +107,3 @@ class HeartbeatMonitor:
         for target in self._targets.values():
             target.last_heard_ms = min(now, target.last_heard_ms + late_ms)
         return [TickLate(late_ms=late_ms)]
-
-
-def _unknown(target: str) -> Ignore:
-    return Ignore(reason=f"{target} is not watched")

@@ -31,8 +31,6 @@ def now() -> float:
 
 
 class Ownership(Protocol):
-    """The ownership of one folder."""
-
     @property
     def number(self) -> int:
         """The fencing number: higher than that of every owner before."""

@@ -61,8 +61,6 @@ class RunningWork:
 
 @trace_tag("actor.bridge")
 class Bridge(Actor):
-    """The bridge of one execution attempt, the only child of its Task."""
-
     def __init__(self, descriptor: TaskDeploymentDescriptor, engines: Engines) -> None:
         self._descriptor = descriptor
         self._engines = engines

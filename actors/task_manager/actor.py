@@ -17,14 +17,7 @@ from flykka.actors.machines.slots.slot_table import AllocationsKnown, JobConnect
 from flykka.actors.resource_manager_connection import ResourceManagerConnection
 from flykka.actors.task_manager.running_tasks import RunningTasks
 from flykka.actors.task_manager.task_slots import TaskSlots
-from flykka.messages.checkpointing.checkpoint import (
-    CheckpointDeclineReason,
-    DeclineCheckpoint,
-    NotifyCheckpointAborted,
-    NotifyCheckpointComplete,
-    TaskCheckpointMessages,
-    TriggerCheckpoint,
-)
+from flykka.messages.checkpointing import checkpoint
 from flykka.messages.control.high_availability import JobManagerLeaderAddress
 from flykka.messages.control.registration import (
     AcknowledgeRegistration,
@@ -43,20 +36,10 @@ from flykka.messages.control.registration import (
 )
 from flykka.messages.control.slots import AcceptSlots, AllocateSlot, FreeSlot, OfferTimedOut, SlotTimedOut
 from flykka.messages.graph.job_graph import ResourceSpec, TaskCancellationSettings
+from flykka.messages.tasks import task
 from flykka.messages.tasks.exchange import AddCredit, CancelPartitionRequest, PartitionRequest, RedistributionDue
 from flykka.messages.tasks.operator_event import GlobalAggregateResults, OperatorEvents
 from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits
-from flykka.messages.tasks.task import (
-    AcknowledgementsDue,
-    CancelTask,
-    FatalErrorOccurred,
-    KeepPartitions,
-    PartitionProducerState,
-    PartitionsReleased,
-    ReleasePartitions,
-    SubmitTask,
-    UpdateTaskExecutionState,
-)
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import AllocationId, JobId, LeaderSessionId, TaskManagerId
 from flykka.messages.wire.message import Message
@@ -121,14 +104,14 @@ class TaskManager(Actor):
 
     def handle_message(self, message: Message) -> None:
         match message:
-            case TriggerCheckpoint():
+            case checkpoint.TriggerCheckpoint():
                 self._on_trigger_checkpoint(message)
-            case NotifyCheckpointComplete() | NotifyCheckpointAborted():
+            case checkpoint.NotifyCheckpointComplete() | checkpoint.NotifyCheckpointAborted():
                 self._tasks.forward(message.attempt, message)
-            case TaskCheckpointMessages(messages=messages):
+            case checkpoint.TaskCheckpointMessages(messages=messages):
                 for each in messages:
                     self.handle_message(each)
-            case CancelTask() | AddSplits() | NoMoreSplits() | AlignWatermark():
+            case task.CancelTask() | AddSplits() | NoMoreSplits() | AlignWatermark():
                 self._tasks.forward(message.attempt, message)
             case OperatorEvents() | GlobalAggregateResults():
                 self._tasks.forward(message.attempt, message)
@@ -136,21 +119,23 @@ class TaskManager(Actor):
                 self._tasks.serve(message)
             case AddCredit() | CancelPartitionRequest():
                 self._tasks.on_consumer(message)
-            case AcknowledgementsDue():
+            case task.AcknowledgementsDue():
                 self._slots.acknowledge_deployments()
             case RedistributionDue():
                 self._tasks.redistribute()
-            case UpdateTaskExecutionState(state=reached):
+            case task.UpdateTaskExecutionState(state=reached):
                 self._tasks.note(reached)
-            case KeepPartitions() | ReleasePartitions() | PartitionsReleased():
+            case task.KeepPartitions() | task.ReleasePartitions() | task.PartitionsReleased():
                 self._tasks.on_message(message)
-            case PartitionProducerState(attempt=attempt):
+            case task.PartitionProducerState(attempt=attempt):
                 self._tasks.forward(attempt, message)
-            case FatalErrorOccurred():
+            case task.FatalErrorOccurred():
                 self._on_fatal_error(message)
             case AllocateSlot():
                 self._on_allocate_slot(message)
-            case SubmitTask() | AcceptSlots() | OfferTimedOut() | SlotTimedOut() | FreeSlot() | ReleaseTaskManager():
+            case (
+                task.SubmitTask() | AcceptSlots() | OfferTimedOut() | SlotTimedOut() | FreeSlot() | ReleaseTaskManager()
+            ):
                 self._slots.decide(message)
             case Terminated(ref=ref):
                 self._on_terminated(ref)
@@ -187,14 +172,14 @@ class TaskManager(Actor):
 
     # Tasks
 
-    def _on_trigger_checkpoint(self, message: TriggerCheckpoint) -> None:
+    def _on_trigger_checkpoint(self, message: checkpoint.TriggerCheckpoint) -> None:
         job_master = self._job_masters.get(message.job_id)
         if message.attempt not in self._tasks and job_master is not None:
             job_master.tell(_unknown_attempt(message))
         else:
             self._tasks.forward(message.attempt, message)
 
-    def _on_fatal_error(self, error: FatalErrorOccurred) -> None:
+    def _on_fatal_error(self, error: task.FatalErrorOccurred) -> None:
         """Nobody knows what runs here any more: end, as Flink's TaskManager process does, and be replaced."""
         _log.error("%s gives up: %s", self._id, error.cause.message)
         self.context.publish(error)
@@ -343,12 +328,12 @@ class TaskManager(Actor):
         return DisconnectTaskManager(task_manager_id=self._id, cause=cause, will_return=True)
 
 
-def _unknown_attempt(trigger: TriggerCheckpoint) -> DeclineCheckpoint:
-    return DeclineCheckpoint(
+def _unknown_attempt(trigger: checkpoint.TriggerCheckpoint) -> checkpoint.DeclineCheckpoint:
+    return checkpoint.DeclineCheckpoint(
         job_id=trigger.job_id,
         attempt=trigger.attempt,
         checkpoint_id=trigger.checkpoint_id,
-        reason=CheckpointDeclineReason.TASK_CHECKPOINT_FAILURE,
+        reason=checkpoint.CheckpointDeclineReason.TASK_CHECKPOINT_FAILURE,
     )
 
 

@@ -5,48 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flykka.actors.machines.effects import Ignore, LogWarning, Role, StartTimer, Tell
-from flykka.messages.attempt.answers import (
-    ChainClosed,
-    ChainOpened,
-    ChannelStateWritten,
-    CheckpointCommitted,
-    CommitPrepared,
-    EngineFailed,
-    SnapshotWritten,
-    StageResult,
-    WorkDone,
-    WorkFailed,
-)
+from flykka.messages.attempt import answers
 from flykka.messages.checkpointing.checkpoint import (
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     TriggerCheckpoint,
 )
-from flykka.messages.tasks.exchange import (
-    AddCredit,
-    AlignmentTimeoutDue,
-    BacklogAnnouncement,
-    BufferResponse,
-    BuffersResized,
-    CancelPartitionRequest,
-    ErrorResponse,
-    PartitionRequest,
-    PartitionRequestDue,
-)
+from flykka.messages.tasks import exchange, task
 from flykka.messages.tasks.operator_event import GlobalAggregateResults, OperatorEvents
 from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits
-from flykka.messages.tasks.task import (
-    CancellationDue,
-    CancelTask,
-    FailTask,
-    IdleDue,
-    LatencyMarkerDue,
-    MetricsDue,
-    PartitionProducerState,
-    ProcessingTimeDue,
-    ReadDue,
-    WatermarkReportDue,
-)
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ResultPartitionId
 from flykka.messages.wire.ref import Ref
@@ -75,31 +42,31 @@ TaskEvent = (
     StartTask
     | BridgeLost
     | ConnectionLost
-    | PartitionRequestDue
-    | AlignmentTimeoutDue
-    | MetricsDue
-    | IdleDue
-    | ReadDue
-    | WatermarkReportDue
-    | LatencyMarkerDue
-    | ProcessingTimeDue
-    | ChainOpened
-    | StageResult
-    | CommitPrepared
-    | SnapshotWritten
-    | ChannelStateWritten
-    | CheckpointCommitted
-    | ChainClosed
-    | WorkDone
-    | WorkFailed
-    | EngineFailed
-    | BufferResponse
-    | BacklogAnnouncement
-    | ErrorResponse
-    | PartitionRequest
-    | AddCredit
-    | CancelPartitionRequest
-    | BuffersResized
+    | exchange.PartitionRequestDue
+    | exchange.AlignmentTimeoutDue
+    | task.MetricsDue
+    | task.IdleDue
+    | task.ReadDue
+    | task.WatermarkReportDue
+    | task.LatencyMarkerDue
+    | task.ProcessingTimeDue
+    | answers.ChainOpened
+    | answers.StageResult
+    | answers.CommitPrepared
+    | answers.SnapshotWritten
+    | answers.ChannelStateWritten
+    | answers.CheckpointCommitted
+    | answers.ChainClosed
+    | answers.WorkDone
+    | answers.WorkFailed
+    | answers.EngineFailed
+    | exchange.BufferResponse
+    | exchange.BacklogAnnouncement
+    | exchange.ErrorResponse
+    | exchange.PartitionRequest
+    | exchange.AddCredit
+    | exchange.CancelPartitionRequest
+    | exchange.BuffersResized
     | TriggerCheckpoint
     | NotifyCheckpointComplete
     | NotifyCheckpointAborted
@@ -108,10 +75,10 @@ TaskEvent = (
     | AlignWatermark
     | OperatorEvents
     | GlobalAggregateResults
-    | CancelTask
-    | CancellationDue
-    | PartitionProducerState
-    | FailTask
+    | task.CancelTask
+    | task.CancellationDue
+    | task.PartitionProducerState
+    | task.FailTask
 )
 
 

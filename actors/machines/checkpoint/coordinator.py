@@ -190,15 +190,21 @@ class CheckpointCoordinatorMachine:
                 yield from self._replace_tasks(event.tasks, CheckpointDeclineReason.JOB_FAILOVER_REGION, now)
             case CoordinatedTaskStateChanged():
                 yield from self._on_task_state(event, now)
-            case StartCheckpointScheduler() | StopCheckpointScheduler() | PeriodicTriggerDue():
-                yield from self._on_scheduler(event, now)
-            case (
-                events.TriggerRequested()
-                | FinalCheckpointRequest()
-                | StopCheckpointRequest()
-                | FinalCheckpointRetryDue()
-            ):
-                yield from self._on_request(event, now)
+            case StartCheckpointScheduler():
+                yield from self._trigger.start_scheduler(now)
+            case StopCheckpointScheduler():
+                yield from self._trigger.stop_scheduler(CheckpointDeclineReason.COORDINATOR_SUSPEND)
+                yield from self._abort_all(CheckpointDeclineReason.COORDINATOR_SUSPEND, now)
+            case PeriodicTriggerDue():
+                yield from self._trigger.on_tick(now)
+            case events.TriggerRequested(properties=properties, is_periodic=is_periodic, request_id=request_id):
+                yield from self._trigger.request(properties, now, is_periodic=is_periodic, request_id=request_id)
+            case FinalCheckpointRequest():
+                yield from self._trigger.reach_end_of_data(now)
+            case StopCheckpointRequest():
+                yield from self._trigger.stop_with(event, now)
+            case FinalCheckpointRetryDue():
+                yield from self._trigger.on_final_retry(now)
             case events.CheckpointIdDrawn():
                 yield from self._on_id_drawn(event, now)
             case CheckpointIdsNotDrawn(cause=cause):
@@ -248,35 +254,6 @@ class CheckpointCoordinatorMachine:
         yield from self._trigger.resume(now)
 
     # --- beginning ---------------------------------------------------------------------------------------------------
-
-    def _on_scheduler(
-        self, event: StartCheckpointScheduler | StopCheckpointScheduler | PeriodicTriggerDue, now: int
-    ) -> Effects:
-        match event:
-            case StartCheckpointScheduler():
-                yield from self._trigger.start_scheduler(now)
-            case StopCheckpointScheduler():
-                yield from self._trigger.stop_scheduler(CheckpointDeclineReason.COORDINATOR_SUSPEND)
-                yield from self._abort_all(CheckpointDeclineReason.COORDINATOR_SUSPEND, now)
-            case PeriodicTriggerDue():
-                yield from self._trigger.on_tick(now)
-
-    def _on_request(
-        self,
-        event: events.TriggerRequested | FinalCheckpointRequest | StopCheckpointRequest | FinalCheckpointRetryDue,
-        now: int,
-    ) -> Effects:
-        match event:
-            case events.TriggerRequested():
-                yield from self._trigger.request(
-                    event.properties, now, is_periodic=event.is_periodic, request_id=event.request_id
-                )
-            case FinalCheckpointRequest():
-                yield from self._trigger.reach_end_of_data(now)
-            case StopCheckpointRequest():
-                yield from self._trigger.stop_with(event, now)
-            case FinalCheckpointRetryDue():
-                yield from self._trigger.on_final_retry(now)
 
     def _on_id_drawn(self, event: events.CheckpointIdDrawn, now: int) -> Effects:
         self._state.pendings.use_id(event.checkpoint_id)

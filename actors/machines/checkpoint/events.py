@@ -18,38 +18,7 @@ from flykka.messages.checkpointing.checkpoint import (
     SnapshotOperatorCoordinators,
 )
 from flykka.messages.checkpointing.statistics import CheckpointTriggered, SubtasksAcknowledged
-from flykka.messages.control.checkpoint_coordination import (
-    AbortPendingCheckpoints,
-    CheckpointFailuresExceeded,
-    CheckpointIdsNotDrawn,
-    CheckpointingStopped,
-    CheckpointLeadershipLost,
-    CheckpointsNotRecovered,
-    CheckpointsRecovered,
-    CheckpointTimedOut,
-    CoordinatedTaskStateChanged,
-    Disposed,
-    FinalCheckpointRequest,
-    FinalCheckpointRetryDue,
-    MasterHookFailed,
-    MasterHookRestoreFailed,
-    MasterHooksRestored,
-    MasterHooksTriggered,
-    MetadataRead,
-    MetadataWriteFailed,
-    MetadataWritten,
-    PeriodicTriggerDue,
-    RequestRestoreState,
-    RestoreState,
-    RestoreStateFailed,
-    SavepointCompleted,
-    SavepointFailed,
-    StartCheckpointScheduler,
-    StopCheckpointFailed,
-    StopCheckpointing,
-    StopCheckpointRequest,
-    StopCheckpointScheduler,
-)
+from flykka.messages.control import checkpoint_coordination
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle
 from flykka.messages.wire.failure import SerializedThrowable
@@ -89,35 +58,35 @@ class EffectFailed:
 
 CoordinatorEvent = (
     TasksChanged
-    | CoordinatedTaskStateChanged
-    | StartCheckpointScheduler
-    | StopCheckpointScheduler
-    | PeriodicTriggerDue
+    | checkpoint_coordination.CoordinatedTaskStateChanged
+    | checkpoint_coordination.StartCheckpointScheduler
+    | checkpoint_coordination.StopCheckpointScheduler
+    | checkpoint_coordination.PeriodicTriggerDue
     | TriggerRequested
     | CheckpointIdDrawn
     | EffectFailed
-    | CheckpointIdsNotDrawn
+    | checkpoint_coordination.CheckpointIdsNotDrawn
     | OperatorCoordinatorsSnapshotted
     | AcknowledgeCheckpoint
     | DeclineCheckpoint
-    | CheckpointTimedOut
-    | MetadataWritten
-    | MetadataWriteFailed
-    | MasterHooksTriggered
-    | MasterHookFailed
-    | MasterHooksRestored
-    | MasterHookRestoreFailed
-    | FinalCheckpointRequest
-    | StopCheckpointRequest
-    | FinalCheckpointRetryDue
-    | AbortPendingCheckpoints
-    | CheckpointsRecovered
-    | CheckpointsNotRecovered
-    | CheckpointLeadershipLost
-    | RequestRestoreState
-    | MetadataRead
-    | StopCheckpointing
-    | Disposed
+    | checkpoint_coordination.CheckpointTimedOut
+    | checkpoint_coordination.MetadataWritten
+    | checkpoint_coordination.MetadataWriteFailed
+    | checkpoint_coordination.MasterHooksTriggered
+    | checkpoint_coordination.MasterHookFailed
+    | checkpoint_coordination.MasterHooksRestored
+    | checkpoint_coordination.MasterHookRestoreFailed
+    | checkpoint_coordination.FinalCheckpointRequest
+    | checkpoint_coordination.StopCheckpointRequest
+    | checkpoint_coordination.FinalCheckpointRetryDue
+    | checkpoint_coordination.AbortPendingCheckpoints
+    | checkpoint_coordination.CheckpointsRecovered
+    | checkpoint_coordination.CheckpointsNotRecovered
+    | checkpoint_coordination.CheckpointLeadershipLost
+    | checkpoint_coordination.RequestRestoreState
+    | checkpoint_coordination.MetadataRead
+    | checkpoint_coordination.StopCheckpointing
+    | checkpoint_coordination.Disposed
 )
 
 
@@ -225,15 +194,15 @@ CheckpointReport = CheckpointTriggered | SubtasksAcknowledged
 
 ToJobMaster = (
     SnapshotOperatorCoordinators
-    | CheckpointFailuresExceeded
-    | StopCheckpointFailed
-    | SavepointCompleted
-    | SavepointFailed
+    | checkpoint_coordination.CheckpointFailuresExceeded
+    | checkpoint_coordination.StopCheckpointFailed
+    | checkpoint_coordination.SavepointCompleted
+    | checkpoint_coordination.SavepointFailed
     | CheckpointAborted
     | CheckpointCompleted
-    | RestoreState
-    | RestoreStateFailed
-    | CheckpointingStopped
+    | checkpoint_coordination.RestoreState
+    | checkpoint_coordination.RestoreStateFailed
+    | checkpoint_coordination.CheckpointingStopped
 )
 """Messages to the JobMaster."""
 

@@ -49,8 +49,6 @@ class _Count:
 
 
 class CheckpointFailureManager:
-    """Counts failures in a row, and those among them that are the same."""
-
     def __init__(self, tolerable: int, by_reason: Iterable[TolerableFailures] = ()) -> None:
         self._others = _Count(_limit(tolerable))
         self._own = {_declined_with(each.reason): _Count(_limit(each.number, each.reason)) for each in by_reason}

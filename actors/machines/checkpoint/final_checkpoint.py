@@ -18,8 +18,6 @@ from flykka.messages.control.checkpoint_coordination import StopCheckpointReques
 
 
 class FinalPhase(Enum):
-    """The phase of the final checkpoint."""
-
     NOT_REQUESTED = auto()
     WANTED = auto()
     REQUESTED = auto()

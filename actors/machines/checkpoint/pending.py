@@ -212,8 +212,6 @@ class _Recent:
 
 
 class PendingCheckpoints:
-    """By id, oldest first."""
-
     def __init__(self) -> None:
         self._pending: dict[int, PendingCheckpoint] = {}
         self._recent: dict[int, _Recent] = {}

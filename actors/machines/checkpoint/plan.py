@@ -48,8 +48,6 @@ class CheckpointPlan:
 
 
 class CheckpointPlanCalculator:
-    """The attempts of the job and their states."""
-
     def __init__(self) -> None:
         self._tasks: dict[ExecutionAttemptId, PlannedTask] = {}
         self._not_ready: set[ExecutionAttemptId] = set()

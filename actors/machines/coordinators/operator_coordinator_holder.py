@@ -28,31 +28,8 @@ from flykka.messages.checkpointing.checkpoint import (
     SnapshotOperatorCoordinators,
 )
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.tasks import operator_event
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
-from flykka.messages.tasks.operator_event import (
-    AggregateUpdate,
-    CheckpointComplete,
-    CheckpointOperatorCoordinator,
-    CheckpointWasAborted,
-    CoordinatorAnswer,
-    CoordinatorCall,
-    EventForSubtask,
-    GlobalAggregateResults,
-    GlobalAggregatesUpdated,
-    HandleEventFromOperator,
-    OperatorCoordinatorAnswered,
-    OperatorCoordinatorFailed,
-    OperatorCoordinatorMetricsReported,
-    OperatorCoordinatorWoken,
-    OperatorEvents,
-    ResetSubtask,
-    ResetToCheckpoint,
-    RunActions,
-    SendOperatorEvents,
-    StartCoordinator,
-    SubtaskFailed,
-    SubtaskReady,
-)
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import (
     ExecutionAttemptId,
@@ -76,8 +53,6 @@ class CoordinatorReset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptReady:
-    """An attempt of the operator runs."""
-
     attempt: ExecutionAttemptId
 
 
@@ -95,15 +70,15 @@ CoordinatorEvent = (
     | AttemptReady
     | AttemptOver
     | SubtaskReset
-    | SendOperatorEvents
+    | operator_event.SendOperatorEvents
     | SnapshotOperatorCoordinators
     | AcknowledgeCheckpoint
     | DeclineCheckpoint
     | CheckpointAborted
     | CheckpointCompleted
-    | OperatorCoordinatorAnswered
-    | OperatorCoordinatorFailed
-    | OperatorCoordinatorWoken
+    | operator_event.OperatorCoordinatorAnswered
+    | operator_event.OperatorCoordinatorFailed
+    | operator_event.OperatorCoordinatorWoken
 )
 
 # Effects
@@ -115,7 +90,7 @@ class CallCoordinator:
 
     operator_id: OperatorId
     call: int
-    calls: tuple[CoordinatorCall, ...]
+    calls: tuple[operator_event.CoordinatorCall, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +106,7 @@ class CoordinatorSnapshotted:
 class UpdateAggregates:
     """Add values to aggregates in this order, on their thread."""
 
-    updates: tuple[AggregateUpdate, ...]
+    updates: tuple[operator_event.AggregateUpdate, ...]
 
 
 CoordinatorAddress = ExecutionAttemptId | Literal[Role.JOB_LISTENERS]
@@ -155,16 +130,16 @@ class GlobalAggregates:
 
     def __init__(self) -> None:
         self._readers: dict[str, dict[ExecutionAttemptId, None]] = {}
-        self._waiting: list[AggregateUpdate] = []
+        self._waiting: list[operator_event.AggregateUpdate] = []
         self._is_at_work = False
 
-    def on_updates(self, sent: SendOperatorEvents) -> list[AggregateEffect]:
+    def on_updates(self, sent: operator_event.SendOperatorEvents) -> list[AggregateEffect]:
         for update in sent.sent.updates:
             self._readers.setdefault(update.name, {})[sent.attempt] = None
             self._waiting.append(update)
         return self._update_next()
 
-    def on_updated(self, updated: GlobalAggregatesUpdated) -> list[AggregateEffect]:
+    def on_updated(self, updated: operator_event.GlobalAggregatesUpdated) -> list[AggregateEffect]:
         if not self._is_at_work:
             return [Ignore(reason="no update of an aggregate is at work")]
         self._is_at_work = False
@@ -175,7 +150,9 @@ class GlobalAggregates:
                 by_attempt.setdefault(attempt, []).append(place)
         for attempt, places in by_attempt.items():
             results = tuple(updated.results[place] for place in places)
-            effects.append(Tell(to=attempt, message=GlobalAggregateResults(attempt=attempt, results=results)))
+            effects.append(
+                Tell(to=attempt, message=operator_event.GlobalAggregateResults(attempt=attempt, results=results))
+            )
         return [*effects, *self._update_next()]
 
     def on_failed(self) -> list[AggregateEffect]:
@@ -208,13 +185,13 @@ class OperatorCoordinatorHolder:
         self.parallelism = parallelism
         self._gateways = [SubtaskGateway() for _ in range(parallelism)]
         self._is_started = False
-        self._queue: deque[CoordinatorCall] = deque()
+        self._queue: deque[operator_event.CoordinatorCall] = deque()
         # Checkpoints that wait until the barriers of those before them were passed everywhere.
         self._to_begin: deque[int] = deque()
         # By checkpoint: what was sent before its barriers, and is handled behind the coordinator's own snapshot.
         self._in_flight: dict[int, list[OperatorEventInFlight]] = {}
         self._calls = 0
-        self._at_work: tuple[CoordinatorCall, ...] | None = None
+        self._at_work: tuple[operator_event.CoordinatorCall, ...] | None = None
         self._is_stale = False
         """True if what is at work was begun before a reset: nothing of its answer counts."""
         self._metrics: tuple[AccumulatorSnapshot, ...] = ()
@@ -224,26 +201,26 @@ class OperatorCoordinatorHolder:
 
     def _handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
         match event:
-            case SendOperatorEvents():
+            case operator_event.SendOperatorEvents():
                 return self._on_events(event)
-            case OperatorCoordinatorAnswered(call=call, answer=answer):
+            case operator_event.OperatorCoordinatorAnswered(call=call, answer=answer):
                 return self._on_answered(call, answer)
-            case OperatorCoordinatorFailed(call=call, cause=cause):
+            case operator_event.OperatorCoordinatorFailed(call=call, cause=cause):
                 calls = self._over(call)
                 return [FailJob(cause=cause)] if calls else []
-            case OperatorCoordinatorWoken():
-                if RunActions() not in self._queue:
-                    self._queue.append(RunActions())
+            case operator_event.OperatorCoordinatorWoken():
+                if operator_event.RunActions() not in self._queue:
+                    self._queue.append(operator_event.RunActions())
                 return []
             case AttemptReady(attempt=attempt):
                 subtask, number = self._place(attempt)
                 self._gateways[subtask] = SubtaskGateway(attempt_number=number)
-                self._queue.append(SubtaskReady(subtask=subtask, attempt_number=number))
+                self._queue.append(operator_event.SubtaskReady(subtask=subtask, attempt_number=number))
                 return []
             case AttemptOver():
                 return self._on_over(event)
             case SubtaskReset(subtask=subtask, checkpoint_id=checkpoint_id):
-                self._queue.append(ResetSubtask(subtask=subtask, checkpoint_id=checkpoint_id))
+                self._queue.append(operator_event.ResetSubtask(subtask=subtask, checkpoint_id=checkpoint_id))
                 return []
             case CoordinatorReset():
                 return self._on_reset(event)
@@ -256,10 +233,10 @@ class OperatorCoordinatorHolder:
             case CheckpointCompleted(checkpoint_id=checkpoint_id, is_retained=is_retained):
                 # Nothing is committed for a savepoint with which the job goes on.
                 if is_retained:
-                    self._queue.append(CheckpointComplete(checkpoint_id=checkpoint_id))
+                    self._queue.append(operator_event.CheckpointComplete(checkpoint_id=checkpoint_id))
                 return self._end_checkpoint(checkpoint_id)
             case CheckpointAborted(checkpoint_id=checkpoint_id):
-                self._queue.append(CheckpointWasAborted(checkpoint_id=checkpoint_id))
+                self._queue.append(operator_event.CheckpointWasAborted(checkpoint_id=checkpoint_id))
                 return self._end_checkpoint(checkpoint_id)
             case _:
                 assert_never(event)
@@ -285,12 +262,14 @@ class OperatorCoordinatorHolder:
         _, subtask, number = vertex_subtask_and_number(attempt, self._job_id)
         return subtask, number
 
-    def _on_events(self, sent: SendOperatorEvents) -> list[CoordinatorEffect]:
+    def _on_events(self, sent: operator_event.SendOperatorEvents) -> list[CoordinatorEffect]:
         subtask, number = self._place(sent.attempt)
         if self._gateways[subtask].attempt_number != number:
             return [Ignore(reason=f"{sent.attempt} does not run")]
         for event in sent.sent.events:
-            self._queue.append(HandleEventFromOperator(subtask=subtask, attempt_number=number, event=event))
+            self._queue.append(
+                operator_event.HandleEventFromOperator(subtask=subtask, attempt_number=number, event=event)
+            )
             in_flight = OperatorEventInFlight(
                 operator_id=self._operator_id, subtask=subtask, attempt_number=number, event=event
             )
@@ -305,12 +284,12 @@ class OperatorCoordinatorHolder:
         if gateway.attempt_number == number:
             self._gateways[subtask] = SubtaskGateway()
         if over.is_failed:
-            self._queue.append(SubtaskFailed(subtask=subtask, attempt_number=number, reason=over.reason))
+            self._queue.append(operator_event.SubtaskFailed(subtask=subtask, attempt_number=number, reason=over.reason))
         return []
 
     def _on_reset(self, reset: CoordinatorReset) -> list[CoordinatorEffect]:
         # What the coordinator has yet to hear of attempts holds; what they have sent is of a time that did not happen.
-        self._queue = deque(call for call in self._queue if isinstance(call, SubtaskFailed))
+        self._queue = deque(call for call in self._queue if isinstance(call, operator_event.SubtaskFailed))
         self._to_begin.clear()
         self._in_flight.clear()
         self._gateways = [SubtaskGateway() for _ in self._gateways]
@@ -318,12 +297,14 @@ class OperatorCoordinatorHolder:
         state = reset.state
         if self._is_started or reset.checkpoint_id is not None:
             data = None if state is None else state.data
-            self._queue.append(ResetToCheckpoint(checkpoint_id=reset.checkpoint_id, state=data))
+            self._queue.append(operator_event.ResetToCheckpoint(checkpoint_id=reset.checkpoint_id, state=data))
         if not self._is_started:
             self._is_started = True
-            self._queue.append(StartCoordinator())
+            self._queue.append(operator_event.StartCoordinator())
         self._queue.extend(
-            HandleEventFromOperator(subtask=each.subtask, attempt_number=each.attempt_number, event=each.event)
+            operator_event.HandleEventFromOperator(
+                subtask=each.subtask, attempt_number=each.attempt_number, event=each.event
+            )
             for each in (() if state is None else state.events)
         )
         return []
@@ -334,7 +315,7 @@ class OperatorCoordinatorHolder:
         self._in_flight.pop(checkpoint_id, None)
         if checkpoint_id in self._to_begin:
             self._to_begin.remove(checkpoint_id)
-        call = CheckpointOperatorCoordinator(checkpoint_id=checkpoint_id)
+        call = operator_event.CheckpointOperatorCoordinator(checkpoint_id=checkpoint_id)
         if call in self._queue:
             self._queue.remove(call)
         return [
@@ -347,7 +328,8 @@ class OperatorCoordinatorHolder:
     def _may_begin_checkpoint(self) -> bool:
         """No event is held back for another one: it would come behind the barrier of this one, and not be in it."""
         is_begun = any(
-            isinstance(call, CheckpointOperatorCoordinator) for call in (*self._queue, *(self._at_work or ()))
+            isinstance(call, operator_event.CheckpointOperatorCoordinator)
+            for call in (*self._queue, *(self._at_work or ()))
         )
         return not is_begun and all(gateway.is_open for gateway in self._gateways)
 
@@ -357,17 +339,17 @@ class OperatorCoordinatorHolder:
         if self._to_begin and self._may_begin_checkpoint:
             checkpoint_id = self._to_begin.popleft()
             self._in_flight[checkpoint_id] = []
-            self._queue.append(CheckpointOperatorCoordinator(checkpoint_id=checkpoint_id))
+            self._queue.append(operator_event.CheckpointOperatorCoordinator(checkpoint_id=checkpoint_id))
         if self._at_work is not None or not self._queue or not self._is_started:
             return []
-        calls: list[CoordinatorCall] = []
-        while self._queue and not (calls and isinstance(calls[-1], CheckpointOperatorCoordinator)):
+        calls: list[operator_event.CoordinatorCall] = []
+        while self._queue and not (calls and isinstance(calls[-1], operator_event.CheckpointOperatorCoordinator)):
             calls.append(self._queue.popleft())
         self._calls += 1
         self._at_work = tuple(calls)
         return [CallCoordinator(operator_id=self._operator_id, call=self._calls, calls=self._at_work)]
 
-    def _over(self, call: int) -> tuple[CoordinatorCall, ...]:
+    def _over(self, call: int) -> tuple[operator_event.CoordinatorCall, ...]:
         """The calls of a number are done; none where their outcome does not count."""
         if call != self._calls or self._at_work is None:
             return ()
@@ -375,13 +357,13 @@ class OperatorCoordinatorHolder:
         is_stale, self._is_stale = self._is_stale, False
         return () if is_stale else calls
 
-    def _on_answered(self, call: int, answer: CoordinatorAnswer) -> list[CoordinatorEffect]:
+    def _on_answered(self, call: int, answer: operator_event.CoordinatorAnswer) -> list[CoordinatorEffect]:
         calls = self._over(call)
         if not calls:
             return [Ignore(reason=f"call {call} was made before the coordinator was reset")]
         effects = self._sent(answer.events)
         last = calls[-1]
-        if isinstance(last, CheckpointOperatorCoordinator) and last.checkpoint_id in self._in_flight:
+        if isinstance(last, operator_event.CheckpointOperatorCoordinator) and last.checkpoint_id in self._in_flight:
             assert answer.state is not None, f"the coordinator of {self._operator_id} gave no state"
             for gateway in self._gateways:
                 gateway.close(last.checkpoint_id)
@@ -391,7 +373,7 @@ class OperatorCoordinatorHolder:
             effects.append(snapshotted)
         if answer.metrics != self._metrics:
             self._metrics = answer.metrics
-            report = OperatorCoordinatorMetricsReported(
+            report = operator_event.OperatorCoordinatorMetricsReported(
                 job_id=self._job_id,
                 vertex_id=self._vertex_id,
                 operator_id=self._operator_id,
@@ -402,7 +384,7 @@ class OperatorCoordinatorHolder:
             effects.append(FailJob(cause=answer.failure))
         return effects
 
-    def _sent(self, events: tuple[EventForSubtask, ...]) -> list[CoordinatorEffect]:
+    def _sent(self, events: tuple[operator_event.EventForSubtask, ...]) -> list[CoordinatorEffect]:
         by_attempt: dict[tuple[int, int], list[bytes]] = {}
         for each in events:
             by_attempt.setdefault((each.subtask, each.attempt_number), []).append(each.event)
@@ -417,7 +399,7 @@ class OperatorCoordinatorHolder:
         if not events or number is None:
             return []
         attempt = attempt_id(self._job_id, self._vertex_id, subtask, number)
-        message = OperatorEvents(attempt=attempt, operator_id=self._operator_id, events=tuple(events))
+        message = operator_event.OperatorEvents(attempt=attempt, operator_id=self._operator_id, events=tuple(events))
         return [Tell(to=attempt, message=message)]
 
 

@@ -21,8 +21,6 @@ MAX_CHECKPOINTS_TO_TRACK = 50
 @trace_tag("state.tracked_checkpoint")
 @dataclass(slots=True)
 class _Pending:
-    """A checkpoint whose barriers are being counted."""
-
     barrier: CheckpointBarrier
     start_ms: int
     arrived: set[int] = field(default_factory=set)

@@ -152,41 +152,49 @@ _WHOLE = ""
 """The name of a source without partitions, as the only partition that it has."""
 
 
-class WatermarkOutputMultiplexer:
-    """The generators of the partitions of one source, each made when the partition is first heard of.
+class TimestampsAndWatermarks:
+    """Says each watermark of its generators once, as far as it has grown (Flink's operator of this name).
 
-    A partition of which nothing was read for `idle_timeout_ms` is idle and holds no other back. One of which nothing
-    was read for `quiet_period_ms` goes on by the clock, from the watermark of its last rows. If it never had a row
-    there is nothing to go on from: it is idle, after the idle timeout if there is one. If all are idle, the partition
-    that is furthest goes on. Without partitions all rows are of one.
+    It has a generator for each partition of one source (Flink's WatermarkOutputMultiplexer), made by `make` when the
+    partition is first heard of; without partitions all rows are of one. A partition of which nothing was read for
+    `idle_timeout_ms` is idle and holds no other back. One of which nothing was read for `quiet_period_ms` goes on by
+    the clock, from the watermark of its last rows. If it never had a row there is nothing to go on from: it is idle,
+    after the idle timeout if there is one. If all are idle, the partition that is furthest goes on.
     """
 
-    __slots__ = ("_idle_timeout_ms", "_make", "_partitions", "_quiet_period_ms", "watermark_ms")
+    __slots__ = ("_idle_timeout_ms", "_make", "_partitions", "_quiet_period_ms", "_watermark_ms", "said_ms")
 
     def __init__(
-        self, make: Callable[[], WatermarkGenerator], idle_timeout_ms: int | None, quiet_period_ms: int | None = None
+        self,
+        make: Callable[[], WatermarkGenerator],
+        idle_timeout_ms: int | None = None,
+        quiet_period_ms: int | None = None,
     ) -> None:
         self._make = make
         self._idle_timeout_ms = idle_timeout_ms
         self._quiet_period_ms = quiet_period_ms
         self._partitions = {_WHOLE: _Partition(make(), 0)}
-        self.watermark_ms = WATERMARK_MIN
+        self._watermark_ms = WATERMARK_MIN
+        self.said_ms = WATERMARK_MIN
+        """The watermark that was said last."""
 
     def restore(self, restored: WatermarkState) -> None:
-        self.watermark_ms = restored.watermark_ms
+        """Continue from the watermarks of a checkpoint: what was late then is late now."""
+        self._watermark_ms = self.said_ms = restored.watermark_ms
         watermarks = {each.partition: each.watermark_ms for each in restored.partitions}
         self._partitions = {name: _Partition(self._make(), 0) for name in watermarks or (_WHOLE,)}
         for name, partition in self._partitions.items():
             partition.generator.restore(watermarks.get(name, restored.watermark_ms))
 
     @property
-    def partitions(self) -> tuple[PartitionWatermark, ...]:
-        """The watermarks of the partitions that have one; of a source without partitions there are none."""
-        return tuple(
+    def state(self) -> WatermarkState:
+        """The watermarks, as a checkpoint keeps them: also those of the partitions that have one."""
+        partitions = tuple(
             PartitionWatermark(partition=name, watermark_ms=partition.generator.watermark_ms)
             for name, partition in self._partitions.items()
             if name != _WHOLE and partition.has_event_time
         )
+        return WatermarkState(watermark_ms=self.said_ms, partitions=partitions)
 
     def start(self, now: int) -> None:
         for partition in self._partitions.values():
@@ -201,7 +209,7 @@ class WatermarkOutputMultiplexer:
         """A batch of a source without partitions was read."""
         generator = self._partitions[_WHOLE].generator
         violated = generator.on_batch(earliest_ms, latest_ms)
-        self.watermark_ms = max(self.watermark_ms, generator.watermark_ms)
+        self._watermark_ms = max(self._watermark_ms, generator.watermark_ms)
         return violated
 
     def on_partitions(self, times: Iterable[PartitionTime], now: int) -> MonotonyViolated | None:
@@ -216,17 +224,21 @@ class WatermarkOutputMultiplexer:
                 earliest_ms = time.latest_ms if time.earliest_ms is None else time.earliest_ms
                 violated = violated or partition.generator.on_batch(earliest_ms, time.latest_ms)
                 partition.last_read_ms = now
-        self.on_time(now)
+        self._advance(now)
         return violated
 
-    def on_time(self, now: int) -> None:
-        """Some time has passed in which partitions were silent."""
-        partitions = self._partitions.values()
-        active = [self._time(each, now) for each in partitions if not self._is_silent(each, now)]
-        if active:
-            self.watermark_ms = max(self.watermark_ms, min(active))
-        elif self._quiet_period_ms is not None:
-            self.watermark_ms = max(self.watermark_ms, *(self._time(each, now) for each in partitions))
+    def emit(self) -> Watermark | None:
+        """The watermark, where it has grown since the last one; it is asked for behind each batch."""
+        return self._say(self._watermark_ms)
+
+    def on_time(self, now: int) -> Watermark | None:
+        """The watermark, if it has grown because partitions were silent."""
+        self._advance(now)
+        return self.emit()
+
+    def on_watermark(self, watermark: Watermark) -> Watermark | None:
+        """A watermark from before this operator: only the end of event time is one for those behind it, too."""
+        return self._say(WATERMARK_MAX) if watermark.timestamp_ms == WATERMARK_MAX else None
 
     def is_idle(self, now: int) -> bool:
         """True if all partitions are idle, and event time does not go on by the clock."""
@@ -255,6 +267,20 @@ class WatermarkOutputMultiplexer:
         watermark_ms, name = min(active)
         return name, watermark_ms, now - self._partitions[name].last_read_ms
 
+    def _advance(self, now: int) -> None:
+        partitions = self._partitions.values()
+        active = [self._time(each, now) for each in partitions if not self._is_silent(each, now)]
+        if active:
+            self._watermark_ms = max(self._watermark_ms, min(active))
+        elif self._quiet_period_ms is not None:
+            self._watermark_ms = max(self._watermark_ms, *(self._time(each, now) for each in partitions))
+
+    def _say(self, watermark_ms: int) -> Watermark | None:
+        if watermark_ms <= self.said_ms:
+            return None
+        self.said_ms = watermark_ms
+        return Watermark(timestamp_ms=watermark_ms)
+
     def _time(self, partition: _Partition, now: int) -> int:
         """The watermark of a partition; behind its quiet period it has gone on as the clock has."""
         watermark_ms, silent_ms = partition.generator.watermark_ms, now - partition.last_read_ms
@@ -269,76 +295,3 @@ class WatermarkOutputMultiplexer:
         if self._idle_timeout_ms is not None or partition.has_event_time:
             return self._idle_timeout_ms
         return self._quiet_period_ms
-
-
-class TimestampsAndWatermarks:
-    """Says each watermark of its generator once, as far as it has grown (Flink's operator of this name)."""
-
-    __slots__ = ("_partitions", "said_ms")
-
-    def __init__(
-        self,
-        make: Callable[[], WatermarkGenerator],
-        idle_timeout_ms: int | None = None,
-        quiet_period_ms: int | None = None,
-    ) -> None:
-        """`make` makes a generator, one for each partition where there are some."""
-        self._partitions = WatermarkOutputMultiplexer(make, idle_timeout_ms, quiet_period_ms)
-        self.said_ms = WATERMARK_MIN
-        """The watermark that was said last."""
-
-    def restore(self, restored: WatermarkState) -> None:
-        """Continue from the watermarks of a checkpoint: what was late then is late now."""
-        self._partitions.restore(restored)
-        self.said_ms = restored.watermark_ms
-
-    @property
-    def state(self) -> WatermarkState:
-        """The watermarks, as a checkpoint keeps them."""
-        return WatermarkState(watermark_ms=self.said_ms, partitions=self._partitions.partitions)
-
-    def start(self, now: int) -> None:
-        self._partitions.start(now)
-
-    def on_read(self, now: int) -> None:
-        """Something is read, with event times or without."""
-        self._partitions.on_read(now)
-
-    def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
-        """Rows were read; nothing is said of it before `emit`."""
-        return self._partitions.on_batch(earliest_ms, latest_ms)
-
-    def on_partitions(self, times: Iterable[PartitionTime], now: int) -> MonotonyViolated | None:
-        """Rows of a partitioned source were read."""
-        return self._partitions.on_partitions(times, now)
-
-    def is_idle(self, now: int) -> bool:
-        """True if nothing was read for so long that others need not wait."""
-        return self._partitions.is_idle(now)
-
-    def next_change_ms(self, now: int) -> int | None:
-        """The time until silence has its next effect, None if it has none any more."""
-        return self._partitions.next_change_ms(now)
-
-    def held_back_by(self, now: int) -> tuple[str, int, int] | None:
-        """The active partition that is least far, its watermark, and the time that it has been silent for."""
-        return self._partitions.held_back_by(now)
-
-    def emit(self) -> Watermark | None:
-        """The watermark, where it has grown since the last one; it is asked for behind each batch."""
-        return self._say(self._partitions.watermark_ms)
-
-    def on_time(self, now: int) -> Watermark | None:
-        """The watermark, if it has grown because partitions were silent."""
-        self._partitions.on_time(now)
-        return self.emit()
-
-    def on_watermark(self, watermark: Watermark) -> Watermark | None:
-        """A watermark from before this operator: only the end of event time is one for those behind it, too."""
-        return self._say(WATERMARK_MAX) if watermark.timestamp_ms == WATERMARK_MAX else None
-
-    def _say(self, watermark_ms: int) -> Watermark | None:
-        if watermark_ms <= self.said_ms:
-            return None
-        self.said_ms = watermark_ms
-        return Watermark(timestamp_ms=watermark_ms)

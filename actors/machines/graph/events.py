@@ -7,27 +7,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
-from flykka.actors.machines.slots.slot_requests import (
-    ForgetPriorSlots,
-    RequestSlots,
-    ReturnSlot,
-    SlotAllocated,
-    SlotAllocationFailed,
-    SlotsLost,
-)
+from flykka.actors.machines.slots import slot_requests
 from flykka.messages.control.checkpoint_coordination import CoordinatedTask
 from flykka.messages.control.job import CancelJob, CheckpointCompleted, JobStatus
 from flykka.messages.control.job_control import DeploymentTimedOut, JobRestartDue, JobVerticesFinalized
 from flykka.messages.graph.job_graph import JobVertex
 from flykka.messages.state.handles import TaskStateSnapshot
-from flykka.messages.tasks.task import (
-    AcknowledgeDeployments,
-    ExecutionState,
-    NotifyEndOfData,
-    RequestPartitionProducerState,
-    TaskDeploymentDescriptor,
-    UpdateTaskExecutionState,
-)
+from flykka.messages.tasks import task
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, TaskManagerId
 from flykka.messages.wire.ref import Ref
@@ -83,20 +69,20 @@ class RestartDelayDrawn:
 
 Event = (
     SchedulingRequested
-    | SlotAllocated
-    | SlotAllocationFailed
+    | slot_requests.SlotAllocated
+    | slot_requests.SlotAllocationFailed
     | RestoreStateReady
-    | UpdateTaskExecutionState
-    | NotifyEndOfData
-    | AcknowledgeDeployments
+    | task.UpdateTaskExecutionState
+    | task.NotifyEndOfData
+    | task.AcknowledgeDeployments
     | DeploymentTimedOut
-    | SlotsLost
+    | slot_requests.SlotsLost
     | GlobalFailureReported
     | StoppingChanged
     | CancelJob
     | JobRestartDue
     | RestartDelayDrawn
-    | RequestPartitionProducerState
+    | task.RequestPartitionProducerState
     | CheckpointCompleted
     | JobVerticesFinalized
 )
@@ -123,8 +109,8 @@ class ExecutionMoved:
 
     attempt: ExecutionAttemptId
     task_name: str
-    previous: ExecutionState
-    state: ExecutionState
+    previous: task.ExecutionState
+    state: task.ExecutionState
     task_manager_id: TaskManagerId | None = None
     failure: SerializedThrowable | None = None
 
@@ -152,7 +138,7 @@ class RescaleNotBegun:
 class Deploy:
     """Submit an attempt to the TaskManager that holds its slot."""
 
-    descriptor: TaskDeploymentDescriptor
+    descriptor: task.TaskDeploymentDescriptor
     task_manager: Ref
 
 
@@ -203,9 +189,9 @@ Effect = (
     | GraphRescaled
     | RescaleNotBegun
     | Deploy
-    | RequestSlots
-    | ReturnSlot
-    | ForgetPriorSlots
+    | slot_requests.RequestSlots
+    | slot_requests.ReturnSlot
+    | slot_requests.ForgetPriorSlots
     | AskForRestoreState
     | DrawRestartDelay
     | RestartScheduled

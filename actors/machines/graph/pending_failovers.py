@@ -39,8 +39,6 @@ class _Failover:
 
 
 class Failovers:
-    """The failovers of one job, by the version of the graph that each has made."""
-
     def __init__(self) -> None:
         self._versioner: ExecutionVertexVersioner[Subtask] = ExecutionVertexVersioner()
         self._under_way: dict[int, _Failover] = {}

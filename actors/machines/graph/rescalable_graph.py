@@ -35,8 +35,6 @@ from flykka.messages.wire.ids import JobVertexId
 
 
 class RescalableExecutionGraph(ExecutionGraph):
-    """An ExecutionGraph that can be rescaled."""
-
     def __init__(self, job_graph: JobGraph, restart_strategy: RestartStrategy, now: int) -> None:
         if job_graph.scheduler_type is SchedulerType.ADAPTIVE:
             job_graph = replace(job_graph, failover_strategy=FailoverStrategyKind.FULL)

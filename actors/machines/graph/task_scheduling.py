@@ -123,8 +123,6 @@ class _Restore:
 
 
 class TaskScheduling:
-    """The subtasks of one job."""
-
     def __init__(self, job_graph: JobGraph, now: int, numbers: VertexAttemptNumberStore | None = None) -> None:
         self.vertices = execution_job_vertices(job_graph, now, numbers)
         self.topology = execution_topology(job_graph)

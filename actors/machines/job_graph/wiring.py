@@ -59,8 +59,6 @@ def pointwise_consumers(upstream: int, downstream: int, producer: int) -> range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMinimum:
-    """The least buffers of one task."""
-
     task: str
     buffers: int
 

@@ -13,42 +13,13 @@ from flykka.actors.machines.read_model.checkpoint_stats_tracker import Checkpoin
 from flykka.actors.machines.read_model.vertex_read_model import VertexReadModel
 from flykka.actors.machines.rescaling.requirements import with_parallelism
 from flykka.actors.machines.states import JOB_TERMINAL
-from flykka.messages.control.job import (
-    CheckpointCompleted,
-    ExecutionStateChanged,
-    JobRestored,
-    JobResultFailure,
-    JobResultSuccess,
-    JobStatus,
-    JobStatusChanged,
-    MetricsReported,
-    TaskManagerLost,
-)
-from flykka.messages.control.rescaling import (
-    JobParallelismChanged,
-    Rescale,
-    RescaleChanged,
-    RescalesSnapshot,
-    RescaleTerminalState,
-    RescaleTerminatedReason,
-)
+from flykka.messages.control import job, rescaling
 from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.monitoring import job_details
 from flykka.messages.monitoring.exception_history import (
     ExceptionHistoryChanged,
     FailureOutcome,
     RootExceptionHistoryEntry,
-)
-from flykka.messages.monitoring.job_details import (
-    CHECKPOINT_HISTORY,
-    ArchivedJob,
-    Deploying,
-    JobDetails,
-    JobOverview,
-    Restart,
-    StatusTimestamp,
-    SubtaskCount,
-    SubtasksOfVertex,
-    TimeSeries,
 )
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot
 from flykka.messages.tasks.operator_event import OperatorCoordinatorMetricsReported
@@ -65,14 +36,14 @@ class RescaleHistory:
     """The rescales of one job, through all of its JobMasters."""
 
     def __init__(self) -> None:
-        self._rescales: OrderedDict[str, Rescale] = OrderedDict()
-        self._counts: Counter[RescaleTerminalState] = Counter()
+        self._rescales: OrderedDict[str, rescaling.Rescale] = OrderedDict()
+        self._counts: Counter[rescaling.RescaleTerminalState] = Counter()
 
     @property
     def has_one_under_way(self) -> bool:
         return bool(self._rescales) and next(reversed(self._rescales.values())).reason is None
 
-    def note(self, rescale: Rescale) -> None:
+    def note(self, rescale: rescaling.Rescale) -> None:
         if rescale.terminal_state is not None:
             self._counts[rescale.terminal_state] += 1
         self._rescales[rescale.rescale_id] = rescale
@@ -81,17 +52,17 @@ class RescaleHistory:
 
     def on_new_job_master(self, at_ms: int) -> None:
         """End the rescales that the JobMaster before it had begun."""
-        reason = RescaleTerminatedReason.EXCEPTION_OCCURRED
+        reason = rescaling.RescaleTerminatedReason.EXCEPTION_OCCURRED
         for rescale in [each for each in self._rescales.values() if each.reason is None]:
             self.note(replace(rescale, ended_ms=at_ms, reason=reason, comment="its JobMaster has ended"))
 
-    def snapshot(self, job_id: JobId) -> RescalesSnapshot:
-        return RescalesSnapshot(
+    def snapshot(self, job_id: JobId) -> rescaling.RescalesSnapshot:
+        return rescaling.RescalesSnapshot(
             job_id=job_id,
             rescales=tuple(self._rescales.values()),
-            completed=self._counts[RescaleTerminalState.COMPLETED],
-            failed=self._counts[RescaleTerminalState.FAILED],
-            ignored=self._counts[RescaleTerminalState.IGNORED],
+            completed=self._counts[rescaling.RescaleTerminalState.COMPLETED],
+            failed=self._counts[rescaling.RescaleTerminalState.FAILED],
+            ignored=self._counts[rescaling.RescaleTerminalState.IGNORED],
         )
 
 
@@ -150,10 +121,10 @@ class RowCounts(_Points):
     def combined(self, first: float, second: float) -> float:
         return first + second
 
-    def per_second(self, until_ms: int) -> TimeSeries:
+    def per_second(self, until_ms: int) -> job_details.TimeSeries:
         """The rates up to `until_ms`. The last step counts only as long as it has lasted, a step without news is 0."""
         if self.start_ms is None:
-            return TimeSeries()
+            return job_details.TimeSeries()
         lasted = max(1, until_ms - self.start_ms)
         steps = max(len(self.values), min(POINTS, -(-lasted // self.step_ms)))
         counts = [*self.values, *[None] * (steps - len(self.values))]
@@ -161,7 +132,7 @@ class RowCounts(_Points):
             (count or 0) * 1_000 / min(self.step_ms, max(STEP_MS, lasted - index * self.step_ms))
             for index, count in enumerate(counts)
         ]
-        return TimeSeries(start_ms=self.start_ms, step_ms=self.step_ms, values=tuple(rates))
+        return job_details.TimeSeries(start_ms=self.start_ms, step_ms=self.step_ms, values=tuple(rates))
 
 
 class Peaks(_Points):
@@ -176,8 +147,8 @@ class Peaks(_Points):
         self.values.extend([None] * new)
         return new > 0
 
-    def series(self) -> TimeSeries:
-        return TimeSeries(start_ms=self.start_ms or 0, step_ms=self.step_ms, values=tuple(self.values))
+    def series(self) -> job_details.TimeSeries:
+        return job_details.TimeSeries(start_ms=self.start_ms or 0, step_ms=self.step_ms, values=tuple(self.values))
 
 
 LAST_RESTARTS = 10
@@ -192,10 +163,10 @@ class JobReadModel:
 
     def __init__(self, job_graph: JobGraph) -> None:
         self.submitted = self.job_graph = job_graph
-        self.status = JobStatus.CREATED
+        self.status = job.JobStatus.CREATED
         self._began_ms: int | None = None
         self.ended_ms: int | None = None
-        self._timestamps: dict[JobStatus, StatusTimestamp] = {}
+        self._timestamps: dict[job.JobStatus, job_details.StatusTimestamp] = {}
         self._deployments = DeployingAttempts()
         self._vertices = {vertex.vertex_id: VertexReadModel(vertex) for vertex in job_graph.vertices}
         self.checkpoints = CheckpointStatsTracker(
@@ -204,7 +175,7 @@ class JobReadModel:
         self.rescales = RescaleHistory()
         self._restored: int | None = None
         self._restored_ms: int | None = None
-        self._restarts: deque[Restart] = deque(maxlen=LAST_RESTARTS)
+        self._restarts: deque[job_details.Restart] = deque(maxlen=LAST_RESTARTS)
         self.number_of_restarts = 0
         self._exceptions: dict[int, RootExceptionHistoryEntry] = {}
         self._number_of_exceptions = 0
@@ -230,37 +201,37 @@ class JobReadModel:
         self._modified_ms = at_ms
         self.checkpoints.on_message(message)
         match message:
-            case JobStatusChanged(status=status, timestamp_ms=told_ms, cause=cause):
+            case job.JobStatusChanged(status=status, timestamp_ms=told_ms, cause=cause):
                 self._on_status(status, told_ms, cause)
-            case ExecutionStateChanged(attempt=attempt, state=state):
+            case job.ExecutionStateChanged(attempt=attempt, state=state):
                 vertex_id, subtask, number = vertex_subtask_and_number(attempt, self.job_id)
                 self._vertices[vertex_id].note_state(subtask, number, message)
                 self._deployments.note(message)
                 if state is ExecutionState.FAILED:
                     self._failure = message.failure or self._failure
-            case MetricsReported(attempt=attempt, metrics=metrics, accumulators=accumulators):
+            case job.MetricsReported(attempt=attempt, metrics=metrics, accumulators=accumulators):
                 self._on_metrics(attempt, metrics, at_ms, accumulators, message.files_unassigned)
             case OperatorCoordinatorMetricsReported(vertex_id=vertex_id, metrics=measured):
                 self._vertices[vertex_id].coordinator_metrics = measured
-            case CheckpointCompleted(is_retained=True):
+            case job.CheckpointCompleted(is_retained=True):
                 for vertex in self._vertices.values():
                     vertex.note_checkpoint(message.timestamp_ms - message.duration_ms)
             case ExceptionHistoryChanged(entry=entry):
                 self._on_exception(entry, at_ms)
-            case JobRestored(checkpoint_id=checkpoint, timestamp_ms=restored_ms):
+            case job.JobRestored(checkpoint_id=checkpoint, timestamp_ms=restored_ms):
                 self._restored = checkpoint
                 if checkpoint is not None:
                     self._restored_ms = restored_ms
-            case RescaleChanged(rescale=rescale):
+            case rescaling.RescaleChanged(rescale=rescale):
                 self.rescales.note(rescale)
-            case JobParallelismChanged(vertices=vertices):
+            case rescaling.JobParallelismChanged(vertices=vertices):
                 self._on_rescaled({each.vertex_id: each.parallelism for each in vertices})
-            case TaskManagerLost(task_manager=task_manager):
+            case job.TaskManagerLost(task_manager=task_manager):
                 self.lost_task_managers[task_manager] = None
-            case JobResultSuccess(checkpoint_path=kept, accumulators=final):
+            case job.JobResultSuccess(checkpoint_path=kept, accumulators=final):
                 self.has_result, self._kept, self._final_accumulators = True, kept, final
-                self._end(JobStatus.FINISHED, at_ms)
-            case JobResultFailure(cause=cause, status=status, checkpoint_path=kept):
+                self._end(job.JobStatus.FINISHED, at_ms)
+            case job.JobResultFailure(cause=cause, status=status, checkpoint_path=kept):
                 self.has_result, self._failure, self._kept = True, cause, kept
                 self._end(status, at_ms)
             case _:
@@ -272,9 +243,9 @@ class JobReadModel:
         self.checkpoints.on_coordinator_lost(at_ms)
         self.rescales.on_new_job_master(at_ms)
 
-    def overview(self, at_ms: int) -> JobOverview:
+    def overview(self, at_ms: int) -> job_details.JobOverview:
         counts = sum((vertex.states for vertex in self._vertices.values()), Counter[ExecutionState]())
-        return JobOverview(
+        return job_details.JobOverview(
             job_id=self.job_id,
             name=self.job_graph.name,
             status=self.status,
@@ -282,23 +253,23 @@ class JobReadModel:
             ended_ms=self.ended_ms,
             duration_ms=self._duration_ms(at_ms),
             last_modification_ms=self._modified_ms,
-            subtask_counts=tuple(SubtaskCount(state=state, count=count) for state, count in counts.items()),
+            subtask_counts=tuple(job_details.SubtaskCount(state=state, count=count) for state, count in counts.items()),
             job_type=self.job_graph.job_type,
             number_of_restarts=self.number_of_restarts,
             scheduler_type=self.job_graph.scheduler_type,
         )
 
-    def subtasks(self, vertex_id: JobVertexId, at_ms: int) -> SubtasksOfVertex:
+    def subtasks(self, vertex_id: JobVertexId, at_ms: int) -> job_details.SubtasksOfVertex:
         vertex = self._vertices.get(vertex_id)
         if vertex is None:
-            return SubtasksOfVertex(job_id=self.job_id, vertex=None)
+            return job_details.SubtasksOfVertex(job_id=self.job_id, vertex=None)
         subtasks = vertex.subtasks(self.checkpoints.last_acknowledged)
-        return SubtasksOfVertex(job_id=self.job_id, vertex=vertex.details(at_ms), subtasks=subtasks)
+        return job_details.SubtasksOfVertex(job_id=self.job_id, vertex=vertex.details(at_ms), subtasks=subtasks)
 
-    def details(self, at_ms: int, checkpoints: int = CHECKPOINT_HISTORY) -> JobDetails:
+    def details(self, at_ms: int, checkpoints: int = job_details.CHECKPOINT_HISTORY) -> job_details.JobDetails:
         """The job as it stands at `at_ms`, with that many of its last checkpoints."""
         until = at_ms if self.ended_ms is None else self.ended_ms
-        return JobDetails(
+        return job_details.JobDetails(
             job_id=self.job_id,
             name=self.job_graph.name,
             status=self.status,
@@ -328,8 +299,8 @@ class JobReadModel:
             deploying=self._deployments.told,
         )
 
-    def archived(self, at_ms: int) -> ArchivedJob:
-        return ArchivedJob(
+    def archived(self, at_ms: int) -> job_details.ArchivedJob:
+        return job_details.ArchivedJob(
             overview=self.overview(at_ms),
             details=self.details(at_ms),
             job_graph=self.job_graph,
@@ -339,17 +310,17 @@ class JobReadModel:
             rescales=self.rescales.snapshot(self.job_id),
         )
 
-    def _on_status(self, status: JobStatus, told_ms: int, cause: SerializedThrowable | None) -> None:
+    def _on_status(self, status: job.JobStatus, told_ms: int, cause: SerializedThrowable | None) -> None:
         if self._began_ms is None:
             self._began_ms = told_ms
             self._rows_read.start_at(told_ms)
             self._lags.start_at(told_ms)
         self._failure = cause or self._failure
-        is_rescaled = self.status is JobStatus.RUNNING and cause is None and self.rescales.has_one_under_way
+        is_rescaled = self.status is job.JobStatus.RUNNING and cause is None and self.rescales.has_one_under_way
         self._enter(status, told_ms)
-        if status is JobStatus.RESTARTING and not is_rescaled:
+        if status is job.JobStatus.RESTARTING and not is_rescaled:
             self._restarted(told_ms, self._failure)
-        elif status is JobStatus.CREATED:
+        elif status is job.JobStatus.CREATED:
             for vertex in self._vertices.values():
                 vertex.reset()
             self._deployments.end(told_ms)
@@ -369,13 +340,13 @@ class JobReadModel:
         self._number_of_exceptions = max(self._number_of_exceptions, entry.number)
         if len(self._exceptions) > MAX_ENTRIES:
             del self._exceptions[min(self._exceptions)]
-        if entry.outcome is FailureOutcome.RESTARTING and not was_restarting and self.status is JobStatus.RUNNING:
+        if entry.outcome is FailureOutcome.RESTARTING and not was_restarting and self.status is job.JobStatus.RUNNING:
             # A region restarts, and the job runs all the while.
             self._restarted(at_ms, entry.root.cause)
 
     def _restarted(self, at_ms: int, cause: SerializedThrowable | None) -> None:
         self.number_of_restarts += 1
-        self._restarts.append(Restart(at_ms=at_ms, cause=cause))
+        self._restarts.append(job_details.Restart(at_ms=at_ms, cause=cause))
 
     def _on_metrics(
         self,
@@ -400,14 +371,14 @@ class JobReadModel:
         until = at_ms if self.ended_ms is None else self.ended_ms
         return 0 if self._began_ms is None else max(0, until - self._began_ms)
 
-    def _end(self, status: JobStatus, at_ms: int) -> None:
+    def _end(self, status: job.JobStatus, at_ms: int) -> None:
         if self.ended_ms is None:
             self.ended_ms = at_ms
         self._deployments.end(at_ms)
         if self.status is not status:
             self._enter(status, at_ms)
 
-    def _enter(self, status: JobStatus, at_ms: int) -> None:
+    def _enter(self, status: job.JobStatus, at_ms: int) -> None:
         left = self._timestamps.get(self.status)
         if left is not None:
             self._timestamps[self.status] = replace(left, total_ms=left.total_ms + max(0, at_ms - left.at_ms))
@@ -415,7 +386,7 @@ class JobReadModel:
         # At the end of the dictionary: in the order of the times.
         before = self._timestamps.pop(status, None)
         total_ms = 0 if before is None else before.total_ms
-        self._timestamps[status] = StatusTimestamp(status=status, at_ms=at_ms, total_ms=total_ms)
+        self._timestamps[status] = job_details.StatusTimestamp(status=status, at_ms=at_ms, total_ms=total_ms)
 
 
 class DeployingAttempts:
@@ -423,13 +394,13 @@ class DeployingAttempts:
 
     def __init__(self) -> None:
         self._attempts: set[ExecutionAttemptId] = set()
-        self.told = Deploying()
+        self.told = job_details.Deploying()
 
-    def note(self, message: ExecutionStateChanged) -> None:
+    def note(self, message: job.ExecutionStateChanged) -> None:
         if message.state is ExecutionState.DEPLOYING:
             self._attempts.add(message.attempt)
             if self.told.since_ms is None:
-                self.told = Deploying(since_ms=message.timestamp_ms, total_ms=self.told.total_ms)
+                self.told = job_details.Deploying(since_ms=message.timestamp_ms, total_ms=self.told.total_ms)
         elif message.attempt in self._attempts:
             self._attempts.remove(message.attempt)
             if not self._attempts:
@@ -440,4 +411,4 @@ class DeployingAttempts:
         self._attempts.clear()
         if self.told.since_ms is not None:
             total_ms = self.told.total_ms + max(0, at_ms - self.told.since_ms)
-            self.told = Deploying(total_ms=total_ms)
+            self.told = job_details.Deploying(total_ms=total_ms)

@@ -74,8 +74,6 @@ _STATES = {
 
 
 class RescalePhase(Enum):
-    """The phases of the rescale under way."""
-
     IDLE = auto()
     """No rescale is under way."""
     COUNTING = auto()

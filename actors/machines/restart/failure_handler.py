@@ -58,8 +58,6 @@ class GiveUp:
 
 
 class ExecutionFailureHandler(Generic[T]):
-    """Answers the failures of one job."""
-
     def __init__(self, restart_strategy: RestartStrategy, failover_strategy: FailoverStrategy[T]) -> None:
         self._restarts = restart_strategy
         self._failover = failover_strategy

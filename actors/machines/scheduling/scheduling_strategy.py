@@ -19,8 +19,6 @@ Groups = list[tuple[T, ...]]
 
 
 class SchedulingStrategy(Protocol[T]):
-    """Decides which tasks of one job are deployed when."""
-
     def start(self) -> Groups[T]:
         """The tasks that begin with the job."""
 

@@ -107,8 +107,6 @@ SlotPoolEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotAssigned:
-    """The request has its slot."""
-
     request_id: SlotRequestId
     slot: AssignedSlot
 
@@ -167,8 +165,6 @@ class _PooledSlot:
 
 @dataclass(slots=True, kw_only=True)
 class _Pending:
-    """A request that waits."""
-
     allocation_id: AllocationId
     resources: ResourceSpec
     is_batch: bool

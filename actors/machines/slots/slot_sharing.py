@@ -81,8 +81,6 @@ class _Group:
 
 
 class SlotSharing:
-    """The shared slots of one job."""
-
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
         self._by_request: dict[SlotRequestId, SharedSlot] = {}

@@ -63,8 +63,6 @@ class AllocationsKnown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEnded:
-    """The attempt has ended here."""
-
     attempt: ExecutionAttemptId
 
 
@@ -100,8 +98,6 @@ SlotTableEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTask:
-    """Run the attempt that was submitted."""
-
     descriptor: TaskDeploymentDescriptor
 
 
@@ -121,8 +117,6 @@ SLOT_TIMEOUT_MS = 60_000
 
 
 class TaskSlotState(Enum):
-    """The state of a slot at its TaskManager."""
-
     FREE = "FREE"
     ALLOCATED = "ALLOCATED"
     ACTIVE = "ACTIVE"

@@ -19,8 +19,6 @@ from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId,
 
 
 class SlotState(Enum):
-    """The state of a slot at the ResourceManager."""
-
     FREE = "FREE"
     PENDING = "PENDING"
     ALLOCATED = "ALLOCATED"
@@ -67,8 +65,6 @@ class Usage:
 
 
 class TaskManagerSlots:
-    """All of them."""
-
     def __init__(self) -> None:
         self._by_id: dict[SlotId, TaskManagerSlot] = {}
         self._of: dict[TaskManagerId, dict[SlotId, TaskManagerSlot]] = {}
@@ -225,8 +221,6 @@ class ChosenSlot:
 
 @dataclass(slots=True, kw_only=True)
 class _Declared:
-    """A TaskManager with declared resources."""
-
     budget: ResourceBudget
     default: ResourceSpec = UNSPECIFIED
     open: int = 0

@@ -57,8 +57,6 @@ class WorkerCounts:
 
 
 class TaskManagerTracker:
-    """The TaskManagers by what is known of them."""
-
     def __init__(self, workers: WorkerCounts) -> None:
         self._workers = workers
         self._starting: dict[TaskManagerId, int] = {}

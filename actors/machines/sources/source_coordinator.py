@@ -70,8 +70,6 @@ _NO_DISCOVERY = Ignore(reason="no discovery of this source's splits is under way
 
 
 class DiscoveryPhase(Enum):
-    """The schedule of a source's split discovery."""
-
     NONE = auto()
     UNDER_WAY = auto()
     LATER = auto()
@@ -106,8 +104,6 @@ class _Source:
 
 
 class SourceCoordinator:
-    """All sources of one job."""
-
     def __init__(self, job_graph: JobGraph) -> None:
         self._job_id = job_graph.job_id
         self._sources: Mapping[OperatorId, _Source] = {

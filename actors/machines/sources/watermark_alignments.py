@@ -65,8 +65,6 @@ class _Group:
 
 
 class WatermarkAlignments:
-    """The groups of aligned sources of one job."""
-
     def __init__(self, job_graph: JobGraph) -> None:
         self._job_id = job_graph.job_id
         self._groups: dict[str, _Group] = {}

@@ -96,8 +96,6 @@ def assign(
 
 @dataclass(slots=True, kw_only=True)
 class _OperatorState:
-    """All of an operator's state in the checkpoint."""
-
     parallelism: int
     max_parallelism: int
     in_flight: InFlightState
