@@ -2,7 +2,8 @@
 
 Both live beside it, at the top, and under the same name for ever: who deals with them looks for them at their paths.
 What a ResourceManager knew it is told again by those who register; what a JobManager knew is in its store. Where one of
-them ends again and again, the cluster ends, with everybody in it, and says why.
+them ends again and again, the cluster ends, with everybody in it, and says why. Their props are values, which can be
+recorded, and made again at a replay.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The record of a job at its JobManager: its phase, its listeners, and the pending requests of clients."""
+"""The record of a job at its JobManager: its phase, its listeners, and the pending requests of clients.
+
+Below it, what is done with the records of all jobs: which one a request is for, and which are recovered.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 ExecutionState).
 
 Nothing moves but through `job_may_move`, `execution_may_move` and `task_may_move`; the diagrams and tables of the
-documentation are printed from these, so that they cannot disagree.
+documentation are printed from these, so that they cannot disagree. Other enums of phases have their table of moves
+beside them, and move through `next_phase`.
 """
 
 from __future__ import annotations

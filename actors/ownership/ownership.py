@@ -1,4 +1,7 @@
-"""The port of those that act for a job: whether this process still owns the folders of the job."""
+"""The port of those that act for a job: whether this process still owns the folders of the job.
+
+The record of the owner lies in the folder that it owns: one object of JSON.
+"""
 
 from __future__ import annotations
 

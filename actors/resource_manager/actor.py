@@ -15,10 +15,9 @@ from typing import assert_never
 
 from flykka.actors.heartbeat_manager import HeartbeatManager
 from flykka.actors.machines.effects import Ignore, JobMasterOf, Tell
-from flykka.actors.machines.slots import slot_manager_events
-from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS, SlotManager
+from flykka.actors.machines.slots import slot_manager
 from flykka.actors.machines.slots.slot_table import JobDisconnected
-from flykka.actors.machines.slots.task_manager_tracker import NAME, WorkerCounts
+from flykka.actors.machines.slots.task_manager_tracker import NAME, StartTaskManager, WorkerCounts
 from flykka.messages.control import registration, slots
 from flykka.messages.monitoring.explanation import ExplainSlots, SlotsExplained, TaskManagerInfo
 from flykka.messages.wire.ids import JobId, LeaderSessionId, TaskManagerId
@@ -61,12 +60,12 @@ class ResourceManager(Actor):
         *,
         heartbeat_interval_ms: int,
         heartbeat_timeout_ms: int,
-        slot_request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        slot_request_timeout_ms: int = slot_manager.REQUEST_TIMEOUT_MS,
     ) -> None:
         self._task_manager_props = task_manager_props
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._heartbeat_timeout_ms = heartbeat_timeout_ms
-        self._slots = SlotManager(workers, request_timeout_ms=slot_request_timeout_ms)
+        self._slots = slot_manager.SlotManager(workers, request_timeout_ms=slot_request_timeout_ms)
         self._task_managers: dict[TaskManagerId, Ref] = {}
         self._ids: dict[Ref, TaskManagerId] = {}
         self._job_masters: dict[JobId, Gateway] = {}
@@ -78,7 +77,7 @@ class ResourceManager(Actor):
         self._task_manager_heartbeats.start(self._heartbeat_interval_ms)
         self._job_master_heartbeats.ticks_begin(self._heartbeat_interval_ms)
         self.context.timers.start_once("start-up", self._heartbeat_timeout_ms, registration.StartUpPeriodElapsed())
-        self._decide(slot_manager_events.ResourceManagerStarted(task_managers=self._survivors()))
+        self._decide(slot_manager.ResourceManagerStarted(task_managers=self._survivors()))
 
     def post_restart(self, cause: BaseException | None) -> None:
         """End, to be started again: the state of the failed instance is lost, and would not be told again."""
@@ -179,7 +178,7 @@ class ResourceManager(Actor):
         instance = self._task_managers[task_manager].incarnation
         self._forget(task_manager)
         self._decide(
-            slot_manager_events.TaskManagerGone(
+            slot_manager.TaskManagerGone(
                 task_manager=task_manager, reason=reason, instance=instance, is_superseded=is_superseded
             )
         )
@@ -258,22 +257,22 @@ class ResourceManager(Actor):
 
     # What the SlotManager decides
 
-    def _decide(self, event: slot_manager_events.SlotManagerEvent) -> None:
+    def _decide(self, event: slot_manager.SlotManagerEvent) -> None:
         for effect in self._slots.handle(event, self.context.now()):
             self._perform(effect)
 
-    def _perform(self, effect: slot_manager_events.SlotManagerEffect) -> None:
+    def _perform(self, effect: slot_manager.SlotManagerEffect) -> None:
         match effect:
-            case slot_manager_events.StartTaskManager(task_manager=task_manager, delay_ms=0):
+            case StartTaskManager(task_manager=task_manager, delay_ms=0):
                 self._start(task_manager)
-            case slot_manager_events.StartTaskManager(task_manager=task_manager, delay_ms=delay_ms):
+            case StartTaskManager(task_manager=task_manager, delay_ms=delay_ms):
                 due = registration.StartTaskManagerDue(task_manager_id=task_manager)
                 self.context.timers.start_once(f"start-{task_manager}", delay_ms, due)
-            case slot_manager_events.AcceptTaskManager(task_manager=task_manager):
+            case slot_manager.AcceptTaskManager(task_manager=task_manager):
                 self._acknowledge(task_manager)
-            case slot_manager_events.ForgetTaskManager(task_manager=task_manager):
+            case slot_manager.ForgetTaskManager(task_manager=task_manager):
                 self._forget(task_manager)
-            case slot_manager_events.GiveSlot(task_manager=task_manager, job_id=job_id):
+            case slot_manager.GiveSlot(task_manager=task_manager, job_id=job_id):
                 job_master = self._job_masters[job_id]
                 request = slots.AllocateSlot(
                     slot_id=effect.slot_id,

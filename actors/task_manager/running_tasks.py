@@ -190,8 +190,7 @@ def _readable(descriptor: TaskDeploymentDescriptor) -> str:
 
 
 class PartitionTracker:
-    """The part of a TaskManager that keeps results of Tasks that have finished. Any consumer may read them
-    repeatedly.
+    """The results of Tasks that have finished; any consumer may read them repeatedly.
 
     A BLOCKING partition is kept from the end of its Task until the JobMaster has it released, or is gone. What
     lies in it is with the data plane, and is freed by that. Follows Flink's NettyShuffleEnvironment and its

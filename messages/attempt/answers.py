@@ -1,4 +1,7 @@
-"""Answers of an execution attempt's engine. Each names its stage or its checkpoint, or is the only one of its class."""
+"""Answers of an execution attempt's engine. Each names its stage or its checkpoint, or is the only one of its class.
+
+Beside them the messages inside a bridge: an answer with its piece of work, and the progress of work.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Values that outlive a JobManager: it leaves them in a store for the next leader."""
+"""Values that a JobManager leaves in a store for the next leader, and the fencing of leaders.
+
+What a leader says carries its session, and a receiver drops what a former leader said.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Registration: of TaskManagers and JobMasters at the ResourceManager, of TaskManagers at a JobMaster."""
+"""Registration of TaskManagers and JobMasters at the ResourceManager, of TaskManagers at a JobMaster, and heartbeats.
+
+Who is busy is not dead: heartbeats overtake all other messages in the mailboxes of these three.
+"""
 
 from __future__ import annotations
 

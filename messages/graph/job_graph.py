@@ -1,4 +1,4 @@
-"""The job graph as it is submitted and persisted: names and wiring, never code."""
+"""The job graph as it is submitted and persisted, with its restart strategy: names and wiring, never code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Handles of state: what a checkpoint holds in place of the state itself."""
+"""Handles of state: what a checkpoint holds in place of the state itself.
+
+With them the state that operators of the Spark side keep in a checkpoint beside their batches.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of a Task's machine: messages to the Task, and three that its actor makes."""
+"""Events of a Task's machine (messages to the Task, and three that its actor makes), and its effects."""
 
 from __future__ import annotations
 

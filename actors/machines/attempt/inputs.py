@@ -17,12 +17,12 @@ from flykka.actors.machines.attempt.channel_state import ChannelStateWriter
 from flykka.actors.machines.attempt.events import TaskEffect
 from flykka.actors.machines.attempt.time import uses_event_time
 from flykka.actors.machines.effects import Ignore, Role, StartTimer, Tell
-from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
-from flykka.actors.machines.exchange.barrier_tracker import BarrierTracker
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     AbortCheckpointOnBarrier,
     BarrierAction,
+    BarrierAligner,
     BarrierEvent,
+    BarrierTracker,
     BlockChannel,
     CheckpointBarrierHandler,
     PrioritizeBarrier,

@@ -3,7 +3,7 @@
 Decides to which subpartition an element goes, what a reader is answered, and whether there is room for more. How a
 batch comes to its subpartition (hash, turn, copy) is decided by the stage that makes it. A pipelined partition is
 released as it is consumed; a blocking one is written here, and read from its TaskManager when the task has finished
-(`kept_partition`). An approximate one outlives its readers: the next one is told how far event time and data are,
+(`KeptPartition`). An approximate one outlives its readers: the next one is told how far event time and data are,
 and begins with the next batch. Follows Flink's ResultPartition.
 """
 

@@ -1,4 +1,4 @@
-"""Deployment descriptors of attempts: their partitions, their gates, their state."""
+"""What attempts ask for and are deployed with: slot requests, and deployment descriptors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A vertex of the job graph with its subtasks and its wiring (Flink's ExecutionJobVertex)."""
+"""Vertices of the job graph with their wiring, and their subtasks through all attempts (Flink's ExecutionJobVertex)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from flykka.messages.wire.ids import JobId, JobVertexId, attempt_id
 class VertexAttemptNumberStore:
     """Numbers of the next attempts of subtasks, also of those that a job has not at its parallelism of now.
 
-    Flink's VertexAttemptNumberStore: where a job shrinks and grows again, no attempt has the number of another
-    one.
+    Where a job shrinks and grows again, no attempt has the number of another one (Flink's VertexAttemptNumberStore).
     """
 
     def __init__(self, first: int) -> None:

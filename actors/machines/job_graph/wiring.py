@@ -1,4 +1,4 @@
-"""Wires subtasks: the channels between two vertices (Flink's EdgeManagerBuildUtil).
+"""Wires subtasks: the channels between two vertices (Flink's EdgeManagerBuildUtil), and the buffers that these need.
 
 A FORWARD or RESCALE edge is point-wise, every other one all-to-all. A subpartition belongs to one consuming subtask, so
 the partition of a producer has as many as it has consumers.

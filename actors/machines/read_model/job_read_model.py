@@ -1,4 +1,7 @@
-"""The read model of a job: a fold over what its JobMaster and the JobManager tell those who listen."""
+"""The read model of a job: a fold over what its JobMaster and the JobManager tell those who listen.
+
+With its parts: the last rescales (Flink's RescalesStatsSnapshot), and numbers over time.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,11 @@ STEP_MS = 1_000
 
 
 class _Points(ABC):
-    """Points by step. What `combined` makes of two steps stands for both of them."""
+    """Numbers over the life of a job, in a fixed number of points however long it runs.
+
+    A point stands for a step of time. When the points are used up, each pair becomes one (`combined`) and the step is
+    twice as long: a job of a minute is seen second by second, one of a day by the half hour.
+    """
 
     def __init__(self) -> None:
         self.start_ms: int | None = None

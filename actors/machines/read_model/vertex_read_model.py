@@ -1,4 +1,4 @@
-"""A vertex of a job as messages tell of it: the states of its subtasks, and their counts over time."""
+"""A vertex of a job as messages tell of it: states of its subtasks, counts over time, and aggregates of both."""
 
 from __future__ import annotations
 

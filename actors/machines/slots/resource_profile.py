@@ -1,4 +1,4 @@
-"""Matches sizes of slots (Flink's ResourceProfile.isMatching).
+"""Matches sizes of slots (Flink's ResourceProfile.isMatching), and keeps account of what slots have of a TaskManager.
 
 What a request does not say it does not need; what a slot does not say it has as much of as anybody needs (Flink's
 UNKNOWN and ANY). So where nobody says anything every slot serves everybody.

@@ -17,15 +17,6 @@ from typing import assert_never
 
 from flykka.actors.machines.effects import Ignore, JobMasterOf, Tell
 from flykka.actors.machines.slots.resource_profile import fits, too_large
-from flykka.actors.machines.slots.slot_manager_events import (
-    AcceptTaskManager,
-    ForgetTaskManager,
-    GiveSlot,
-    ResourceManagerStarted,
-    SlotManagerEffect,
-    SlotManagerEvent,
-    TaskManagerGone,
-)
 from flykka.actors.machines.slots.slot_table import JobDisconnected
 from flykka.actors.machines.slots.task_manager_slots import (
     ChosenSlot,
@@ -34,10 +25,86 @@ from flykka.actors.machines.slots.task_manager_slots import (
     TaskManagerSlots,
     Usage,
 )
-from flykka.actors.machines.slots.task_manager_tracker import TaskManagerTracker, WorkerCounts
+from flykka.actors.machines.slots.task_manager_tracker import StartTaskManager, TaskManagerTracker, WorkerCounts
 from flykka.messages.control import registration, slots
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId
+
+# Events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceManagerStarted:
+    """The ResourceManager begins; these TaskManagers of an earlier one live and are about to register."""
+
+    task_managers: tuple[TaskManagerId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskManagerGone:
+    """A TaskManager has ended or is silent; also one that was started and never registered.
+
+    Where it `is_superseded`, its successor, or it itself, registers under its name.
+    """
+
+    task_manager: TaskManagerId
+    reason: str
+    instance: int = 1
+    is_superseded: bool = False
+
+
+SlotManagerEvent = (
+    ResourceManagerStarted
+    | registration.RegisterTaskManager
+    | registration.Heartbeat
+    | TaskManagerGone
+    | registration.ReleaseAnswer
+    | registration.HeartbeatDue
+    | registration.StartUpPeriodElapsed
+    | slots.RequestSlot
+    | slots.CancelSlotRequest
+    | slots.AllocateSlotConfirmed
+    | slots.AllocateSlotRefused
+    | slots.SlotAvailable
+    | JobDisconnected
+)
+
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptTaskManager:
+    """Acknowledge the registration of the TaskManager, under a session of its own."""
+
+    task_manager: TaskManagerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetTaskManager:
+    """End the registration of the TaskManager, which is refused or released."""
+
+    task_manager: TaskManagerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiveSlot:
+    """Have the TaskManager allocate the slot to the job, whose JobMaster the actor adds.
+
+    One that is `cut` is made for it, of this size.
+    """
+
+    task_manager: TaskManagerId
+    slot_id: SlotId
+    job_id: JobId
+    allocation_id: AllocationId
+    cut: ResourceSpec | None = None
+
+
+SlotManagerEffect = (
+    StartTaskManager | AcceptTaskManager | ForgetTaskManager | GiveSlot | Tell[TaskManagerId | JobMasterOf] | Ignore
+)
+
 
 REQUEST_TIMEOUT_MS = 300_000
 """Flink's slot.request.timeout, which the SlotPool of the job keeps as well."""

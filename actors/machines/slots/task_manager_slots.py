@@ -1,6 +1,6 @@
 """The slots of all TaskManagers as the ResourceManager knows them, and which of them are free.
 
-A request of a declared size gets a slot that is cut to it, where a TaskManager cuts slots (`dynamic_slots`).
+A request of a declared size gets a slot that is cut to it, where a TaskManager cuts slots (`DynamicSlots`).
 """
 
 from __future__ import annotations

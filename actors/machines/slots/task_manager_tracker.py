@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, cut_for, task_managers_needed
-from flykka.actors.machines.slots.slot_manager_events import StartTaskManager
 from flykka.messages.control.registration import SlotReport
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import TaskManagerId
@@ -30,6 +29,14 @@ START_FAILURES_MAX = 3
 """So many failures in a row, and nobody should go on waiting for a TaskManager to come."""
 TASK_MANAGER_TIMEOUT_MS = 30_000
 """Flink's resourcemanager.taskmanager-timeout."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartTaskManager:
+    """Start a TaskManager of this id, after `delay_ms`."""
+
+    task_manager: TaskManagerId
+    delay_ms: int = 0
 
 
 @trace_tag("cluster.worker_counts")

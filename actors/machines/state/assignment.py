@@ -260,8 +260,7 @@ def _holds_state(state: OperatorSubtaskState) -> bool:
 
 
 def under_current_ids(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex]) -> CompletedCheckpoint:
-    """State that was stored under an id which the user has named (`set_uid_hash`), under the id that the operator has
-    now.
+    """The checkpoint, with state under the ids that operators have now where users have named others (`set_uid_hash`).
 
     So a program that was run without uids can be given them: Flink's user-defined operator ids. An id that the
     checkpoint does not have is no error: then the operator's own is looked for.

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from flykka.actors.machines.effects import StartTimer
-from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
-from flykka.actors.machines.exchange.barrier_tracker import BarrierTracker
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     AbortCheckpointOnBarrier,
     BarrierAction,
+    BarrierAligner,
     BarrierEvent,
+    BarrierTracker,
     BlockChannel,
     CheckpointBarrierHandler,
     EndOfPartitionMode,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from flykka.actors.machines.effects import Ignore, Tell
-from flykka.actors.machines.slots.slot_manager import SlotManager
-from flykka.actors.machines.slots.slot_manager_events import (
+from flykka.actors.machines.slots.slot_manager import (
     AcceptTaskManager,
     ForgetTaskManager,
     ResourceManagerStarted,
-    StartTaskManager,
+    SlotManager,
 )
 from flykka.actors.machines.slots.slot_table import JobDisconnected
 from flykka.actors.machines.slots.task_manager_slots import SlotState
-from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS, WorkerCounts
+from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS, StartTaskManager, WorkerCounts
 from flykka.messages.control.registration import (
     AskForRelease,
     HeartbeatDue,
