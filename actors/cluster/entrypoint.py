@@ -21,12 +21,7 @@ from flykka.actors.machines.restart.component_restarts import MAX_ENDS, Componen
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.actors.machines.slots.task_manager_tracker import NAME, WorkerCounts
 from flykka.actors.resource_manager.actor import ResourceManager, TaskManagerProps
-from flykka.messages.control.cluster import (
-    ClusterComponents,
-    ClusterFailed,
-    RequestClusterComponents,
-    StartComponentDue,
-)
+from flykka.messages.control import cluster
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
@@ -60,16 +55,16 @@ class ClusterEntrypoint(Actor):
 
     def handle_message(self, message: Message) -> None:
         match message:
-            case RequestClusterComponents(reply_to=reply_to):
+            case cluster.RequestClusterComponents(reply_to=reply_to):
                 known = self._components
                 reply_to.tell(
-                    ClusterComponents(resource_manager=known[RESOURCE_MANAGER], job_manager=known[JOB_MANAGER])
+                    cluster.ClusterComponents(resource_manager=known[RESOURCE_MANAGER], job_manager=known[JOB_MANAGER])
                 )
             case Terminated(ref=ref):
                 name = next(name for name, known in self._components.items() if known == ref)
                 _log.warning("the %s has ended by itself", _SPOKEN[name])
                 self._restart(name)
-            case StartComponentDue(component=name):
+            case cluster.StartComponentDue(component=name):
                 self._start(name)
             case _:
                 self.context.unhandled(message)
@@ -94,13 +89,13 @@ class ClusterEntrypoint(Actor):
         elif delay_ms == 0:
             self._start(name)
         else:
-            self.context.timers.start_once(f"start-{name}", delay_ms, StartComponentDue(component=name))
+            self.context.timers.start_once(f"start-{name}", delay_ms, cluster.StartComponentDue(component=name))
 
     def _give_up(self, name: str) -> None:
         text = f"the {_SPOKEN[name]} has ended {MAX_ENDS} times in a row, each time soon after its start: see the log"
         cause = SerializedThrowable(type_name="ClusterFailedError", message=text)
         _log.error("the cluster ends: %s", text)
-        self.context.publish(ClusterFailed(cause=cause))
+        self.context.publish(cluster.ClusterFailed(cause=cause))
         for ref in self._components.values():
             self.context.unwatch(ref)
             self.context.stop(ref)

@@ -39,7 +39,7 @@ from flykka.messages.checkpointing.checkpoint import (
     DeclineCheckpoint,
     SnapshotOperatorCoordinators,
 )
-from flykka.messages.control import job
+from flykka.messages.control import job, job_control
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
     CheckpointFailuresExceeded,
@@ -50,15 +50,6 @@ from flykka.messages.control.checkpoint_coordination import (
     RestoreStateFailed,
     SavepointCompleted,
     SavepointFailed,
-)
-from flykka.messages.control.job_control import (
-    DeploymentTimedOut,
-    JobEnded,
-    JobRestartDue,
-    JobVerticesFinalized,
-    SplitDiscoveryDue,
-    SplitDiscoveryFailed,
-    WatermarkAlignmentDue,
 )
 from flykka.messages.control.rescaling import JobResourceRequirements
 from flykka.messages.graph.job_graph import JobGraph
@@ -184,11 +175,13 @@ class JobMaster(Actor):
                 self._coordinator.tell(self._sources.on_answer(message))
             case _ if isinstance(message, TaskMessage):
                 self._on_task_message(message)
-            case RequestSplits() | SplitsDiscovered() | SplitDiscoveryDue() | SnapshotOperatorCoordinators():
+            case (
+                RequestSplits() | SplitsDiscovered() | job_control.SplitDiscoveryDue() | SnapshotOperatorCoordinators()
+            ):
                 self._sources.on_message(message)
             case _ if isinstance(message, CoordinatorMessage):
                 self._sources.on_function(message)
-            case ReportedWatermark() | WatermarkAlignmentDue():
+            case ReportedWatermark() | job_control.WatermarkAlignmentDue():
                 self._sources.on_alignment(message)
             case job.CheckpointAborted():
                 self._sources.on_message(message)
@@ -200,17 +193,17 @@ class JobMaster(Actor):
                 self._decide([message])
             case RestoreState() | RestoreStateFailed():
                 self._on_restore_state(message)
-            case SplitDiscoveryFailed(cause=cause):
+            case job_control.SplitDiscoveryFailed(cause=cause):
                 self._sources.on_message(message)
                 self._fail(cause)
             case CheckpointFailuresExceeded(cause=cause):
                 self._fail(cause)
-            case JobRestartDue():
+            case job_control.JobRestartDue():
                 self._decide(self._rescaling.restart_due(message))
             case job.CancelJob():
                 self._cleaner.on_cancel(message)
                 self._decide([message])
-            case JobVerticesFinalized() | DeploymentTimedOut():
+            case job_control.JobVerticesFinalized() | job_control.DeploymentTimedOut():
                 self._decide([message])
             case SavepointCompleted() | SavepointFailed() if self._rescaling.took(message):
                 self._decide(self._rescaling.on_checkpoint(message))
@@ -349,7 +342,7 @@ class JobMaster(Actor):
         elif status in JOB_TERMINAL:
             self._slots.end()
             self._cleaner.start(
-                JobEnded(
+                job_control.JobEnded(
                     job_id=self._job_id,
                     status=status,
                     cause=cause,
@@ -370,11 +363,13 @@ class JobMaster(Actor):
 
     def _finalize(self, effect: events.FinalizeVertices) -> Sequence[events.Event]:
         if not effect.has_read_all:
-            return [JobVerticesFinalized(job_id=self._job_id, version=effect.version)]
+            return [job_control.JobVerticesFinalized(job_id=self._job_id, version=effect.version)]
         self.context.pipe_to_self(
             partial(self._data_plane.finalize_vertices, self._job_id, effect.vertices),
-            lambda _: JobVerticesFinalized(job_id=self._job_id, version=effect.version),
-            lambda error: JobVerticesFinalized(job_id=self._job_id, version=effect.version, cause=serialized(error)),
+            lambda _: job_control.JobVerticesFinalized(job_id=self._job_id, version=effect.version),
+            lambda error: job_control.JobVerticesFinalized(
+                job_id=self._job_id, version=effect.version, cause=serialized(error)
+            ),
         )
         return ()
 

@@ -15,13 +15,7 @@ from flykka.actors.machines.checkpoint import savepoint_requests
 from flykka.actors.machines.effects import Ignore, Tell
 from flykka.actors.machines.graph.events import StoppingChanged
 from flykka.actors.machines.states import JobMoved
-from flykka.messages.control import job
-from flykka.messages.control.checkpoint_coordination import (
-    SavepointCompleted,
-    SavepointFailed,
-    StopCheckpointFailed,
-    StopCheckpointRequest,
-)
+from flykka.messages.control import checkpoint_coordination, job
 from flykka.messages.control.job_control import (
     SavepointDiscarded,
     SavepointLocationInitialized,
@@ -40,9 +34,9 @@ SavepointMessage = (
     | SavepointLocationInitialized
     | SavepointLocationRefused
     | SavepointDiscarded
-    | SavepointCompleted
-    | SavepointFailed
-    | StopCheckpointFailed
+    | checkpoint_coordination.SavepointCompleted
+    | checkpoint_coordination.SavepointFailed
+    | checkpoint_coordination.StopCheckpointFailed
 )
 """Messages that a JobMaster forwards to this part of it."""
 
@@ -111,7 +105,7 @@ class SavepointHandler:
                 )
             case Tell(message=message):
                 self._checkpoint_coordinator.tell(message)
-                if isinstance(message, StopCheckpointRequest):
+                if isinstance(message, checkpoint_coordination.StopCheckpointRequest):
                     return [StoppingChanged(is_stopping=True)]
             case savepoint_requests.RefuseStop(why=why):
                 refusal = SerializedThrowable(type_name="StopJobError", message=why)

@@ -18,22 +18,8 @@ from flykka.actors.resource_manager_connection import ResourceManagerConnection
 from flykka.actors.task_manager.running_tasks import RunningTasks
 from flykka.actors.task_manager.task_slots import TaskSlots
 from flykka.messages.checkpointing import checkpoint
+from flykka.messages.control import registration
 from flykka.messages.control.high_availability import JobManagerLeaderAddress
-from flykka.messages.control.registration import (
-    AcknowledgeRegistration,
-    AskForRelease,
-    DisconnectJobMaster,
-    DisconnectTaskManager,
-    Heartbeat,
-    HeartbeatDue,
-    HeartbeatRequest,
-    RefuseRegistration,
-    RegisterTaskManager,
-    RegistrationDue,
-    ReleaseAnswer,
-    ReleaseTaskManager,
-    ResourceManagerLeaderAddress,
-)
 from flykka.messages.control.slots import AcceptSlots, AllocateSlot, FreeSlot, OfferTimedOut, SlotTimedOut
 from flykka.messages.graph.job_graph import ResourceSpec, TaskCancellationSettings
 from flykka.messages.tasks import task
@@ -134,7 +120,12 @@ class TaskManager(Actor):
             case AllocateSlot():
                 self._on_allocate_slot(message)
             case (
-                task.SubmitTask() | AcceptSlots() | OfferTimedOut() | SlotTimedOut() | FreeSlot() | ReleaseTaskManager()
+                task.SubmitTask()
+                | AcceptSlots()
+                | OfferTimedOut()
+                | SlotTimedOut()
+                | FreeSlot()
+                | registration.ReleaseTaskManager()
             ):
                 self._slots.decide(message)
             case Terminated(ref=ref):
@@ -144,26 +135,28 @@ class TaskManager(Actor):
 
     def _on_presence(self, message: Message) -> None:
         match message:
-            case HeartbeatRequest(origin=origin, allocations=allocations):
+            case registration.HeartbeatRequest(origin=origin, allocations=allocations):
                 self._on_heartbeat_request(origin, allocations)
-            case AskForRelease(idle_period=idle_period):
+            case registration.AskForRelease(idle_period=idle_period):
                 may_go = not self._tasks.keeps_results
-                answer = ReleaseAnswer(task_manager_id=self._id, idle_period=idle_period, can_be_released=may_go)
+                answer = registration.ReleaseAnswer(
+                    task_manager_id=self._id, idle_period=idle_period, can_be_released=may_go
+                )
                 self._resource_manager.tell(answer)
-            case HeartbeatDue():
+            case registration.HeartbeatDue():
                 self._on_heartbeat_due()
-            case AcknowledgeRegistration(job_id=None):
+            case registration.AcknowledgeRegistration(job_id=None):
                 self._on_registered(message)
-            case AcknowledgeRegistration(job_id=job_id) if job_id is not None:
+            case registration.AcknowledgeRegistration(job_id=job_id) if job_id is not None:
                 self._on_job_master_ready(job_id, message)
-            case RefuseRegistration():
+            case registration.RefuseRegistration():
                 self._on_refused()
-            case RegistrationDue():
+            case registration.RegistrationDue():
                 self._resource_manager.register()
-            case ResourceManagerLeaderAddress(resource_manager=leader):
+            case registration.ResourceManagerLeaderAddress(resource_manager=leader):
                 if self._resource_manager.has_changed_to(leader):
                     self._seek_resource_manager()
-            case DisconnectJobMaster(job_id=job_id):
+            case registration.DisconnectJobMaster(job_id=job_id):
                 self._disconnect(job_id)
             case JobManagerLeaderAddress(leader_session_id=session):
                 self._on_leader(session)
@@ -183,7 +176,7 @@ class TaskManager(Actor):
         """Nobody knows what runs here any more: end, as Flink's TaskManager process does, and be replaced."""
         _log.error("%s gives up: %s", self._id, error.cause.message)
         self.context.publish(error)
-        farewell = DisconnectTaskManager(task_manager_id=self._id, cause=error.cause)
+        farewell = registration.DisconnectTaskManager(task_manager_id=self._id, cause=error.cause)
         self._resource_manager.tell(farewell)
         for job_master in self._job_masters.values():
             job_master.tell(farewell)
@@ -195,19 +188,19 @@ class TaskManager(Actor):
         self._heartbeats.unmonitor(_RESOURCE_MANAGER)
         self._resource_manager.seek()
 
-    def _introduction(self) -> RegisterTaskManager:
+    def _introduction(self) -> registration.RegisterTaskManager:
         network_bytes = 0 if self._network is None else self._network.network_memory_bytes or 0
-        return RegisterTaskManager(
+        return registration.RegisterTaskManager(
             task_manager_id=self._id,
             task_manager=self.context.ref,
             slot_report=self._table.report(),
             network_memory_bytes=network_bytes,
         )
 
-    def _registration(self) -> RegisterTaskManager:
-        return RegisterTaskManager(task_manager_id=self._id, task_manager=self.context.ref)
+    def _registration(self) -> registration.RegisterTaskManager:
+        return registration.RegisterTaskManager(task_manager_id=self._id, task_manager=self.context.ref)
 
-    def _on_registered(self, message: AcknowledgeRegistration) -> None:
+    def _on_registered(self, message: registration.AcknowledgeRegistration) -> None:
         if self._resource_manager.acknowledge(message.leader_session_id):
             self._expect_heartbeats(_RESOURCE_MANAGER, message)
 
@@ -237,7 +230,7 @@ class TaskManager(Actor):
             self.context.watch(message.job_master)
             self._job_masters[job_id].tell(self._registration())
 
-    def _on_job_master_ready(self, job_id: JobId, message: AcknowledgeRegistration) -> None:
+    def _on_job_master_ready(self, job_id: JobId, message: registration.AcknowledgeRegistration) -> None:
         if self._leaders.get(job_id) != message.leader_session_id:
             self.context.reject("another JobMaster leads the job")
             return
@@ -280,7 +273,7 @@ class TaskManager(Actor):
         """It may not know yet that it leads no more."""
         text = f"{self._id} has heard of another leader for {job_id}"
         cause = SerializedThrowable(type_name="LeaderLostError", message=text)
-        self._job_masters[job_id].tell(DisconnectTaskManager(task_manager_id=self._id, cause=cause))
+        self._job_masters[job_id].tell(registration.DisconnectTaskManager(task_manager_id=self._id, cause=cause))
         self._disconnect(job_id)
 
     def _jobs_of(self, ref: Ref | None) -> list[JobId]:
@@ -298,7 +291,7 @@ class TaskManager(Actor):
     # Heartbeats
 
     def _on_heartbeat_request(self, origin: Ref, allocations: tuple[AllocationId, ...]) -> None:
-        answer = Heartbeat(task_manager_id=self._id, slot_report=self._table.report())
+        answer = registration.Heartbeat(task_manager_id=self._id, slot_report=self._table.report())
         if self._resource_manager.is_to(origin):
             self._heartbeats.heartbeat_received(_RESOURCE_MANAGER)
             self._resource_manager.tell(answer)
@@ -307,7 +300,7 @@ class TaskManager(Actor):
             self._job_masters[job_id].tell(answer)
             self._slots.decide(AllocationsKnown(job_id=job_id, allocations=allocations))
 
-    def _expect_heartbeats(self, target: str, message: AcknowledgeRegistration) -> None:
+    def _expect_heartbeats(self, target: str, message: registration.AcknowledgeRegistration) -> None:
         self._heartbeats.monitor(target, message.heartbeat_timeout_ms, is_asked=False)
         # One timer for all, as fast as the fastest needs it.
         if self._tick_ms is None or message.heartbeat_interval_ms < self._tick_ms:
@@ -322,10 +315,10 @@ class TaskManager(Actor):
             else:
                 self._leave(JobId(timed_out.target), timed_out.silent_ms)
 
-    def _farewell_after_silence(self, leader: str, silent_ms: int) -> DisconnectTaskManager:
+    def _farewell_after_silence(self, leader: str, silent_ms: int) -> registration.DisconnectTaskManager:
         text = f"{self._id} has heard nothing of {leader} for {silent_ms} ms"
         cause = SerializedThrowable(type_name="HeartbeatTimeoutError", message=text)
-        return DisconnectTaskManager(task_manager_id=self._id, cause=cause, will_return=True)
+        return registration.DisconnectTaskManager(task_manager_id=self._id, cause=cause, will_return=True)
 
 
 def _unknown_attempt(trigger: checkpoint.TriggerCheckpoint) -> checkpoint.DeclineCheckpoint:

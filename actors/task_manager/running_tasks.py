@@ -16,13 +16,7 @@ from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings,
 from flykka.actors.machines.states import EXECUTION_TERMINAL
 from flykka.actors.task.actor import Task
 from flykka.messages.graph.job_graph import ResultPartitionType, TaskCancellationSettings
-from flykka.messages.tasks.exchange import (
-    AddCredit,
-    BuffersResized,
-    CancelPartitionRequest,
-    PartitionRequest,
-    RedistributionDue,
-)
+from flykka.messages.tasks import exchange
 from flykka.messages.tasks.task import (
     FinishedPartition,
     KeepPartitions,
@@ -112,13 +106,13 @@ class RunningTasks:
         """Tell the Tasks whose share of the network buffers has changed."""
         self._redistribution_is_due = False
         for attempt, buffers in self._network.take_resized().items():
-            self._refs[attempt].tell(BuffersResized(buffers=buffers))
+            self._refs[attempt].tell(exchange.BuffersResized(buffers=buffers))
 
     def _redistribute_later(self) -> None:
         # Tasks come and go many at a time; the shares of all are worked out once for all of them.
         if not self._network.is_settled and not self._redistribution_is_due:
             self._redistribution_is_due = True
-            self._context.ref.tell(RedistributionDue())
+            self._context.ref.tell(exchange.RedistributionDue())
 
     def forward(self, attempt: ExecutionAttemptId, message: Message) -> None:
         task = self._refs.get(attempt)
@@ -127,7 +121,7 @@ class RunningTasks:
         else:
             task.tell(message)
 
-    def serve(self, request: PartitionRequest) -> None:
+    def serve(self, request: exchange.PartitionRequest) -> None:
         """Bring a consumer together with the Task that produces for it, or with what one has left."""
         if request.partition_id in self._partitions:
             self._partitions.serve(request)
@@ -140,7 +134,7 @@ class RunningTasks:
         text = f"the partition is not {'finished' if is_unfinished else 'produced'} at {self._context.path}"
         request.consumer.tell(partition_not_found(request.partition_id, request.subpartition, text))
 
-    def on_consumer(self, message: AddCredit | CancelPartitionRequest) -> None:
+    def on_consumer(self, message: exchange.AddCredit | exchange.CancelPartitionRequest) -> None:
         """A consumer of a result that has outlived its Task has room, or leaves."""
         self._partitions.on_consumer(message)
 
@@ -216,18 +210,18 @@ class PartitionTracker:
             self._partitions[finished.descriptor.partition_id] = KeptPartition(finished)
             self._of_job.setdefault(job_id, {})[finished.descriptor.partition_id] = None
 
-    def serve(self, request: PartitionRequest) -> None:
+    def serve(self, request: exchange.PartitionRequest) -> None:
         self._perform(self._partitions[request.partition_id].request(request))
 
-    def on_consumer(self, message: AddCredit | CancelPartitionRequest) -> None:
+    def on_consumer(self, message: exchange.AddCredit | exchange.CancelPartitionRequest) -> None:
         """A consumer has room, or leaves; which of those that read the partition it is says the sender."""
         partition = self._partitions.get(message.partition_id)
         if partition is None:
             return  # It was released meanwhile.
         match message:
-            case AddCredit():
+            case exchange.AddCredit():
                 self._perform(partition.add_credit(message, self._context.sender))
-            case CancelPartitionRequest():
+            case exchange.CancelPartitionRequest():
                 self._perform(partition.cancel(message, self._context.sender))
 
     def release(self, job_id: JobId, partition_ids: Iterable[ResultPartitionId]) -> None:
