@@ -21,8 +21,7 @@ from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
 from flykka.actors.machines.checkpoint.events import CheckpointReport, CoordinatorEffect, CoordinatorEvent
 from flykka.actors.machines.checkpoint.failure_manager import without_numbers
-from flykka.actors.machines.checkpoint.pending import CoordinatedJob, explain_checkpoints
-from flykka.actors.machines.checkpoint.plan import PlannedTask
+from flykka.actors.machines.checkpoint.pending import CoordinatedJob, PlannedTask, explain_checkpoints
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.actors.machines.rescaling.requirements import parallelism_of, with_parallelism

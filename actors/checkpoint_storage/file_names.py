@@ -1,4 +1,4 @@
-"""Names of files: of what users have named, and of savepoints, as in Flink: `savepoint-<part of the job's id>-<part>`."""
+"""Names of files: of what users have named, and of savepoints (Flink's `savepoint-<part of the job's id>-<part>`)."""
 
 from __future__ import annotations
 

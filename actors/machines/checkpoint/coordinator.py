@@ -30,9 +30,9 @@ from flykka.actors.machines.checkpoint.pending import (
     CoordinatedJob,
     PendingCheckpoint,
     PendingPhase,
+    PlannedTask,
     TaskAcknowledgeResult,
 )
-from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.properties import with_alignment
 from flykka.actors.machines.checkpoint.request_decider import CheckpointTriggerRequest
 from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger, CoordinatorState, savepoint_failed

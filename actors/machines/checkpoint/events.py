@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.machines.checkpoint.plan import PlannedTask
+from flykka.actors.machines.checkpoint.pending import PlannedTask
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties
 from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.messages.checkpointing.checkpoint import (

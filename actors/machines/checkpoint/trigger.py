@@ -14,8 +14,7 @@ from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpoin
 from flykka.actors.machines.checkpoint.events import CoordinatorEffect, DrawCheckpointId, TriggerDeclined
 from flykka.actors.machines.checkpoint.failure_manager import CheckpointFailureManager
 from flykka.actors.machines.checkpoint.final_checkpoint import FinalCheckpoint, FinalPhase
-from flykka.actors.machines.checkpoint.pending import CoordinatedJob, PendingCheckpoints
-from flykka.actors.machines.checkpoint.plan import CheckpointPlanCalculator
+from flykka.actors.machines.checkpoint.pending import CheckpointPlanCalculator, CoordinatedJob, PendingCheckpoints
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint
 from flykka.actors.machines.checkpoint.request_decider import (
     CheckpointLoad,

@@ -1,4 +1,4 @@
-"""What attempts ask for and are deployed with: slot requests, and deployment descriptors."""
+"""Slot requests and deployment descriptors of attempts: their partitions, their gates, their state."""
 
 from __future__ import annotations
 

@@ -20,8 +20,7 @@ from flykka.actors.machines.attempt.subtask_checkpoint_coordinator import Subtas
 from flykka.actors.machines.checkpoint.completed_store import SharedStateRegistry
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
 from flykka.actors.machines.checkpoint.events import CoordinatorEffect
-from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
-from flykka.actors.machines.checkpoint.plan import PlannedTask
+from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, PlannedTask, TaskAcknowledgeResult
 from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.exchange.credits import ChannelCredits
 from flykka.actors.task.bridge import Bridge

@@ -10,8 +10,7 @@ from flykka.actors.errors import MasterHookError
 from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
 from flykka.actors.machines.checkpoint.events import CoordinatorEffect, CoordinatorEvent
-from flykka.actors.machines.checkpoint.pending import CoordinatedJob
-from flykka.actors.machines.checkpoint.plan import PlannedTask
+from flykka.actors.machines.checkpoint.pending import CoordinatedJob, PlannedTask
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties
 from flykka.actors.machines.effects import CancelTimer, StartTimer
 from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
