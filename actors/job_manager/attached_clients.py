@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 from flykka.actors.job_manager.managed_job import ManagedJob
-from flykka.actors.machines.client_sessions import ClientExpired, ClientSessions
 from flykka.actors.machines.effects import CancelTimer, StartTimer
+from flykka.actors.machines.heartbeat import ClientExpired, ClientSessions
 from flykka.actors.timer_effects import set_timer
 from flykka.messages.control.job import (
     CancelJob,

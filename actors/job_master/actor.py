@@ -79,13 +79,7 @@ from flykka.runtime.supervision import ESCALATING_STRATEGY
 
 _log = logging.getLogger(__name__)
 
-TaskMessage = (
-    AcknowledgeDeployments
-    | UpdateTaskExecutionState
-    | NotifyEndOfData
-    | ReportTaskMetrics
-    | RequestPartitionProducerState
-)
+TaskMessage = AcknowledgeDeployments | UpdateTaskExecutionState | NotifyEndOfData | RequestPartitionProducerState
 
 
 @trace_tag("actor.job_master")
@@ -173,8 +167,10 @@ class JobMaster(Actor):
         match message:
             case AcknowledgeCheckpoint() | DeclineCheckpoint():
                 self._coordinator.tell(self._sources.on_answer(message))
+            case ReportTaskMetrics():
+                self._on_metrics(message)
             case _ if isinstance(message, TaskMessage):
-                self._on_task_message(message)
+                self._decide([message])
             case (
                 RequestSplits() | SplitsDiscovered() | job_control.SplitDiscoveryDue() | SnapshotOperatorCoordinators()
             ):
@@ -242,15 +238,11 @@ class JobMaster(Actor):
         _log.error("the JobMaster of job %s ends: %s has ended by itself", self._job_id, child.path)
         self.context.stop()
 
-    def _on_task_message(self, message: TaskMessage) -> None:
-        match message:
-            case ReportTaskMetrics(attempt=attempt):
-                execution = self._graph.execution(attempt)
-                if execution is not None:
-                    files = self._sources.files_unassigned(execution.vertex_id)
-                    self._listeners.tell_of_metrics(message, execution, files)
-            case _:
-                self._decide([message])
+    def _on_metrics(self, message: ReportTaskMetrics) -> None:
+        execution = self._graph.execution(message.attempt)
+        if execution is not None:
+            files = self._sources.files_unassigned(execution.vertex_id)
+            self._listeners.tell_of_metrics(message, execution, files)
 
     def _on_restore_state(self, message: RestoreState | RestoreStateFailed) -> None:
         for event in self._restorer.on_message(message):

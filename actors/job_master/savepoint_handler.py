@@ -111,30 +111,25 @@ class SavepointHandler:
                 refusal = SerializedThrowable(type_name="StopJobError", message=why)
                 self._context.parent.tell(job.StoppingFailure(job_id=self._job_id, cause=refusal))
                 return [StoppingChanged(is_stopping=False)]
-            case savepoint_requests.AnswerSnapshot() | savepoint_requests.RefuseSnapshot():
+            case savepoint_requests.AnswerSnapshot():
                 self._answer(effect)
+            case savepoint_requests.RefuseSnapshot(request_id=request_id, cause=cause):
+                asked = self._asked.pop(request_id)
+                is_savepoint = isinstance(asked, job.TriggerSavepoint)
+                failure = job.TriggerSavepointFailure if is_savepoint else job.RequestCheckpointFailure
+                self._context.parent.tell(failure(job_id=self._job_id, client=asked.client, cause=cause))
             case Ignore():
                 pass
             case _:
                 assert_never(effect)
         return []
 
-    def _answer(self, effect: savepoint_requests.AnswerSnapshot | savepoint_requests.RefuseSnapshot) -> None:
-        job_manager, job_id = self._context.parent, self._job_id
-        match effect:
-            case savepoint_requests.AnswerSnapshot(request_id=request_id, checkpoint_id=checkpoint_id, path=path):
-                asked = self._asked.pop(request_id)
-                job_manager.tell(
-                    job.TriggerSavepointSuccess(job_id=job_id, client=asked.client, savepoint_path=path)
-                    if isinstance(asked, job.TriggerSavepoint)
-                    else job.RequestCheckpointSuccess(
-                        job_id=job_id, client=asked.client, checkpoint_id=checkpoint_id, checkpoint_path=path
-                    )
-                )
-            case savepoint_requests.RefuseSnapshot(request_id=request_id, cause=cause):
-                asked = self._asked.pop(request_id)
-                is_savepoint = isinstance(asked, job.TriggerSavepoint)
-                failure = job.TriggerSavepointFailure if is_savepoint else job.RequestCheckpointFailure
-                job_manager.tell(failure(job_id=job_id, client=asked.client, cause=cause))
-            case _:
-                assert_never(effect)
+    def _answer(self, answer: savepoint_requests.AnswerSnapshot) -> None:
+        asked, path = self._asked.pop(answer.request_id), answer.path
+        self._context.parent.tell(
+            job.TriggerSavepointSuccess(job_id=self._job_id, client=asked.client, savepoint_path=path)
+            if isinstance(asked, job.TriggerSavepoint)
+            else job.RequestCheckpointSuccess(
+                job_id=self._job_id, client=asked.client, checkpoint_id=answer.checkpoint_id, checkpoint_path=path
+            )
+        )

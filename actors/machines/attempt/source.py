@@ -406,7 +406,7 @@ class WatermarksWithIdleness:
 
     A task that is silent for its timeout must not hold its consumers back: it is idle (Flink's
     WatermarksWithIdleness), or with a quiet period event time advances with the clock, from the watermark of the
-    rows read last. The contribution of each partition of a source is decided in `watermark_generators`. One timer
+    rows read last. The contribution of each partition of a source is decided in `watermarks`. One timer
     runs while the task is active, and is started again for the time left if something was read meanwhile. An idle
     task has no timer; the next rows wake it.
     """

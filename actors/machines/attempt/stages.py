@@ -19,7 +19,7 @@ from flykka.actors.machines.attempt.events import TaskEffect
 from flykka.actors.machines.attempt.outputs import TaskOutputs
 from flykka.actors.machines.attempt.time import SilenceChecked, TaskEventTime
 from flykka.actors.machines.effects import Role, Tell
-from flykka.actors.machines.exchange.watermark_generators import MonotonyViolated
+from flykka.actors.machines.exchange.watermarks import MonotonyViolated
 from flykka.messages.attempt.answers import StageResult
 from flykka.messages.attempt.commands import (
     AdvanceWatermark,
