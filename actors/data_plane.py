@@ -13,36 +13,7 @@ from typing import Protocol
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
 from flykka.actors.failure_enrichers import FailureContext
-from flykka.messages.attempt.answers import (
-    ChainClosed,
-    ChainOpened,
-    ChannelStateWritten,
-    CheckpointCommitted,
-    CommitPrepared,
-    SnapshotWritten,
-    StageResult,
-    WorkFailed,
-)
-from flykka.messages.attempt.commands import (
-    AdvanceProcessingTime,
-    AdvanceWatermark,
-    CloseChain,
-    Command,
-    CommitCheckpoint,
-    DiscardSnapshot,
-    HandleOperatorEvents,
-    HoldBatches,
-    OpenChain,
-    PrepareCommit,
-    ProcessBatch,
-    ReadSplits,
-    ReleaseBatches,
-    SnapshotState,
-    UpdateState,
-    WriteChannelState,
-    WriteSnapshot,
-)
-from flykka.messages.attempt.work import WorkProgress
+from flykka.messages.attempt import answers, commands
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.monitoring.exception_history import FailureLabel
 from flykka.messages.tasks.operator_event import AggregateResult, AggregateUpdate, CoordinatorAnswer, CoordinatorCall
@@ -174,11 +145,9 @@ class WithoutCoordinators:
     def operator_coordinator(
         self, job_id: JobId, operator: Operator, parallelism: int, woken: Callable[[], object]
     ) -> OperatorCoordinatorCalls:
-        """There is none."""
         raise AssertionError(f"{operator.name} has no coordinator")
 
     def global_aggregates(self, job_id: JobId) -> GlobalAggregateFunctions:
-        """Nobody adds to any."""
         raise AssertionError(f"job {job_id} has no global aggregates")
 
 
@@ -193,61 +162,61 @@ class Engine(Protocol):
     outside_state: bool
     """True: an engine stands for the world outside, and is no part of what its bridge knows."""
 
-    def lane(self, command: Command, piece: int, what: str) -> Executor:
+    def lane(self, command: commands.Command, piece: int, what: str) -> Executor:
         """The executor of a command, which is piece of work number `piece`, and described by `what`."""
 
-    def open_chain(self, command: OpenChain) -> ChainOpened:
+    def open_chain(self, command: commands.OpenChain) -> answers.ChainOpened:
         """Restore the state, commit what the checkpoint holds, and read the channel state back."""
 
-    def read_splits(self, command: ReadSplits) -> StageResult:
+    def read_splits(self, command: commands.ReadSplits) -> answers.StageResult:
         """Read splits as one batch, and take the rows through the chain. Two stages may be moved side by side."""
 
-    def process_batch(self, command: ProcessBatch) -> StageResult:
+    def process_batch(self, command: commands.ProcessBatch) -> answers.StageResult:
         """Take a batch through the chain, as its reader. It is released with the stage: when its state is updated."""
 
-    def update_state(self, command: UpdateState) -> None:
+    def update_state(self, command: commands.UpdateState) -> None:
         """Add what a stage has computed of its batch to the state."""
 
-    def advance_watermark(self, command: AdvanceWatermark) -> StageResult:
+    def advance_watermark(self, command: commands.AdvanceWatermark) -> answers.StageResult:
         """Fire what the watermark fires, and take the results through the chain."""
 
-    def advance_processing_time(self, command: AdvanceProcessingTime) -> StageResult:
+    def advance_processing_time(self, command: commands.AdvanceProcessingTime) -> answers.StageResult:
         """Fire the timers that are due, and take the results through the chain."""
 
-    def handle_operator_events(self, command: HandleOperatorEvents) -> StageResult:
+    def handle_operator_events(self, command: commands.HandleOperatorEvents) -> answers.StageResult:
         """Give the function at the head events of its coordinator, and take what it emits through the chain."""
 
-    def snapshot_state(self, command: SnapshotState) -> StageResult:
+    def snapshot_state(self, command: commands.SnapshotState) -> answers.StageResult:
         """Note the state as it is when the watermark of the command has fired."""
 
-    def prepare_commit(self, command: PrepareCommit) -> CommitPrepared:
+    def prepare_commit(self, command: commands.PrepareCommit) -> answers.CommitPrepared:
         """Stage the rows that fire with the checkpoint, and have the sinks prepare them and the rows staged before."""
 
-    def write_snapshot(self, command: WriteSnapshot) -> SnapshotWritten:
+    def write_snapshot(self, command: commands.WriteSnapshot) -> answers.SnapshotWritten:
         """Make the noted state durable."""
 
-    def discard_snapshot(self, command: DiscardSnapshot) -> None:
+    def discard_snapshot(self, command: commands.DiscardSnapshot) -> None:
         """Release the noted state."""
 
-    def hold_batches(self, command: HoldBatches) -> None:
+    def hold_batches(self, command: commands.HoldBatches) -> None:
         """Add a holder to batches. Raises `UnknownBatchError` if one was released."""
 
-    def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
+    def write_channel_state(self, command: commands.WriteChannelState) -> answers.ChannelStateWritten:
         """Write the rows of batches, all parts or none."""
 
-    def commit_checkpoint(self, command: CommitCheckpoint) -> CheckpointCommitted:
+    def commit_checkpoint(self, command: commands.CommitCheckpoint) -> answers.CheckpointCommitted:
         """Publish what was prepared up to a checkpoint that is complete."""
 
-    def close_chain(self, command: CloseChain) -> ChainClosed:
+    def close_chain(self, command: commands.CloseChain) -> answers.ChainClosed:
         """Wait until nothing of the attempt runs any more, and release the batches that it holds."""
 
-    def progress(self) -> tuple[WorkProgress, ...]:
+    def progress(self) -> tuple[answers.WorkProgress, ...]:
         """The progress of the pieces of work of which it is known. May block."""
 
-    def failed(self, command: Command, what: str, raised: BaseException) -> WorkFailed:
+    def failed(self, command: commands.Command, what: str, raised: BaseException) -> answers.WorkFailed:
         """Describe work that has raised. The attempt may have to end even if the command is survivable."""
 
-    def release_batches(self, command: ReleaseBatches) -> None:
+    def release_batches(self, command: commands.ReleaseBatches) -> None:
         """Release batches that a holder holds."""
 
     def cancel_work(self) -> None:

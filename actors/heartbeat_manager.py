@@ -6,19 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import assert_never
 
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.heartbeat import (
-    HeartbeatEvent,
-    HeartbeatMonitor,
-    HeartbeatReceived,
-    MonitorTarget,
-    SendHeartbeatRequest,
-    TargetTimedOut,
-    TickLate,
-    TicksBegin,
-    UnmonitorTarget,
-)
-from flykka.messages.control.heartbeat import HeartbeatDue
+from flykka.actors.machines import heartbeat
+from flykka.messages.control.registration import HeartbeatDue
 from flykka.runtime.context import ActorContext
 from flykka.runtime.durations import format_ms
 
@@ -33,7 +22,7 @@ class HeartbeatManager:
     def __init__(self, context: ActorContext, request: Callable[[str], None] | None = None) -> None:
         self._context = context
         self._request = request
-        self._monitor = HeartbeatMonitor()
+        self._monitor = heartbeat.HeartbeatMonitor()
 
     def start(self, interval_ms: int) -> None:
         """Send the actor `HeartbeatDue` once per interval, in place of an earlier timer."""
@@ -42,37 +31,34 @@ class HeartbeatManager:
 
     def ticks_begin(self, interval_ms: int) -> None:
         """`HeartbeatDue` comes once per interval from now on, from the timer that another manager has started."""
-        self._handle(TicksBegin(interval_ms=interval_ms))
+        self._monitor.begin_ticks(interval_ms, self._context.now())
 
     def monitor(self, target: str, timeout_ms: int, *, is_asked: bool) -> None:
         """Watch the target from now on; one that is not asked is expected to ask, or to register."""
-        self._handle(MonitorTarget(target=target, timeout_ms=timeout_ms, is_asked=is_asked))
+        self._perform(self._monitor.monitor(target, timeout_ms, self._context.now(), is_asked=is_asked))
 
     def unmonitor(self, target: str) -> None:
-        self._handle(UnmonitorTarget(target=target))
+        self._monitor.unmonitor(target)
 
     def heartbeat_received(self, target: str) -> None:
-        """Note a sign of life of the target."""
-        self._handle(HeartbeatReceived(target=target))
+        self._monitor.heartbeat_received(target, self._context.now())
 
-    def on_heartbeat_due(self) -> list[TargetTimedOut]:
+    def on_heartbeat_due(self) -> list[heartbeat.TargetTimedOut]:
         """Ask the targets; the targets that have been silent for too long, which are watched no longer."""
-        return self._handle(HeartbeatDue())
+        return self._perform(self._monitor.tick(self._context.now()))
 
-    def _handle(self, event: HeartbeatEvent) -> list[TargetTimedOut]:
-        timed_out: list[TargetTimedOut] = []
-        for effect in self._monitor.handle(event, self._context.now()):
+    def _perform(self, effects: list[heartbeat.HeartbeatEffect]) -> list[heartbeat.TargetTimedOut]:
+        timed_out: list[heartbeat.TargetTimedOut] = []
+        for effect in effects:
             match effect:
-                case SendHeartbeatRequest(target=target):
+                case heartbeat.SendHeartbeatRequest(target=target):
                     assert self._request is not None, f"{target} is asked by an actor that does not ask"
                     self._request(target)
-                case TargetTimedOut():
+                case heartbeat.TargetTimedOut():
                     timed_out.append(effect)
-                case TickLate(late_ms=late_ms):
+                case heartbeat.TickLate(late_ms=late_ms):
                     who = self._context.ref.path.rpartition("/")[2]
                     _log.warning("%s did not run for %s: %s", who, format_ms(late_ms), _EXCUSED)
-                case Ignore():
-                    pass
                 case _:
                     assert_never(effect)
         return timed_out

@@ -54,7 +54,6 @@ class ResourceManagerConnection:
         self.register()
 
     def register(self) -> None:
-        """Introduce the actor to the ResourceManager, where there is one."""
         found = self._context.actor_selection(self._candidate.path).resolve_one()
         if found is not None:
             self._candidate = found

@@ -24,10 +24,10 @@ from flykka.cluster.local_cluster import LocalCluster as LocalCluster
 from flykka.console.event_lines import Console as Console
 from flykka.messages.control.job import JobStatus as JobStatus
 from flykka.messages.control.job import ListeningBehaviour as ListeningBehaviour
+from flykka.messages.graph.job_graph import CheckpointFailureReason as CheckpointFailureReason
 from flykka.messages.graph.job_graph import CheckpointingMode as CheckpointingMode
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention as ExternalizedCheckpointRetention
 from flykka.messages.graph.job_graph import MonotonyViolationHandler as MonotonyViolationHandler
-from flykka.messages.graph.tolerable_failures import CheckpointFailureReason as CheckpointFailureReason
 from flykka.monitors.monitor import Violation as Violation
 from flykka.monitors.monitors import all_monitors as all_monitors
 from flykka.monitors.recorder import MonitoringRecorder as MonitoringRecorder

@@ -1,8 +1,8 @@
 """The names of the kernel for those who write actors, loaded when they are first used (`lazy_names`)."""
 
-from flykka.messages.wire.markers import ControlMessage as ControlMessage
-from flykka.messages.wire.markers import NotInfluenceReceiveTimeout as NotInfluenceReceiveTimeout
+from flykka.messages.wire.message import ControlMessage as ControlMessage
 from flykka.messages.wire.message import Message as Message
+from flykka.messages.wire.message import NotInfluenceReceiveTimeout as NotInfluenceReceiveTimeout
 from flykka.messages.wire.message import Value as Value
 from flykka.messages.wire.message import message as message
 from flykka.messages.wire.message import value as value

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from flykka.actors.data_plane import SplitDiscovery
     from flykka.actors.errors import OwnershipLostError
     from flykka.actors.failure_enrichers import FailureContext
-    from flykka.messages.attempt.work import EngineFailed, WorkProgress
+    from flykka.messages.attempt.answers import EngineFailed, WorkProgress
     from flykka.messages.monitoring.exception_history import FailureLabel
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.spark_bridge.attempt.attempt_work import AttemptWork

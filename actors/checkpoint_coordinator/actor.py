@@ -17,13 +17,11 @@ from flykka.actors.checkpoint_coordinator.storage_view import CheckpointStorageV
 from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.errors import described
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
-from flykka.actors.machines.checkpoint.effects import CheckpointReport, CoordinatorEffect
-from flykka.actors.machines.checkpoint.events import CoordinatorEvent
+from flykka.actors.machines.checkpoint.events import CheckpointReport, CoordinatorEffect, CoordinatorEvent
 from flykka.actors.machines.checkpoint.failure_manager import without_numbers
-from flykka.actors.machines.checkpoint.pending import CoordinatedJob, explain_checkpoints
-from flykka.actors.machines.checkpoint.plan import PlannedTask
+from flykka.actors.machines.checkpoint.pending import CoordinatedJob, PlannedTask, explain_checkpoints
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.actors.machines.rescaling.requirements import parallelism_of, with_parallelism
@@ -35,7 +33,6 @@ from flykka.messages.checkpointing.checkpoint import (
     ForTask,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
-    OperatorCoordinatorsSnapshotted,
     TaskCheckpointMessages,
     TriggerCheckpoint,
 )
@@ -45,31 +42,8 @@ from flykka.messages.checkpointing.statistics import (
     SubtaskCheckpointStatistics,
     SubtasksAcknowledged,
 )
-from flykka.messages.control.checkpoint_coordination import (
-    AbortPendingCheckpoints,
-    CheckpointRequest,
-    CheckpointTimedOut,
-    CoordinatedTask,
-    CoordinatedTasks,
-    CoordinatedTaskStateChanged,
-    FinalCheckpointRequest,
-    FinalCheckpointRetryDue,
-    MasterHookFailed,
-    MasterHookRestoreFailed,
-    MasterHooksClosed,
-    MasterHooksRestored,
-    MasterHooksTriggered,
-    MetadataReadFailed,
-    PeriodicTriggerDue,
-    RequestRestoreState,
-    RestoreStateFailed,
-    SavepointRequest,
-    StartCheckpointScheduler,
-    StopCheckpointing,
-    StopCheckpointRequest,
-    StopCheckpointScheduler,
-)
-from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.control import checkpoint_coordination
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobStatus, JobStatusChanged
 from flykka.messages.graph.job_graph import JobGraph, OperatorKind
 from flykka.messages.monitoring.explanation import CheckpointsExplained, ExplainCheckpoints
 from flykka.messages.wire.failure import SerializedThrowable
@@ -81,6 +55,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import serialized
 from flykka.runtime.leader_session import Gateway
+from flykka.runtime.props import Props
 from flykka.runtime.repeated_log import RepeatedLog, is_reported
 
 _log = logging.getLogger(__name__)
@@ -130,59 +105,40 @@ class CheckpointCoordinator(Actor):
         self._storage_view.start_recovery()
 
     def handle_message(self, message: Message) -> None:
-        """Tasks' messages, the JobMaster's, and what timers and storage report."""
         match message:
-            case (
-                AcknowledgeCheckpoint()
-                | DeclineCheckpoint()
-                | OperatorCoordinatorsSnapshotted()
-                | PeriodicTriggerDue()
-                | FinalCheckpointRetryDue()
-                | CheckpointTimedOut()
-                | MasterHooksTriggered()
-                | MasterHookFailed()
-                | MasterHooksRestored()
-                | MasterHookRestoreFailed()
-                | StartCheckpointScheduler()
-                | StopCheckpointScheduler()
-                | CoordinatedTaskStateChanged()
-                | FinalCheckpointRequest()
-                | StopCheckpointRequest()
-                | AbortPendingCheckpoints()
-                | RequestRestoreState()
-                | StopCheckpointing()
-            ):
+            case AcknowledgeCheckpoint() | DeclineCheckpoint():
                 self._decide(message)
             case CheckpointReportDue():
                 self._reports.flush()
-            case MasterHooksClosed(cause=cause):
+            case checkpoint_coordination.MasterHooksClosed(cause=cause):
                 if cause is not None:
                     _log.warning("job %s: %s", self._job_id, cause.message)
-            case CoordinatedTasks():
+            case checkpoint_coordination.CoordinatedTasks():
                 self._on_tasks(message)
-            case SavepointRequest(target_location=target_location, request_id=request_id):
+            case checkpoint_coordination.SavepointRequest(target_location=target_location, request_id=request_id):
                 properties = for_savepoint(target_location)
                 self._decide(events.TriggerRequested(properties=properties, request_id=request_id))
-            case CheckpointRequest(request_id=request_id, is_full=is_full):
+            case checkpoint_coordination.CheckpointRequest(request_id=request_id, is_full=is_full):
                 properties = for_checkpoint(self._retention, is_full=is_full)
                 self._decide(events.TriggerRequested(properties=properties, request_id=request_id))
-            case MetadataReadFailed(version=version, cause=cause):
-                failed = RestoreStateFailed(job_id=self._job_id, version=version, cause=cause)
+            case checkpoint_coordination.MetadataReadFailed(version=version, cause=cause):
+                failed = checkpoint_coordination.RestoreStateFailed(job_id=self._job_id, version=version, cause=cause)
                 self.context.parent.tell(failed)
             case _ if isinstance(message, CheckpointStoreMessage):
                 event = self._storage_view.on_message(message)
                 if event is not None:
                     self._decide(event)
+            case _ if isinstance(message, CoordinatorEvent):
+                self._decide(message)
             case ExplainCheckpoints(reply_to=reply_to):
                 reply_to.tell(self.explain(self.context.now()))
             case _:
                 self.context.unhandled(message)
 
     def explain(self, now: int) -> CheckpointsExplained:
-        """Explain which checkpoints are pending, and for whom they wait."""
         return explain_checkpoints(self._job_id, self._machine.pending.values(), now)
 
-    def _on_tasks(self, message: CoordinatedTasks) -> None:
+    def _on_tasks(self, message: checkpoint_coordination.CoordinatedTasks) -> None:
         self._tasks.replace_tasks(message.tasks, message.leader_session_id)
         names = {vertex.vertex_id: vertex.name for vertex in self._job_graph.vertices}
         planned = tuple(
@@ -231,7 +187,7 @@ class CheckpointCoordinator(Actor):
 
     def _perform(self, effect: CoordinatorEffect) -> None:
         match effect:
-            case effects.DrawCheckpointId():
+            case events.DrawCheckpointId():
                 drawn = self._storage_view.draw_id()
                 if drawn is not None:
                     self._decide(drawn)
@@ -239,29 +195,29 @@ class CheckpointCoordinator(Actor):
                 set_timer(self.context, effect)
             case TriggerCheckpoint() | NotifyCheckpointComplete() | NotifyCheckpointAborted():
                 self._tasks.add(effect)
-            case effects.WriteMetadata():
+            case events.WriteMetadata():
                 self._storage_view.write_metadata(effect)
-            case effects.ReadMetadata():
+            case events.ReadMetadata():
                 self._storage_view.read_metadata(effect)
-            case effects.Dispose() | effects.DeleteJob():
+            case events.Dispose() | events.DeleteJob():
                 self._storage_view.delete(effect)
-            case effects.TriggerMasterHooks() | effects.RestoreMasterHooks() | effects.CloseMasterHooks():
+            case events.TriggerMasterHooks() | events.RestoreMasterHooks() | events.CloseMasterHooks():
                 self._use_hooks(effect)
             case CheckpointTriggered() | SubtasksAcknowledged():
                 self._reports.add(effect)
-            case effects.EventFailed(event=event, error=error, cost=cost):
+            case events.EventFailed(event=event, error=error, cost=cost):
                 _log.error("job %s: %s could not be handled; it costs %s", self._job_id, event, cost, exc_info=error)
-            case effects.LateAcknowledgement(reason=reason):
+            case events.LateAcknowledgement(reason=reason):
                 self._repeated.write(logging.INFO, without_numbers(reason), f"job {self._job_id}: {reason}")
             case Ignore(reason=reason):
                 _log.debug("job %s: %s", self._job_id, reason)
-            case effects.TriggerDeclined(cause=SerializedThrowable() as cause):
+            case events.TriggerDeclined(cause=SerializedThrowable() as cause):
                 _log.warning("job %s takes no checkpoint for now: %s", self._job_id, cause.message)
-            case effects.TriggerDeclined(blocking=(first, *others)):
+            case events.TriggerDeclined(blocking=(first, *others)):
                 also = f" (nor do {len(others)} other tasks)" if others else ""
                 text = f"job {self._job_id}: no checkpoint begins: {first.where} is {first.state}{also}"
                 self._repeated.write(logging.INFO, text, text)
-            case effects.TriggerDeclined(reason=declined):
+            case events.TriggerDeclined(reason=declined):
                 _log.debug("job %s: no checkpoint now: %s", self._job_id, declined)
             case CheckpointCompleted():
                 self._reports.flush()
@@ -275,26 +231,30 @@ class CheckpointCoordinator(Actor):
                 self.context.parent.tell(effect)
 
     def _use_hooks(
-        self, effect: effects.TriggerMasterHooks | effects.RestoreMasterHooks | effects.CloseMasterHooks
+        self, effect: events.TriggerMasterHooks | events.RestoreMasterHooks | events.CloseMasterHooks
     ) -> None:
         match effect:
-            case effects.TriggerMasterHooks(checkpoint_id=checkpoint_id, timestamp_ms=timestamp_ms):
+            case events.TriggerMasterHooks(checkpoint_id=checkpoint_id, timestamp_ms=timestamp_ms):
                 self.context.pipe_to_self(
                     partial(self._hooks.trigger, checkpoint_id, timestamp_ms),
-                    lambda states: MasterHooksTriggered(checkpoint_id=checkpoint_id, states=states),
+                    lambda states: checkpoint_coordination.MasterHooksTriggered(
+                        checkpoint_id=checkpoint_id, states=states
+                    ),
                     partial(hook_failed, checkpoint_id),
                 )
-            case effects.RestoreMasterHooks(version=version, checkpoint_id=restored_id, states=states):
+            case events.RestoreMasterHooks(version=version, checkpoint_id=restored_id, states=states):
                 self.context.pipe_to_self(
                     partial(self._hooks.restore, restored_id, states),
-                    lambda _: MasterHooksRestored(version=version),
-                    lambda error: MasterHookRestoreFailed(version=version, cause=serialized(error)),
+                    lambda _: checkpoint_coordination.MasterHooksRestored(version=version),
+                    lambda error: checkpoint_coordination.MasterHookRestoreFailed(
+                        version=version, cause=serialized(error)
+                    ),
                 )
-            case effects.CloseMasterHooks():
+            case events.CloseMasterHooks():
                 self.context.pipe_to_self(
                     self._hooks.close,
-                    lambda _: MasterHooksClosed(),
-                    lambda error: MasterHooksClosed(cause=serialized(error)),
+                    lambda _: checkpoint_coordination.MasterHooksClosed(),
+                    lambda error: checkpoint_coordination.MasterHooksClosed(cause=serialized(error)),
                 )
             case unreachable:
                 assert_never(unreachable)
@@ -310,7 +270,9 @@ class TaskGateways:
         self._gateways: dict[ExecutionAttemptId, Gateway] = {}
         self._unsent: dict[Gateway, list[ForTask]] = {}
 
-    def replace_tasks(self, tasks: Iterable[CoordinatedTask], leader_session_id: LeaderSessionId) -> None:
+    def replace_tasks(
+        self, tasks: Iterable[checkpoint_coordination.CoordinatedTask], leader_session_id: LeaderSessionId
+    ) -> None:
         gateways: dict[Ref, Gateway] = {}
         self._gateways.clear()
         for task in tasks:
@@ -359,3 +321,27 @@ class CheckpointReports:
                 SubtasksAcknowledged(job_id=self._job_id, checkpoint_id=checkpoint_id, subtasks=tuple(subtasks))
             )
         self._acknowledged.clear()
+
+
+@trace_tag("actor.checkpoint_coordinator_de_activator")
+class CheckpointCoordinatorDeActivator(Actor):
+    """The CheckpointCoordinatorDeActivator: switches periodic checkpoints on while the job runs, and off else.
+
+    A listener of the job's status like any other, so that the coordinator need not know what a job goes through.
+    """
+
+    def __init__(self, coordinator: Ref) -> None:
+        self._coordinator = coordinator
+
+    def handle_message(self, message: Message) -> None:
+        match message:
+            case JobStatusChanged(job_id=job_id, status=JobStatus.RUNNING):
+                self._coordinator.tell(checkpoint_coordination.StartCheckpointScheduler(job_id=job_id))
+            case JobStatusChanged(job_id=job_id):
+                self._coordinator.tell(checkpoint_coordination.StopCheckpointScheduler(job_id=job_id))
+            case _:
+                self.context.unhandled(message)
+
+
+def de_activator_props(coordinator: Ref) -> Props:
+    return Props(CheckpointCoordinatorDeActivator, coordinator).with_dispatcher("pinned", may_block=False)

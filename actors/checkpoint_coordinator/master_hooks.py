@@ -57,7 +57,6 @@ class MasterHooks:
 
     @property
     def identifiers(self) -> tuple[str, ...]:
-        """Their identifiers."""
         return tuple(self._hooks)
 
     def add(self, hook: MasterTriggerRestoreHook) -> bool:
@@ -143,15 +142,12 @@ class HooksOfJob:
         return MasterHooks(hook for hook in self._load() if hook.identifier in self.identifiers)
 
     def trigger(self, checkpoint_id: int, timestamp_ms: int) -> tuple[MasterState, ...]:
-        """As `MasterHooks.trigger`."""
         return self._hooks.trigger(checkpoint_id, timestamp_ms)
 
     def restore(self, checkpoint_id: int | None, states: Iterable[tuple[str, bytes | None]]) -> None:
-        """As `MasterHooks.restore`."""
         self._hooks.restore(checkpoint_id, states)
 
     def close(self) -> None:
-        """As `MasterHooks.close`."""
         if self.identifiers:
             self._hooks.close()
 

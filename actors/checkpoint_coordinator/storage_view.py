@@ -13,15 +13,15 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import assert_never
+from typing import Any, assert_never
 
 from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.errors import CheckpointFileNotFoundError, LeadershipLostError, StoreUnavailableError
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.id_counter import DRAWN_AT_ONCE, DrawnCheckpointIds
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointIds,
     CheckpointIdsDrawn,
@@ -80,7 +80,7 @@ class CheckpointStorageView:
 
     def start_recovery(self) -> None:
         """Take the checkpoints of the job over, from nobody or from the coordinator before."""
-        self._context.pipe_to_self(self.recover, _answered, _not_recovered)
+        self._run(self.recover, _not_recovered)
 
     def on_message(self, message: CheckpointStoreMessage) -> CoordinatorEvent | None:
         match message:
@@ -123,7 +123,7 @@ class CheckpointStorageView:
         self._is_id_awaited = True
         return self._id()
 
-    def write_metadata(self, effect: effects.WriteMetadata) -> None:
+    def write_metadata(self, effect: events.WriteMetadata) -> None:
         """Make a checkpoint durable and complete, and draw ids beside that; a savepoint is not added to the store."""
         checkpoint, location = effect.checkpoint, effect.target_location
         if effect.is_retained:
@@ -131,26 +131,27 @@ class CheckpointStorageView:
             work = partial(self.complete, checkpoint, location, draws)
         else:
             work = partial(self.write, checkpoint, location)
-        self._context.pipe_to_self(work, _answered, partial(_not_written, checkpoint.checkpoint_id))
+        checkpoint_id = checkpoint.checkpoint_id
+        self._run(work, lambda error: MetadataWriteFailed(checkpoint_id=checkpoint_id, cause=serialized(error)))
 
-    def read_metadata(self, effect: effects.ReadMetadata) -> None:
+    def read_metadata(self, effect: events.ReadMetadata) -> None:
         """Begin with the checkpoint of an earlier job, and behind its id."""
         work = partial(
             self.adopt, effect.path, effect.version, allow_non_restored_state=effect.allow_non_restored_state
         )
-        self._context.pipe_to_self(work, _answered, partial(_not_read, effect.version))
+        self._run(work, lambda error: MetadataReadFailed(version=effect.version, cause=serialized(error)))
 
-    def delete(self, effect: effects.Dispose | effects.DeleteJob) -> None:
+    def delete(self, effect: events.Dispose | events.DeleteJob) -> None:
         """Delete checkpoints, state or everything of the job, out of the store first."""
         work: Callable[[], None]
         match effect:
-            case effects.Dispose(retained=retained, checkpoints=checkpoints, state=state):
+            case events.Dispose(retained=retained, checkpoints=checkpoints, state=state):
                 work = partial(self.dispose, retained, checkpoints, tuple(handle.path for handle in state))
-            case effects.DeleteJob(continued=continued):
+            case events.DeleteJob(continued=continued):
                 work = partial(self.delete_job, self._job_id, continued)
             case unreachable:
                 assert_never(unreachable)
-        self._context.pipe_to_self(work, _disposed, _not_disposed)
+        self._run(work, lambda error: Disposed(cause=serialized(error)), lambda _: Disposed())
 
     def _add_ids(self, ids: CheckpointIds | None) -> None:
         if ids is not None:
@@ -163,8 +164,23 @@ class CheckpointStorageView:
         if checkpoint_id is not None:
             self._is_id_awaited = False
             return events.CheckpointIdDrawn(checkpoint_id=checkpoint_id)
-        self._context.pipe_to_self(partial(self.draw_ids, self._ids.next_drawn), _answered, _not_drawn)
+        draw = partial(self.draw_ids, self._ids.next_drawn)
+        self._run(draw, lambda error: CheckpointIdsNotDrawn(cause=serialized(error)))
         return None
+
+    def _run(
+        self,
+        work: Callable[[], Any],
+        failed: Callable[[BaseException], Message],
+        done: Callable[[Any], Message] = lambda answer: answer,
+    ) -> None:
+        """Do what blocks, and hear how it has ended; another leader is the same news for all of it."""
+
+        def on_failure(error: BaseException) -> Message:
+            is_fenced = isinstance(error, LeadershipLostError)
+            return CheckpointLeadershipLost(cause=serialized(error)) if is_fenced else failed(error)
+
+        self._context.pipe_to_self(work, done, on_failure)
 
     # On the I/O pool: these block, and use nothing that changes
 
@@ -244,36 +260,7 @@ def _read(path: str) -> CompletedCheckpoint:
     return CheckpointStorage(path).read_metadata(path)
 
 
-def _answered(message: Message) -> Message:
-    return message
-
-
 def _not_recovered(error: BaseException) -> Message:
     if isinstance(error, StoreUnavailableError):
         return CheckpointStoreUnavailable(cause=serialized(error))
-    return _unless_led_by_another(error) or CheckpointsNotRecovered(cause=serialized(error))
-
-
-def _not_drawn(error: BaseException) -> Message:
-    return _unless_led_by_another(error) or CheckpointIdsNotDrawn(cause=serialized(error))
-
-
-def _not_written(checkpoint_id: int, error: BaseException) -> Message:
-    failed = MetadataWriteFailed(checkpoint_id=checkpoint_id, cause=serialized(error))
-    return _unless_led_by_another(error) or failed
-
-
-def _not_read(version: int, error: BaseException) -> Message:
-    return _unless_led_by_another(error) or MetadataReadFailed(version=version, cause=serialized(error))
-
-
-def _disposed(_: None) -> Disposed:
-    return Disposed()
-
-
-def _not_disposed(error: BaseException) -> Message:
-    return _unless_led_by_another(error) or Disposed(cause=serialized(error))
-
-
-def _unless_led_by_another(error: BaseException) -> CheckpointLeadershipLost | None:
-    return CheckpointLeadershipLost(cause=serialized(error)) if isinstance(error, LeadershipLostError) else None
+    return CheckpointsNotRecovered(cause=serialized(error))

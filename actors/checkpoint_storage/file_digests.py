@@ -17,7 +17,7 @@ from fsspec.core import url_to_fs
 from xxhash import xxh3_128
 
 from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError, CheckpointStorageError
-from flykka.messages.state.file_digest import FileDigest
+from flykka.messages.state.handles import FileDigest
 
 _CHUNK = 1 << 20
 _UNSYNCABLE = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EACCES})
@@ -94,7 +94,6 @@ def verify_file(address: str, written: FileDigest, *, shown: str | None = None) 
 
 
 def verify_names(folder: str, files: Iterable[FileDigest]) -> None:
-    """Raise the first error of `wrong_names`, if there is one."""
     for error in wrong_names(folder, files):
         raise error
 

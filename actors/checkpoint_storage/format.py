@@ -18,7 +18,6 @@ def packed(body: bytes) -> bytes:
 
 
 def is_packed(data: bytes) -> bool:
-    """True if the data begin as those of `packed` do."""
     return data.startswith(_MAGIC)
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -31,10 +31,9 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from flykka.actors.checkpoint_storage.file_digests import located, sync_folders
-from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.actors.checkpoint_storage.file_names import SAVEPOINT, in_a_name, is_savepoint
 from flykka.actors.checkpoint_storage.format import is_packed, packed, unpacked
 from flykka.actors.checkpoint_storage.private_files import make_folder
-from flykka.actors.checkpoint_storage.savepoint_name import SAVEPOINT, is_savepoint
 from flykka.actors.errors import (
     CheckpointDirectoryError,
     CheckpointFileNotFoundError,
@@ -42,8 +41,7 @@ from flykka.actors.errors import (
     CheckpointStorageError,
 )
 from flykka.actors.machines.state.handles import with_paths
-from flykka.messages.checkpointing.checkpoint import SnapshotType
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, SnapshotType
 from flykka.messages.control.job_control import JobEnded, JobRun
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
 from flykka.messages.monitoring.job_details import ArchivedJob
@@ -159,7 +157,6 @@ class CheckpointStorage:
         return sorted(self._address(path.rsplit("/", 1)[0]) for path in found)
 
     def exists(self, path: str) -> bool:
-        """True if there is a file or a folder at `path`."""
         return bool(self._fs.exists(self._path(path)))
 
     def size_of(self, path: str) -> int:
@@ -384,7 +381,6 @@ def initialize_savepoint(directory: str, name: str, permissions: int = PRIVATE) 
 
 
 def discard_savepoint(location: str) -> None:
-    """Delete the folder of a savepoint that was given up."""
     _remove(*located(location))
 
 
@@ -396,3 +392,24 @@ def _first_line(refusal: BaseException | None) -> str:
 def _remove(fs: AbstractFileSystem, path: str) -> None:
     with suppress(FileNotFoundError):
         fs.rm(path, recursive=True)
+
+
+@trace_tag("checkpoint_storage.owned")
+class OwnedCheckpointStorage(CheckpointStorage):
+    """Calls `confirm_owner` first, which raises `OwnershipLostError` if another process runs the job by now."""
+
+    def __init__(self, settings: CheckpointingSettings, confirm_owner: Callable[[], object]) -> None:
+        super().__init__(settings.directory, settings.permissions, fsync=settings.fsync)
+        self._confirm_owner = confirm_owner
+
+    def write_metadata(self, checkpoint: CompletedCheckpoint, target_location: str | None = None) -> str:
+        self._confirm_owner()
+        return super().write_metadata(checkpoint, target_location)
+
+    def dispose(self, checkpoints: Iterable[str], state: Iterable[str]) -> None:
+        self._confirm_owner()
+        super().dispose(checkpoints, state)
+
+    def delete_job(self, job_id: JobId, continued: str | None = None) -> None:
+        self._confirm_owner()
+        super().delete_job(job_id, continued)

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from flykka.actors.checkpoint_storage.file_digests import is_hidden, located, verify_file, verify_names, wrong_names
-from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
+from flykka.actors.checkpoint_storage.file_names import is_savepoint
 from flykka.actors.checkpoint_storage.staged_paths import batch_folder, current_path, job_folder
 from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError, CheckpointStorageError
 from flykka.actors.machines.state.handles import exclusive_state_of, shared_state_of, staged_in
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
-from flykka.messages.state.file_digest import FileDigest
-from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle
-from flykka.messages.state.operator_state import PendingFile, StagedBatch
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
+from flykka.messages.state.handles import ExclusiveStateHandle, FileDigest, PendingFile, SharedStateHandle, StagedBatch
 
 _THREADS = 8
 

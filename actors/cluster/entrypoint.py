@@ -2,30 +2,26 @@
 
 Both live beside it, at the top, and under the same name for ever: who deals with them looks for them at their paths.
 What a ResourceManager knew it is told again by those who register; what a JobManager knew is in its store. Where one of
-them ends again and again, the cluster ends, with everybody in it, and says why.
+them ends again and again, the cluster ends, with everybody in it, and says why. Their props are values, which can be
+recorded, and made again at a replay.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import assert_never
+from dataclasses import dataclass, field
 
-from flykka.actors.machines.restart.component_restarts import (
-    ComponentEnded,
-    ComponentEvent,
-    ComponentRestarts,
-    ComponentStarted,
-    GiveUpCluster,
-    StartComponent,
-)
-from flykka.actors.machines.slots.task_manager_tracker import NAME
-from flykka.messages.control.cluster import (
-    ClusterComponents,
-    ClusterFailed,
-    RequestClusterComponents,
-    StartComponentDue,
-)
+from flykka.actors.data_plane import DataPlane
+from flykka.actors.high_availability.embedded import EmbeddedHaServices
+from flykka.actors.high_availability.services import HighAvailabilityServices
+from flykka.actors.job_manager.actor import JobManager
+from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
+from flykka.actors.machines.restart.component_restarts import MAX_ENDS, ComponentRestarts
+from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
+from flykka.actors.machines.slots.task_manager_tracker import NAME, WorkerCounts
+from flykka.actors.resource_manager.actor import ResourceManager, TaskManagerProps
+from flykka.messages.control import cluster
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
@@ -54,23 +50,21 @@ class ClusterEntrypoint(Actor):
         self._components: dict[str, Ref] = {}
 
     def pre_start(self) -> None:
-        """Start both; the JobManager is told where the ResourceManager is."""
         self._start(RESOURCE_MANAGER)
         self._start(JOB_MANAGER)
 
     def handle_message(self, message: Message) -> None:
-        """Note ends of components, and start others."""
         match message:
-            case RequestClusterComponents(reply_to=reply_to):
+            case cluster.RequestClusterComponents(reply_to=reply_to):
                 known = self._components
                 reply_to.tell(
-                    ClusterComponents(resource_manager=known[RESOURCE_MANAGER], job_manager=known[JOB_MANAGER])
+                    cluster.ClusterComponents(resource_manager=known[RESOURCE_MANAGER], job_manager=known[JOB_MANAGER])
                 )
             case Terminated(ref=ref):
                 name = next(name for name, known in self._components.items() if known == ref)
                 _log.warning("the %s has ended by itself", _SPOKEN[name])
-                self._decide(ComponentEnded(component=name))
-            case StartComponentDue(component=name):
+                self._restart(name)
+            case cluster.StartComponentDue(component=name):
                 self._start(name)
             case _:
                 self.context.unhandled(message)
@@ -86,29 +80,62 @@ class ClusterEntrypoint(Actor):
             return  # The cluster is being shut down.
         self._components[name] = ref
         self.context.watch(ref)
-        self._decide(ComponentStarted(component=name))
+        self._restarts.started(name, self.context.now())
 
-    def _decide(self, event: ComponentEvent) -> None:
-        for effect in self._restarts.handle(event, self.context.now()):
-            match effect:
-                case StartComponent(component=name, delay_ms=0):
-                    self._start(name)
-                case StartComponent(component=name, delay_ms=delay_ms):
-                    due = StartComponentDue(component=name)
-                    self.context.timers.start_once(f"start-{name}", delay_ms, due)
-                case GiveUpCluster(component=name, ends=ends):
-                    self._give_up(name, ends)
-                case _:
-                    assert_never(effect)
+    def _restart(self, name: str) -> None:
+        delay_ms = self._restarts.ended(name, self.context.now())
+        if delay_ms is None:
+            self._give_up(name)
+        elif delay_ms == 0:
+            self._start(name)
+        else:
+            self.context.timers.start_once(f"start-{name}", delay_ms, cluster.StartComponentDue(component=name))
 
-    def _give_up(self, name: str, ends: int) -> None:
-        text = f"the {_SPOKEN[name]} has ended {ends} times in a row, each time soon after its start: see the log"
+    def _give_up(self, name: str) -> None:
+        text = f"the {_SPOKEN[name]} has ended {MAX_ENDS} times in a row, each time soon after its start: see the log"
         cause = SerializedThrowable(type_name="ClusterFailedError", message=text)
         _log.error("the cluster ends: %s", text)
-        self.context.publish(ClusterFailed(cause=cause))
+        self.context.publish(cluster.ClusterFailed(cause=cause))
         for ref in self._components.values():
             self.context.unwatch(ref)
             self.context.stop(ref)
         for task_manager in self.context.actor_selection(f"../{NAME}*").resolve():
             self.context.stop(task_manager)
         self.context.stop()
+
+
+@trace_tag("actor.configured_resource_manager")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredResourceManager:
+    """The TaskManagers, each made by `task_manager_props`, and the timeout after which silence is taken for death."""
+
+    workers: WorkerCounts
+    task_manager_props: TaskManagerProps
+    heartbeat_interval_ms: int
+    heartbeat_timeout_ms: int
+    slot_request_timeout_ms: int = REQUEST_TIMEOUT_MS
+
+    def __call__(self) -> Props:
+        return Props(
+            ResourceManager,
+            self.workers,
+            self.task_manager_props,
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
+            heartbeat_timeout_ms=self.heartbeat_timeout_ms,
+            slot_request_timeout_ms=self.slot_request_timeout_ms,
+        )
+
+
+@trace_tag("actor.configured_job_manager")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredJobManager:
+    """Beside one data plane, and with what outlives each of them."""
+
+    data_plane: DataPlane
+    high_availability: HighAvailabilityServices = field(default_factory=EmbeddedHaServices)
+    job_store_capacity: int = JOB_STORE_CAPACITY
+
+    def __call__(self, resource_manager: Ref) -> Props:
+        """The props of this one, and of each that comes after it; its JobMasters register at `resource_manager`."""
+        props = Props(JobManager, resource_manager, self.data_plane, self.high_availability, self.job_store_capacity)
+        return props.with_dispatcher("pinned", may_block=False)

@@ -7,19 +7,12 @@ and commands on traces read the same models out of what is recorded.
 from __future__ import annotations
 
 import logging
+import platform
 from dataclasses import replace
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
-from flykka.actors.execution_graph_info_store.environment import process_environment
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY, ExecutionGraphInfoStore
-from flykka.messages.monitoring.job_details import (
-    ArchivedJob,
-    ArchiveEnded,
-    ArchivesWritten,
-    AwaitArchives,
-    JobInfoRequest,
-    RequestJobsOverview,
-)
+from flykka.messages.monitoring import job_details
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.messages.wire.tags import trace_tag
@@ -49,23 +42,22 @@ class ExecutionGraphInfoStoreActor(Actor):
         self._awaited_by: list[Ref] = []
 
     def handle_message(self, message: Message) -> None:
-        """Answer a question, or read what is told of a job."""
         now = self.context.now()
         match message:
-            case RequestJobsOverview(reply_to=reply_to):
+            case job_details.RequestJobsOverview(reply_to=reply_to):
                 reply_to.tell(self.store.overview(now))
-            case _ if isinstance(message, JobInfoRequest):
+            case _ if isinstance(message, job_details.JobInfoRequest):
                 message.reply_to.tell(self.store.answer(message, now))
-            case ArchiveEnded():
+            case job_details.ArchiveEnded():
                 self._on_archive_ended(message)
-            case AwaitArchives(reply_to=reply_to):
+            case job_details.AwaitArchives(reply_to=reply_to):
                 self._awaited_by.append(reply_to)
                 self._answer_when_written()
             case _:
                 if (archived := self.store.on_message(message, now)) is not None:
                     self._archive(archived)
 
-    def _archive(self, archived: ArchivedJob) -> None:
+    def _archive(self, archived: job_details.ArchivedJob) -> None:
         job_id, settings = archived.details.job_id, archived.job_graph.checkpointing
         directory = settings.archive_directory
         assert directory is not None, f"job {job_id} is archived nowhere"
@@ -78,11 +70,11 @@ class ExecutionGraphInfoStoreActor(Actor):
         self._archiving += 1
         self.context.pipe_to_self(
             write_archive,
-            lambda _: ArchiveEnded(job_id=job_id, directory=directory),
-            lambda error: ArchiveEnded(job_id=job_id, directory=directory, cause=serialized(error)),
+            lambda _: job_details.ArchiveEnded(job_id=job_id, directory=directory),
+            lambda error: job_details.ArchiveEnded(job_id=job_id, directory=directory, cause=serialized(error)),
         )
 
-    def _on_archive_ended(self, message: ArchiveEnded) -> None:
+    def _on_archive_ended(self, message: job_details.ArchiveEnded) -> None:
         self._archiving -= 1
         if message.cause is not None:
             why = f"{message.cause.type_name}: {message.cause.message}"
@@ -92,7 +84,7 @@ class ExecutionGraphInfoStoreActor(Actor):
     def _answer_when_written(self) -> None:
         if not self._archiving:
             for waiting in self._awaited_by:
-                waiting.tell(ArchivesWritten())
+                waiting.tell(job_details.ArchivesWritten())
             self._awaited_by.clear()
 
 
@@ -110,10 +102,15 @@ def await_archives_at_shutdown(system: ActorSystem) -> None:
         if store is None:
             return
         try:
-            store.ask(lambda me: AwaitArchives(reply_to=me), timeout=ARCHIVING_S)
+            store.ask(lambda me: job_details.AwaitArchives(reply_to=me), timeout=ARCHIVING_S)
         except AskTimeoutError:
             _log.warning("archives of jobs are not written after %d s, and are given up", ARCHIVING_S)
 
     system.coordinated_shutdown.add_task(
         BEFORE_ACTOR_SYSTEM_TERMINATE, "archives of jobs", archives, timeout=f"{ARCHIVING_S + 2}s"
     )
+
+
+def process_environment() -> job_details.ProcessEnvironment:
+    """The version of Python in place of a JVM's, and the architecture of the machine."""
+    return job_details.ProcessEnvironment(version=f"Python {platform.python_version()}", arch=platform.machine())

@@ -39,12 +39,10 @@ class EmbeddedStore:
                 self._waiting[0][1].acquired()
 
     def read(self, path: str) -> bytes | None:
-        """The value at `path`."""
         with self._lock:
             return self._values.get(path)
 
     def names(self, path: str) -> tuple[str, ...]:
-        """Names directly below `path`, sorted."""
         below = f"{path}/"
         with self._lock:
             there = {each.removeprefix(below).partition("/")[0] for each in self._values if each.startswith(below)}
@@ -80,18 +78,15 @@ class EmbeddedBackend:
         self._store.enter(self, holder)
 
     def read(self, path: str) -> bytes | None:
-        """The value at `path`."""
         return self._store.read(path)
 
     def names(self, path: str) -> tuple[str, ...]:
-        """Names directly below `path`."""
         return self._store.names(path)
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
         return self._store.write(self, path, data, expected)
 
     def close(self) -> None:
-        """Give up the latch at once."""
         self._store.leave(self)
 
 

@@ -139,7 +139,6 @@ class HighAvailabilityServices:
 
     @property
     def name(self) -> str:
-        """The name of the store in errors."""
         return self._backend.name
 
     # The election
@@ -284,7 +283,6 @@ class LeaderStore:
     # Jobs
 
     def put_job(self, job: SubmittedJobGraph) -> None:
-        """Keep a job for the next leader."""
         self.write(f"{_job(job.job_graph.job_id)}/{_GRAPH}", job)
 
     def jobs(self) -> tuple[SubmittedJobGraph, ...]:
@@ -324,12 +322,10 @@ class LeaderStore:
     # What the parts of it are made of
 
     def read(self, path: str, expected: type[V]) -> V | None:
-        """The value at `path`."""
         data = self._backend.read(path)
         return None if data is None else decoded(data, path, expected, self._backend.name)
 
     def names(self, path: str) -> tuple[str, ...]:
-        """Names directly below `path`, sorted."""
         return self._backend.names(path)
 
     def write(self, path: str, value: Value, expected: Mapping[str, bytes | None] | None = None) -> str | None:

@@ -10,29 +10,33 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
+from flykka.actors.checkpoint_storage.storage import OwnedCheckpointStorage
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.errors import GraphError, described
 from flykka.actors.execution_graph_info_store.actor import execution_graph_info_store
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
-from flykka.actors.high_availability.services import HighAvailabilityServices
+from flykka.actors.high_availability.services import HighAvailabilityServices, LeaderStore
 from flykka.actors.job_manager.attached_clients import AttachedClients, ClientHeartbeatMessage
-from flykka.actors.job_manager.job_master_props import job_master_props
-from flykka.actors.job_manager.job_phases import JobPhase
 from flykka.actors.job_manager.leadership import Leadership, LeadershipMessage
 from flykka.actors.job_manager.managed_job import (
+    JobPhase,
+    JobRequest,
     ManagedJob,
+    RequirementsAnswer,
     SnapshotAnswer,
+    answer,
     duplicate,
+    job_run_by,
+    recover,
     refusal,
     removed,
     result,
     submitted,
 )
-from flykka.actors.job_manager.managed_jobs import JobRequest, answer, job_run_by, recover
-from flykka.actors.job_manager.requirements_requests import RequirementsAnswer
 from flykka.actors.job_manager.store import (
     accept_job,
     begin_again,
@@ -41,8 +45,11 @@ from flykka.actors.job_manager.store import (
     put_away_job,
     release_job_master,
 )
+from flykka.actors.job_master.actor import JobMaster
 from flykka.actors.machines.job_graph.validation import check_job_graph
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
+from flykka.messages.control import job_manager
+from flykka.messages.control.high_availability import RevokeLeadership
 from flykka.messages.control.job import (
     JobNotFound,
     JobSubmitSuccess,
@@ -52,18 +59,6 @@ from flykka.messages.control.job import (
     SubmitJob,
 )
 from flykka.messages.control.job_control import JobEnded, JobGraphAccepted, JobGraphRefused
-from flykka.messages.control.job_manager import (
-    JobAlreadyEnded,
-    JobMasterReleased,
-    JobNotPutAway,
-    JobPutAway,
-    JobResultLookedFor,
-    JobsRecovered,
-    LeaderElectionFailed,
-    RequestApplicationRun,
-    StoreRetryDue,
-)
-from flykka.messages.control.leader import RevokeLeadership
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.explanation import ExplainLeadership, LeadershipExplained
 from flykka.messages.monitoring.job_details import InfoRequest, TrackJob
@@ -76,6 +71,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.errors import InvalidActorNameError, serialized
 from flykka.runtime.events import ActorFailed
 from flykka.runtime.path import child_path
+from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import STOPPING_STRATEGY
 
@@ -87,10 +83,10 @@ STORE_RETRY_MS = 1_000
 _LOST = "LeadershipLostError"
 """The type of failures that concern no job: the present leader goes on with it."""
 
-ClientRequest = SubmitJob | RegisterJobClient | RequestApplicationRun | JobRequest
+ClientRequest = SubmitJob | RegisterJobClient | job_manager.RequestApplicationRun | JobRequest
 """Requests that wait until this JobManager leads."""
 
-PuttingAway = JobMasterReleased | JobPutAway | JobNotPutAway
+PuttingAway = job_manager.JobMasterReleased | job_manager.JobPutAway | job_manager.JobNotPutAway
 
 
 @trace_tag("actor.job_manager")
@@ -113,7 +109,6 @@ class JobManager(Actor):
         self._job_store_capacity = job_store_capacity
 
     def pre_start(self) -> None:
-        """Take part in the election; hear what JobMasters fail with."""
         self.context.system.event_stream.subscribe(self.context.ref, ActorFailed)
         self._info_store = execution_graph_info_store(self.context, self._job_store_capacity)
         self._clients = AttachedClients(self.context, self._jobs)
@@ -125,7 +120,6 @@ class JobManager(Actor):
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
-        """Handle requests of clients, the election, answers of the store, and ends of jobs."""
         match message:
             case _ if isinstance(message, ClientRequest):
                 self._on_request(message)
@@ -133,7 +127,7 @@ class JobManager(Actor):
                 self._clients.on_message(message)
             case _ if isinstance(message, LeadershipMessage):
                 self._on_leadership(message)
-            case JobGraphAccepted() | JobGraphRefused() | JobAlreadyEnded():
+            case JobGraphAccepted() | JobGraphRefused() | job_manager.JobAlreadyEnded():
                 self._on_begun(message)
             case _ if isinstance(message, SnapshotAnswer):
                 self._jobs[message.job_id].answer_snapshot(message)
@@ -141,7 +135,7 @@ class JobManager(Actor):
                 self._jobs[message.job_id].answer_requirements(message)
             case StoppingFailure(job_id=job_id):
                 self._jobs[job_id].answer_stops(message)
-            case JobResultLookedFor(job_id=job_id, client=client, end=end):
+            case job_manager.JobResultLookedFor(job_id=job_id, client=client, end=end):
                 if end is not None:
                     # It may have ended when no JobManager was there to tell the store.
                     self._info_store.tell(result(end))
@@ -160,7 +154,7 @@ class JobManager(Actor):
                 self._on_terminated(ref)
             case _ if isinstance(message, PuttingAway):
                 self._on_put_away(message)
-            case StoreRetryDue(job_id=job_id):
+            case job_manager.StoreRetryDue(job_id=job_id):
                 if (job := self._jobs.get(job_id)) is not None:
                     self._go_on(job)
             case _:
@@ -178,17 +172,17 @@ class JobManager(Actor):
 
     def _on_leadership(self, message: LeadershipMessage) -> None:
         match self._leadership.on_message(message, self._jobs):
-            case JobsRecovered() as recovered:
+            case job_manager.JobsRecovered() as recovered:
                 self._take_over(recovered)
                 self.context.unstash_all()
-            case LeaderElectionFailed():
+            case job_manager.LeaderElectionFailed():
                 self.context.unstash_all()
             case RevokeLeadership():
                 self._suspend()
             case None:
                 pass
 
-    def _take_over(self, recovered: JobsRecovered) -> None:
+    def _take_over(self, recovered: job_manager.JobsRecovered) -> None:
         ended = {end.job_id: end for end in recovered.ended}
         kept = {each.job_graph.job_id: each for each in recovered.jobs}
         for job_id, each in kept.items():
@@ -223,7 +217,7 @@ class JobManager(Actor):
                 self._on_submit(message)
             case RegisterJobClient():
                 self._on_register(message)
-            case RequestApplicationRun():
+            case job_manager.RequestApplicationRun():
                 if not self._leadership.answer(message):
                     self.context.stash()
             case _:
@@ -234,7 +228,7 @@ class JobManager(Actor):
         job = self._jobs.get(job_id)
         if job is None and self._leadership.session is not None:
             work = partial(look_for_result, self._leadership.store, job_id, client)
-            self._ask_store(work, lambda _: JobResultLookedFor(job_id=job_id, client=client))
+            self._ask_store(work, lambda _: job_manager.JobResultLookedFor(job_id=job_id, client=client))
         elif job is None:
             client.tell(JobNotFound(job_id=job_id))
         elif job.register(client, message.listening_behaviour) and job.job_master is not None:
@@ -290,7 +284,7 @@ class JobManager(Actor):
         work = partial(begin, self._leadership.store, self._services, self._data_plane, job.submitted)
         self._ask_store(work, lambda error: JobGraphRefused(job_id=job_id, cause=serialized(error)))
 
-    def _on_begun(self, message: JobGraphAccepted | JobGraphRefused | JobAlreadyEnded) -> None:
+    def _on_begun(self, message: JobGraphAccepted | JobGraphRefused | job_manager.JobAlreadyEnded) -> None:
         match message:
             case JobGraphAccepted(job_id=job_id, starts=starts):
                 job = self._jobs[job_id]
@@ -302,7 +296,7 @@ class JobManager(Actor):
                     self._spawn_job_master(job, message)
             case JobGraphRefused(job_id=job_id, cause=cause):
                 self._on_not_begun(self._jobs[job_id], cause)
-            case JobAlreadyEnded(end=end):
+            case job_manager.JobAlreadyEnded(end=end):
                 job = self._jobs.pop(end.job_id)
                 job.tell_all(JobSubmitSuccess(job_id=end.job_id))
                 job.tell_result(end, is_earlier=True)
@@ -346,7 +340,7 @@ class JobManager(Actor):
         job_id = job.job_id
         store = None if self._leadership.session is None else self._leadership.store
         work = partial(release_job_master, store, self._data_plane, job.submitted.job_graph)
-        self._ask_store(work, lambda error: JobMasterReleased(job_id=job_id, cause=serialized(error)))
+        self._ask_store(work, lambda error: job_manager.JobMasterReleased(job_id=job_id, cause=serialized(error)))
 
     def _put_away(self, job: ManagedJob, end: JobEnded) -> None:
         job_id, store = job.job_id, self._leadership.store
@@ -355,20 +349,20 @@ class JobManager(Actor):
             work = partial(put_away_job, store, end)
         else:
             work = partial(clean_up_job, store, self._data_plane, job.submitted.job_graph, end)
-        self._ask_store(work, lambda error: JobNotPutAway(job_id=job_id, cause=serialized(error)))
+        self._ask_store(work, lambda error: job_manager.JobNotPutAway(job_id=job_id, cause=serialized(error)))
 
     def _on_put_away(self, message: PuttingAway) -> None:
         match message:
-            case JobMasterReleased(job_id=job_id, end=end, checkpoint_path=path, cause=cause):
+            case job_manager.JobMasterReleased(job_id=job_id, end=end, checkpoint_path=path, cause=cause):
                 job = self._jobs[job_id]
                 job.release(end, path)
                 if cause is not None and cause.type_name != _LOST:
                     self.context.publish(message)
                 self._go_on(job)
-            case JobPutAway(end=end):
+            case job_manager.JobPutAway(end=end):
                 job = self._jobs.pop(end.job_id)
                 job.tell_result(end, is_earlier=job.is_asked_again)
-            case JobNotPutAway(job_id=job_id, cause=cause):
+            case job_manager.JobNotPutAway(job_id=job_id, cause=cause):
                 job = self._jobs[job_id]
                 job.is_busy = False
                 self._try_again(job, cause)
@@ -379,7 +373,9 @@ class JobManager(Actor):
         """A job that is accepted is not given up because its store cannot be written for a while."""
         if cause.type_name != _LOST:
             _log.error("job %s: %s: %s; it is tried again", job.job_id, cause.type_name, cause.message)
-        self.context.timers.start_once(f"store-{job.job_id}", STORE_RETRY_MS, StoreRetryDue(job_id=job.job_id))
+        self.context.timers.start_once(
+            f"store-{job.job_id}", STORE_RETRY_MS, job_manager.StoreRetryDue(job_id=job.job_id)
+        )
 
     def _ask_store(self, work: Callable[[], Message], on_failure: Callable[[BaseException], Message]) -> None:
         self.context.pipe_to_self(work, lambda answer: answer, on_failure)
@@ -387,3 +383,34 @@ class JobManager(Actor):
 
 def _name(job_id: JobId) -> str:
     return f"job-{job_id}"
+
+
+ATTEMPTS_PER_START = 1_000_000
+"""Attempts of a subtask that one JobMaster may have made: the next one numbers its own from there on."""
+
+
+def job_master_props(
+    job: ManagedJob,
+    resource_manager: Ref,
+    data_plane: DataPlane,
+    store: LeaderStore,
+    accepted: JobGraphAccepted,
+) -> Props:
+    """The JobMaster that is to run the job now, under the session of this store."""
+    submitted = job.submitted
+    job_graph = replace(submitted.job_graph, first_attempt_number=submitted.starts * ATTEMPTS_PER_START)
+    return Props(
+        JobMaster,
+        job_graph,
+        resource_manager,
+        data_plane,
+        OwnedCheckpointStorage(job_graph.checkpointing, partial(data_plane.confirm_owner, job_graph.job_id)),
+        listeners=job.listeners,
+        master_hooks=accepted.master_hooks,
+        labels_failures=accepted.labels_failures,
+        restore_path=submitted.restore_path,
+        allow_non_restored_state=submitted.allow_non_restored_state,
+        store=store,
+        info_store=job.info_store,
+        resource_requirements=submitted.resource_requirements,
+    )

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 from flykka.actors.job_manager.managed_job import ManagedJob
-from flykka.actors.machines.client_sessions import ClientExpired, ClientSessions
 from flykka.actors.machines.effects import CancelTimer, StartTimer
+from flykka.actors.machines.heartbeat import ClientExpired, ClientSessions
 from flykka.actors.timer_effects import set_timer
 from flykka.messages.control.job import (
     CancelJob,
@@ -46,7 +46,6 @@ class AttachedClients:
         self._perform(self._sessions.end(job_id))
 
     def on_message(self, message: ClientHeartbeatMessage) -> None:
-        """Handle a sign of life, or its absence."""
         match message:
             case ReportJobClientHeartbeat(job_id=job_id, expired_timestamp_ms=expires_ms, reply_to=reply_to):
                 is_there = job_id in self._jobs and self._jobs[job_id].end is None

@@ -13,7 +13,12 @@ from functools import partial
 from flykka.actors.high_availability.services import HighAvailabilityServices, LeaderStore
 from flykka.actors.job_manager.store import begin_new_run, recover_jobs
 from flykka.actors.machines.slots.task_manager_tracker import NAME
-from flykka.messages.control.high_availability import ApplicationRun
+from flykka.messages.control.high_availability import (
+    ApplicationRun,
+    GrantLeadership,
+    JobManagerLeaderAddress,
+    RevokeLeadership,
+)
 from flykka.messages.control.job_manager import (
     ApplicationRunFound,
     ApplicationRunRefused,
@@ -24,7 +29,6 @@ from flykka.messages.control.job_manager import (
     RecoveryRetryDue,
     RequestApplicationRun,
 )
-from flykka.messages.control.leader import GrantLeadership, JobManagerLeaderAddress, RevokeLeadership
 from flykka.messages.monitoring.explanation import LeadershipExplained
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, LeaderSessionId

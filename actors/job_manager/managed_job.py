@@ -1,23 +1,23 @@
-"""The record of a job at its JobManager: its phase, its listeners, and the pending requests of clients."""
+"""The record of a job at its JobManager: its phase, its listeners, and the pending requests of clients.
+
+Below it, what is done with the records of all jobs: which one a request is for, and which are recovered.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from enum import Enum
 from typing import assert_never
 
-from flykka.actors.job_manager.job_phases import JOB_PHASE_MOVES, JobPhase
-from flykka.actors.job_manager.requirements_requests import (
-    RequirementsAnswer,
-    RequirementsRequest,
-    RequirementsRequests,
-)
-from flykka.actors.job_manager.requirements_requests import refusal as requirements_refusal
-from flykka.actors.machines.phases import next_phase
+from flykka.actors.machines.states import next_phase
 from flykka.messages.control.high_availability import SubmittedJobGraph
 from flykka.messages.control.job import (
     CancelJob,
     CancellationFailure,
     CancellationSuccess,
+    JobFound,
+    JobNotFound,
     JobResultFailure,
     JobResultSuccess,
     JobStatus,
@@ -27,6 +27,7 @@ from flykka.messages.control.job import (
     RequestCheckpoint,
     RequestCheckpointFailure,
     RequestCheckpointSuccess,
+    RequestJob,
     StopJob,
     StoppingFailure,
     StoppingSuccess,
@@ -36,12 +37,75 @@ from flykka.messages.control.job import (
     TriggerSavepointSuccess,
 )
 from flykka.messages.control.job_control import JobEnded
-from flykka.messages.control.rescaling import JobResourceRequirementsUpdated
+from flykka.messages.control.rescaling import (
+    JobResourceRequirementsRefused,
+    JobResourceRequirementsUpdated,
+    RequestJobResourceRequirements,
+    UpdateJobResourceRequirements,
+)
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
+
+RequirementsRequest = UpdateJobResourceRequirements | RequestJobResourceRequirements
+RequirementsAnswer = JobResourceRequirementsUpdated | JobResourceRequirementsRefused
+
+
+class RequirementsRequests:
+    """Of one job: each client is answered once, by the JobMaster or because that is gone."""
+
+    def __init__(self) -> None:
+        self._asked: list[RequirementsRequest] = []
+
+    def ask(self, request: RequirementsRequest, job_master: Ref) -> None:
+        self._asked.append(request)
+        job_master.tell(request)
+
+    def answer(self, answer: RequirementsAnswer) -> None:
+        """Hand on what the JobMaster says, unless the client was told already that there will be no answer."""
+        asked = next((each for each in self._asked if each.client == answer.client), None)
+        if asked is not None:
+            self._asked.remove(asked)
+            answer.client.tell(answer)
+
+    def refuse_all(self, why: str) -> None:
+        for asked in self._asked:
+            asked.client.tell(requirements_refusal(asked, why))
+        self._asked.clear()
+
+
+def requirements_refusal(request: RequirementsRequest, why: str) -> JobResourceRequirementsRefused:
+    cause = SerializedThrowable(type_name="RescaleError", message=why)
+    return JobResourceRequirementsRefused(job_id=request.job_id, client=request.client, cause=cause)
+
+
+class JobPhase(Enum):
+    """The phase of a job; the values are predicates for explanations."""
+
+    ACCEPTING = "is being accepted: its graph is checked and stored"
+    STARTING = "waits for a new JobMaster: the store is told of it first"
+    AWAITING_CODE = "waits for its application: the job was recovered, and has no code here before it is submitted"
+    RUNNING = "is run by its JobMaster"
+    RELEASING = "has lost its JobMaster, whose work is being ended"
+    PUTTING_AWAY = "has ended, and is being put away"
+    SUSPENDED = "is suspended: somebody else leads, or nobody"
+
+
+P = JobPhase
+
+JOB_PHASE_MOVES: dict[JobPhase, tuple[JobPhase, ...]] = {
+    P.ACCEPTING: (P.STARTING, P.AWAITING_CODE, P.RUNNING, P.PUTTING_AWAY, P.SUSPENDED),
+    P.STARTING: (P.RUNNING, P.SUSPENDED),
+    P.AWAITING_CODE: (P.ACCEPTING, P.RUNNING, P.PUTTING_AWAY, P.SUSPENDED),
+    P.RUNNING: (P.RELEASING, P.PUTTING_AWAY, P.SUSPENDED),
+    P.RELEASING: (P.STARTING, P.PUTTING_AWAY, P.SUSPENDED),
+    P.PUTTING_AWAY: (P.SUSPENDED,),
+    P.SUSPENDED: (P.ACCEPTING, P.STARTING, P.AWAITING_CODE, P.RUNNING, P.PUTTING_AWAY),
+}
+"""The store may accept a job while its JobManager is suspended: the job runs when that leads again."""
+
 
 MAX_FAILURES = 3
 """The number of failures of its JobMasters after which a job has failed."""
@@ -111,7 +175,6 @@ class ManagedJob:
         self.move(JobPhase.ACCEPTING)
 
     def move(self, phase: JobPhase) -> None:
-        """Move to the phase. Raises `IllegalTransitionError` if that is no legal move."""
         self.phase = next_phase(JOB_PHASE_MOVES, self.phase, phase)
 
     def begin_work(self, phase: JobPhase) -> None:
@@ -186,7 +249,6 @@ class ManagedJob:
         return (self.info_store, *clients)
 
     def refuse(self, cause: SerializedThrowable) -> None:
-        """Tell everybody that the job was not accepted."""
         self.tell_all(refusal(self.job_id, cause))
         self._clients.clear()
 
@@ -305,7 +367,6 @@ def submitted(submission: SubmitJob) -> SubmittedJobGraph:
 
 
 def result(end: JobEnded, *, is_earlier: bool = False) -> JobResultSuccess | JobResultFailure:
-    """The result of a job, as its clients are told."""
     job_id, path = end.job_id, end.checkpoint_path
     match end.status:
         case JobStatus.FINISHED:
@@ -369,3 +430,69 @@ def _kind_of_stop(stop: StopJob) -> str:
     if stop.savepoint_directory is None:
         return "with a checkpoint"
     return f"{'draining, ' if stop.drain else ''}with a savepoint in {stop.savepoint_directory!r}"
+
+
+JobRequest = RequestJob | CancelJob | StopJob | TriggerSavepoint | RequestCheckpoint | RequirementsRequest
+"""Requests to a job that has been submitted."""
+
+
+def job_run_by(jobs: Mapping[JobId, ManagedJob], job_master: Ref) -> ManagedJob | None:
+    return next((job for job in jobs.values() if job.job_master == job_master), None)
+
+
+def recover(
+    jobs: dict[JobId, ManagedJob],
+    submitted: SubmittedJobGraph,
+    end: JobEnded | None,
+    info_store: Ref,
+    *,
+    is_bound: bool,
+) -> None:
+    """A new leader has found a job in the store, perhaps one that it has led before.
+
+    Then its code is here all the same, though another driver has gone on with it meanwhile.
+    """
+    job = jobs.get(submitted.job_graph.job_id)
+    if job is None:
+        job = jobs[submitted.job_graph.job_id] = ManagedJob(submitted, info_store)
+    elif job.is_bound and not is_bound:
+        submitted, is_bound = replace(submitted, job_graph=job.submitted.job_graph), True
+    job.recover(submitted, end, is_bound=is_bound)
+
+
+def answer(jobs: Mapping[JobId, ManagedJob], request: JobRequest) -> None:
+    """Answer a client, or hand its wish to the JobMaster."""
+    job = jobs.get(request.job_id)
+    if job is None:
+        _answer_without(request)
+        return
+    match request:
+        case RequestJob(job_id=job_id, client=client):
+            client.tell(JobFound(job_id=job_id, job_graph=job.submitted.job_graph))
+        case CancelJob():
+            job.cancel(request)
+        case StopJob():
+            job.stop(request)
+        case TriggerSavepoint() | RequestCheckpoint():
+            job.take_snapshot(request)
+        case UpdateJobResourceRequirements() | RequestJobResourceRequirements():
+            job.on_requirements_request(request)
+        case _:
+            assert_never(request)
+
+
+def _answer_without(request: JobRequest) -> None:
+    job_id, client = request.job_id, request.client
+    match request:
+        case RequestJob():
+            client.tell(JobNotFound(job_id=job_id))
+        case CancelJob():
+            client.tell(not_cancelled(job_id))
+        case StopJob():
+            client.tell(not_stopped(job_id, f"there is no job {job_id} that could be stopped"))
+        case TriggerSavepoint() | RequestCheckpoint():
+            client.tell(not_taken(request, f"there is no job {job_id} that runs"))
+        case UpdateJobResourceRequirements() | RequestJobResourceRequirements():
+            client.tell(requirements_refusal(request, f"there is no job {job_id} that runs"))
+        case _:
+            assert_never(request)

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import assert_never
 
-from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator
-from flykka.actors.checkpoint_coordinator.de_activator import de_activator_props
+from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator, de_activator_props
 from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.data_plane import DataPlane
@@ -28,7 +27,7 @@ from flykka.actors.job_master.savepoint_handler import SavepointHandler, Savepoi
 from flykka.actors.job_master.slot_pool_service import SlotMessage, SlotPoolService
 from flykka.actors.job_master.state_restorer import StateRestorer, warn_of_approximation, warn_of_loss
 from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
-from flykka.actors.machines.graph import effects, events
+from flykka.actors.machines.graph import events
 from flykka.actors.machines.graph.job_waits import JobWaits
 from flykka.actors.machines.graph.rescalable_graph import RescalableExecutionGraph
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
@@ -40,6 +39,7 @@ from flykka.messages.checkpointing.checkpoint import (
     DeclineCheckpoint,
     SnapshotOperatorCoordinators,
 )
+from flykka.messages.control import job, job_control
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
     CheckpointFailuresExceeded,
@@ -50,23 +50,6 @@ from flykka.messages.control.checkpoint_coordination import (
     RestoreStateFailed,
     SavepointCompleted,
     SavepointFailed,
-)
-from flykka.messages.control.job import (
-    CancelJob,
-    CheckpointAborted,
-    CheckpointCompleted,
-    JobStatus,
-    JobStatusChanged,
-    RegisterJobClient,
-)
-from flykka.messages.control.job_control import (
-    DeploymentTimedOut,
-    JobEnded,
-    JobRestartDue,
-    JobVerticesFinalized,
-    SplitDiscoveryDue,
-    SplitDiscoveryFailed,
-    WatermarkAlignmentDue,
 )
 from flykka.messages.control.rescaling import JobResourceRequirements
 from flykka.messages.graph.job_graph import JobGraph
@@ -96,13 +79,7 @@ from flykka.runtime.supervision import ESCALATING_STRATEGY
 
 _log = logging.getLogger(__name__)
 
-TaskMessage = (
-    AcknowledgeDeployments
-    | UpdateTaskExecutionState
-    | NotifyEndOfData
-    | ReportTaskMetrics
-    | RequestPartitionProducerState
-)
+TaskMessage = AcknowledgeDeployments | UpdateTaskExecutionState | NotifyEndOfData | RequestPartitionProducerState
 
 
 @trace_tag("actor.job_master")
@@ -143,7 +120,6 @@ class JobMaster(Actor):
         self._requirements = resource_requirements
 
     def pre_start(self) -> None:
-        """Begin a session, bring up the coordinator, and schedule the job."""
         context = self.context
         self._session = LeaderSessionId(context.new_id("job-master-session"))
         context.accept_session(self._session)
@@ -188,39 +164,42 @@ class JobMaster(Actor):
         self._decide(self._rescaling.start())
 
     def handle_message(self, message: Message) -> None:
-        """Give each family of messages to the part that it concerns."""
         match message:
             case AcknowledgeCheckpoint() | DeclineCheckpoint():
                 self._coordinator.tell(self._sources.on_answer(message))
+            case ReportTaskMetrics():
+                self._on_metrics(message)
             case _ if isinstance(message, TaskMessage):
-                self._on_task_message(message)
-            case RequestSplits() | SplitsDiscovered() | SplitDiscoveryDue() | SnapshotOperatorCoordinators():
+                self._decide([message])
+            case (
+                RequestSplits() | SplitsDiscovered() | job_control.SplitDiscoveryDue() | SnapshotOperatorCoordinators()
+            ):
                 self._sources.on_message(message)
             case _ if isinstance(message, CoordinatorMessage):
                 self._sources.on_function(message)
-            case ReportedWatermark() | WatermarkAlignmentDue():
+            case ReportedWatermark() | job_control.WatermarkAlignmentDue():
                 self._sources.on_alignment(message)
-            case CheckpointAborted():
+            case job.CheckpointAborted():
                 self._sources.on_message(message)
                 self._listeners.tell(message)
-            case CheckpointCompleted():
+            case job.CheckpointCompleted():
                 self._sources.on_message(message)
                 self._listeners.tell(message)
                 self._failures.checkpoint_completed()
                 self._decide([message])
             case RestoreState() | RestoreStateFailed():
                 self._on_restore_state(message)
-            case SplitDiscoveryFailed(cause=cause):
+            case job_control.SplitDiscoveryFailed(cause=cause):
                 self._sources.on_message(message)
                 self._fail(cause)
             case CheckpointFailuresExceeded(cause=cause):
                 self._fail(cause)
-            case JobRestartDue():
+            case job_control.JobRestartDue():
                 self._decide(self._rescaling.restart_due(message))
-            case CancelJob():
+            case job.CancelJob():
                 self._cleaner.on_cancel(message)
                 self._decide([message])
-            case JobVerticesFinalized() | DeploymentTimedOut():
+            case job_control.JobVerticesFinalized() | job_control.DeploymentTimedOut():
                 self._decide([message])
             case SavepointCompleted() | SavepointFailed() if self._rescaling.took(message):
                 self._decide(self._rescaling.on_checkpoint(message))
@@ -228,7 +207,7 @@ class JobMaster(Actor):
                 self._decide(self._rescaling.on_message(message))
             case ExplainJob(reply_to=reply_to):
                 reply_to.tell(self.explain(self.context.now()))
-            case RegisterJobClient():
+            case job.RegisterJobClient():
                 self._listeners.register(message, self._graph, self.context.now())
             case _ if isinstance(message, SavepointMessage):
                 self._decide(self._savepoints.on_message(message))
@@ -252,7 +231,6 @@ class JobMaster(Actor):
         return self._sources.unanswered()
 
     def explain(self, now: int) -> JobExplained:
-        """Explain how far the job is, and what it waits for."""
         return self._sources.explained(self._rescaling.explained(self._waits.explain(self._job_id, self._graph, now)))
 
     def _end_with(self, child: Ref) -> None:
@@ -260,15 +238,11 @@ class JobMaster(Actor):
         _log.error("the JobMaster of job %s ends: %s has ended by itself", self._job_id, child.path)
         self.context.stop()
 
-    def _on_task_message(self, message: TaskMessage) -> None:
-        match message:
-            case ReportTaskMetrics(attempt=attempt):
-                execution = self._graph.execution(attempt)
-                if execution is not None:
-                    files = self._sources.files_unassigned(execution.vertex_id)
-                    self._listeners.tell_of_metrics(message, execution, files)
-            case _:
-                self._decide([message])
+    def _on_metrics(self, message: ReportTaskMetrics) -> None:
+        execution = self._graph.execution(message.attempt)
+        if execution is not None:
+            files = self._sources.files_unassigned(execution.vertex_id)
+            self._listeners.tell_of_metrics(message, execution, files)
 
     def _on_restore_state(self, message: RestoreState | RestoreStateFailed) -> None:
         for event in self._restorer.on_message(message):
@@ -282,7 +256,7 @@ class JobMaster(Actor):
 
     def _fail(self, cause: SerializedThrowable) -> None:
         """Fail the job for something beside its tasks. One that ends or restarts anyway must not be kept from it."""
-        if self._graph.status is JobStatus.RUNNING:
+        if self._graph.status is job.JobStatus.RUNNING:
             self._decide([events.GlobalFailureReported(cause=cause)])
 
     # What the ExecutionGraph decides
@@ -295,39 +269,38 @@ class JobMaster(Actor):
                 waiting.extend(self._perform(effect))
                 self._on_effect(effect)
 
-    def _on_effect(self, effect: effects.Effect) -> None:
-        """Keep it for explanations and for listeners."""
+    def _on_effect(self, effect: events.Effect) -> None:
         now = self.context.now()
         self._waits.on_effect(effect, now)
         self._failures.on_effect(effect, now)
 
-    def _perform(self, effect: effects.Effect) -> Sequence[events.RescalableEvent]:
+    def _perform(self, effect: events.Effect) -> Sequence[events.RescalableEvent]:
         match effect:
             case RequestSlots() | ReturnSlot() | ForgetPriorSlots():
                 return self._slots.place(effect)
-            case effects.Deploy(descriptor=descriptor, task_manager=task_manager):
+            case events.Deploy(descriptor=descriptor, task_manager=task_manager):
                 submit = SubmitTask(descriptor=descriptor, job_master=self.context.ref)
                 Gateway(task_manager, self._session).tell(submit)
             case Tell(to=to, message=message):
                 receiver = self._coordinator if to is Role.CHECKPOINT_COORDINATOR else Gateway(to, self._session)
                 receiver.tell(message)
-            case effects.JobStatusMoved(why=why):
+            case events.JobStatusMoved(why=why):
                 if why is not None:
                     _log.info("job %s could not be restarted: %s", self._job_id, why)
                 self._on_job_status(effect.status, effect.cause)
                 return self._rescaling.job_moved(effect.status)
-            case effects.ExecutionMoved():
+            case events.ExecutionMoved():
                 self._on_execution_moved(effect)
-            case effects.CoordinateTasks(tasks=tasks):
+            case events.CoordinateTasks(tasks=tasks):
                 coordinated = CoordinatedTasks(job_id=self._job_id, tasks=tasks, leader_session_id=self._session)
                 self._coordinator.tell(coordinated)
                 return self._rescaling.tasks_deployed()
-            case effects.GraphRescaled():
+            case events.GraphRescaled():
                 self._sources.rescale()
                 self._rescaling.graph_rescaled()
-            case effects.RescaleNotBegun(why=why):
+            case events.RescaleNotBegun(why=why):
                 return self._rescaling.not_begun(why)
-            case effects.AskForRestoreState(version=version):
+            case events.AskForRestoreState(version=version):
                 self._coordinator.tell(
                     RequestRestoreState(
                         job_id=self._job_id,
@@ -336,13 +309,13 @@ class JobMaster(Actor):
                         allow_non_restored_state=self._allow_non_restored_state,
                     )
                 )
-            case effects.DrawRestartDelay(version=version):
+            case events.DrawRestartDelay(version=version):
                 return [events.RestartDelayDrawn(version=version, chance=self.context.random.random())]
-            case effects.RestartScheduled(tasks=tasks):
+            case events.RestartScheduled(tasks=tasks):
                 warn_of_loss(self._job_graph, tasks)
             case StartTimer() | CancelTimer():
                 set_timer(self.context, effect)
-            case effects.FinalizeVertices():
+            case events.FinalizeVertices():
                 return self._finalize(effect)
             case Ignore():
                 pass
@@ -350,18 +323,18 @@ class JobMaster(Actor):
                 assert_never(effect)
         return ()
 
-    def _on_job_status(self, status: JobStatus, cause: SerializedThrowable | None) -> None:
-        changed = JobStatusChanged(job_id=self._job_id, status=status, timestamp_ms=self.context.now(), cause=cause)
+    def _on_job_status(self, status: job.JobStatus, cause: SerializedThrowable | None) -> None:
+        changed = job.JobStatusChanged(job_id=self._job_id, status=status, timestamp_ms=self.context.now(), cause=cause)
         self._de_activator.tell(changed)
         self._listeners.tell(changed)
         # A graph that moves knows by itself what that means for the stop.
         self._savepoints.job_moved(status, cause)
-        if status is JobStatus.FAILING:
+        if status is job.JobStatus.FAILING:
             self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))
         elif status in JOB_TERMINAL:
             self._slots.end()
             self._cleaner.start(
-                JobEnded(
+                job_control.JobEnded(
                     job_id=self._job_id,
                     status=status,
                     cause=cause,
@@ -370,7 +343,7 @@ class JobMaster(Actor):
                 )
             )
 
-    def _on_execution_moved(self, moved: effects.ExecutionMoved) -> None:
+    def _on_execution_moved(self, moved: events.ExecutionMoved) -> None:
         self._listeners.tell_of_move(moved, self.context.now())
         self._sources.attempt_moved(moved.attempt, moved.state, moved.failure)
         # Before it is deployed, the coordinator does not know an attempt.
@@ -380,13 +353,15 @@ class JobMaster(Actor):
 
     # The end
 
-    def _finalize(self, effect: effects.FinalizeVertices) -> Sequence[events.Event]:
+    def _finalize(self, effect: events.FinalizeVertices) -> Sequence[events.Event]:
         if not effect.has_read_all:
-            return [JobVerticesFinalized(job_id=self._job_id, version=effect.version)]
+            return [job_control.JobVerticesFinalized(job_id=self._job_id, version=effect.version)]
         self.context.pipe_to_self(
             partial(self._data_plane.finalize_vertices, self._job_id, effect.vertices),
-            lambda _: JobVerticesFinalized(job_id=self._job_id, version=effect.version),
-            lambda error: JobVerticesFinalized(job_id=self._job_id, version=effect.version, cause=serialized(error)),
+            lambda _: job_control.JobVerticesFinalized(job_id=self._job_id, version=effect.version),
+            lambda error: job_control.JobVerticesFinalized(
+                job_id=self._job_id, version=effect.version, cause=serialized(error)
+            ),
         )
         return ()
 

@@ -9,7 +9,7 @@ from typing import assert_never
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.failure_enrichers import FailureContext, FailureType
 from flykka.actors.job_master.job_listeners import JobListeners
-from flykka.actors.machines.graph.effects import Effect
+from flykka.actors.machines.graph.events import Effect
 from flykka.actors.machines.graph.exception_history import ExceptionHistory, NewFailure
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.exception_history import (

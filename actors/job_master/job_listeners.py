@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flykka.actors.machines.graph.effects import ExecutionMoved
+from flykka.actors.machines.graph.events import ExecutionMoved
 from flykka.actors.machines.graph.execution import Execution
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.messages.control.job import (
@@ -51,7 +51,6 @@ class JobListeners:
         )
 
     def tell_of_move(self, moved: ExecutionMoved, now: int) -> None:
-        """An attempt has gone over to another state."""
         self.tell(
             ExecutionStateChanged(
                 job_id=self._job_id,

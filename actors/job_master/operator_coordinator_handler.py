@@ -21,16 +21,8 @@ from flykka.actors.job_master.operator_coordinators import CoordinatorMessage, O
 from flykka.actors.machines.effects import Ignore, LogWarning, StartTimer, Tell
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.execution_topology import Subtask
+from flykka.actors.machines.sources import source_events
 from flykka.actors.machines.sources.source_coordinator import SourceCoordinator
-from flykka.actors.machines.sources.source_events import (
-    AttemptEnded,
-    DiscoverSplits,
-    SourceEffect,
-    SourceEvent,
-    SourcesReset,
-    SourcesSnapshotted,
-    SubtaskReset,
-)
 from flykka.actors.machines.sources.watermark_alignments import AlignmentEvent, WatermarkAlignments
 from flykka.actors.timer_effects import set_timer
 from flykka.messages.checkpointing.checkpoint import (
@@ -142,7 +134,7 @@ class OperatorCoordinatorHandler:
             return
         self._version = version
         try:
-            reset = SourcesReset(states=tuple(states))
+            reset = source_events.SourcesReset(states=tuple(states))
             self._decide(reset)
             self._align(reset)
             self._of_functions.reset(checkpoint_id, reset.states)
@@ -162,7 +154,7 @@ class OperatorCoordinatorHandler:
         for vertex_id, subtask in tasks:
             # Most subtasks of a job read from others: those without a source are not worth an event.
             if vertex_id in self._vertices:
-                reset = SubtaskReset(vertex_id=vertex_id, subtask=subtask, checkpoint_id=checkpoint_id)
+                reset = source_events.SubtaskReset(vertex_id=vertex_id, subtask=subtask, checkpoint_id=checkpoint_id)
                 self._decide(reset)
                 self._align(reset)
 
@@ -177,7 +169,6 @@ class OperatorCoordinatorHandler:
         return self._of_functions.on_answer(message)
 
     def on_message(self, message: SourceMessage) -> None:
-        """Handle one message about splits, or about the checkpoint that they are held back for."""
         match message:
             case SnapshotOperatorCoordinators() if not self._of_functions.is_empty:
                 self._of_functions.begin_snapshot(message)
@@ -206,7 +197,6 @@ class OperatorCoordinatorHandler:
         return replace(job, retained=self._coordinator.retained)
 
     def files_unassigned(self, vertex_id: JobVertexId) -> int:
-        """The number of files of a vertex's source that wait for a reader."""
         return self._coordinator.files_unassigned(vertex_id)
 
     def attempt_moved(
@@ -216,11 +206,11 @@ class OperatorCoordinatorHandler:
         self._of_functions.attempt_moved(attempt, state, failure)
         vertex_id, _, _ = vertex_subtask_and_number(attempt, self._graph.job_graph.job_id)
         if state in _ENDING and vertex_id in self._vertices:
-            ended = AttemptEnded(attempt=attempt)
+            ended = source_events.AttemptEnded(attempt=attempt)
             self._decide(ended)
             self._align(ended)
 
-    def _decide(self, event: SourceEvent) -> None:
+    def _decide(self, event: source_events.SourceEvent) -> None:
         for effect in self._coordinator.handle(event, self._context.now()):
             self._perform(effect)
 
@@ -228,19 +218,19 @@ class OperatorCoordinatorHandler:
         for effect in self._alignments.handle(event):
             self._perform(effect)
 
-    def _perform(self, effect: SourceEffect) -> None:
+    def _perform(self, effect: source_events.SourceEffect) -> None:
         match effect:
             case Tell(to=attempt, message=message):
                 # A reader that is ending loses its splits to the next one.
                 self._tell_attempt(attempt, message, _READING)
-            case SourcesSnapshotted(checkpoint_id=checkpoint_id, states=states):
+            case source_events.SourcesSnapshotted(checkpoint_id=checkpoint_id, states=states):
                 snapshotted = OperatorCoordinatorsSnapshotted(
                     job_id=self._graph.job_graph.job_id,
                     checkpoint_id=checkpoint_id,
                     states=(*states, *self._of_functions.take_states(checkpoint_id)),
                 )
                 self._checkpoint_coordinator.tell(snapshotted)
-            case DiscoverSplits():
+            case source_events.DiscoverSplits():
                 self._discover(effect)
             case StartTimer():
                 set_timer(self._context, effect)
@@ -269,7 +259,7 @@ class OperatorCoordinatorHandler:
             for operator_id, position in self._discovering.items()
         }
 
-    def _discover(self, effect: DiscoverSplits) -> None:
+    def _discover(self, effect: source_events.DiscoverSplits) -> None:
         operator_id = effect.operator_id
         self._discovering[operator_id] = effect.position
         self._context.pipe_to_self(

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import Any, assert_never
 
 from flykka.actors.data_plane import DataPlane, GlobalAggregateFunctions, OperatorCoordinatorCalls
-from flykka.actors.machines.coordinators.coordinator_events import (
+from flykka.actors.machines.coordinators.operator_coordinator_holder import (
     AggregateEffect,
     AttemptOver,
     AttemptReady,
@@ -22,10 +22,10 @@ from flykka.actors.machines.coordinators.coordinator_events import (
     CoordinatorEvent,
     CoordinatorReset,
     CoordinatorSnapshotted,
+    GlobalAggregates,
+    OperatorCoordinatorHolder,
     UpdateAggregates,
 )
-from flykka.actors.machines.coordinators.global_aggregates import GlobalAggregates
-from flykka.actors.machines.coordinators.operator_coordinator_holder import OperatorCoordinatorHolder
 from flykka.actors.machines.effects import FailJob, Ignore, Role, Tell
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.execution_topology import Subtask
@@ -291,7 +291,6 @@ class _Coordinator:
 
     @cached_property
     def thread(self) -> CoordinatorThread:
-        """The thread of its code."""
         return CoordinatorThread(f"flykka coordinator of {self._name}")
 
     @cached_property
@@ -314,7 +313,6 @@ class _Aggregates:
 
     @cached_property
     def thread(self) -> CoordinatorThread:
-        """The thread of their code."""
         return CoordinatorThread(f"flykka global aggregates of {self._job_id}")
 
     @cached_property

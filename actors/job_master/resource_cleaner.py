@@ -7,6 +7,7 @@ again what has ended. Behind the last attempt the checkpoints go, and behind the
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
@@ -103,18 +104,10 @@ class ResourceCleaner:
             self._context.timers.start_once("note-result", NOTE_RETRY_MS, NoteResultDue(job_id=self._job_id))
             return
         # First what works: a killed attempt may still write where checkpoints are about to be deleted.
-        self._context.pipe_to_self(
-            partial(self._data_plane.end_attempts, self._job_id),
-            lambda _: JobAttemptsEnded(job_id=self._job_id),
-            lambda error: JobAttemptsEnded(job_id=self._job_id, cause=serialized(error)),
-        )
+        self._begin(partial(self._data_plane.end_attempts, self._job_id), JobAttemptsEnded)
 
     def _note(self, end: JobEnded) -> None:
-        self._context.pipe_to_self(
-            partial(self._store.put_result, end),
-            lambda _: JobResultNoted(job_id=self._job_id),
-            lambda error: JobResultNoted(job_id=self._job_id, cause=serialized(error)),
-        )
+        self._begin(partial(self._store.put_result, end), JobResultNoted)
 
     def _release(self, retained: tuple[str, ...]) -> None:
         end = self.end
@@ -122,10 +115,15 @@ class ResourceCleaner:
             self._end = replace(end, checkpoint_path=retained[-1])
         # A retained checkpoint publishes what was staged for it when a job starts from it. A finished job has.
         keep_staged = bool(retained) and end.status is not JobStatus.FINISHED
+        self._begin(partial(self._data_plane.release_job, self._job_id, keep_staged=keep_staged), JobDataReleased)
+
+    def _begin(
+        self, step: Callable[[], object], over: type[JobResultNoted | JobAttemptsEnded | JobDataReleased]
+    ) -> None:
         self._context.pipe_to_self(
-            partial(self._data_plane.release_job, self._job_id, keep_staged=keep_staged),
-            lambda _: JobDataReleased(job_id=self._job_id),
-            lambda error: JobDataReleased(job_id=self._job_id, cause=serialized(error)),
+            step,
+            lambda _: over(job_id=self._job_id),
+            lambda error: over(job_id=self._job_id, cause=serialized(error)),
         )
 
     def _publish_if_left(self, message: Message, cause: SerializedThrowable | None) -> None:

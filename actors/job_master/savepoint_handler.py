@@ -9,42 +9,13 @@ from __future__ import annotations
 from functools import partial
 from typing import assert_never
 
-from flykka.actors.checkpoint_storage.savepoint_name import savepoint_prefix
+from flykka.actors.checkpoint_storage.file_names import savepoint_prefix
 from flykka.actors.checkpoint_storage.storage import discard_savepoint, initialize_savepoint
-from flykka.actors.machines.checkpoint.savepoint_requests import (
-    AnswerSnapshot,
-    CheckpointWanted,
-    DiscardLocation,
-    InitializeLocation,
-    RefuseSnapshot,
-    RefuseStop,
-    SavepointEffect,
-    SavepointEvent,
-    SavepointRequests,
-    SavepointWanted,
-    StopWanted,
-)
+from flykka.actors.machines.checkpoint import savepoint_requests
 from flykka.actors.machines.effects import Ignore, Tell
 from flykka.actors.machines.graph.events import StoppingChanged
 from flykka.actors.machines.states import JobMoved
-from flykka.messages.control.checkpoint_coordination import (
-    SavepointCompleted,
-    SavepointFailed,
-    StopCheckpointFailed,
-    StopCheckpointRequest,
-)
-from flykka.messages.control.job import (
-    CheckpointType,
-    JobStatus,
-    RequestCheckpoint,
-    RequestCheckpointFailure,
-    RequestCheckpointSuccess,
-    StopJob,
-    StoppingFailure,
-    TriggerSavepoint,
-    TriggerSavepointFailure,
-    TriggerSavepointSuccess,
-)
+from flykka.messages.control import checkpoint_coordination, job
 from flykka.messages.control.job_control import (
     SavepointDiscarded,
     SavepointLocationInitialized,
@@ -57,15 +28,15 @@ from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import serialized
 
 SavepointMessage = (
-    TriggerSavepoint
-    | RequestCheckpoint
-    | StopJob
+    job.TriggerSavepoint
+    | job.RequestCheckpoint
+    | job.StopJob
     | SavepointLocationInitialized
     | SavepointLocationRefused
     | SavepointDiscarded
-    | SavepointCompleted
-    | SavepointFailed
-    | StopCheckpointFailed
+    | checkpoint_coordination.SavepointCompleted
+    | checkpoint_coordination.SavepointFailed
+    | checkpoint_coordination.StopCheckpointFailed
 )
 """Messages that a JobMaster forwards to this part of it."""
 
@@ -78,29 +49,31 @@ class SavepointHandler:
         self._job_id = job_graph.job_id
         self._permissions = job_graph.checkpointing.permissions
         self._checkpoint_coordinator = checkpoint_coordinator
-        self._requests = SavepointRequests(job_graph.job_id, job_graph.job_type)
-        self._asked: dict[str, TriggerSavepoint | RequestCheckpoint] = {}
+        self._requests = savepoint_requests.SavepointRequests(job_graph.job_id, job_graph.job_type)
+        self._asked: dict[str, job.TriggerSavepoint | job.RequestCheckpoint] = {}
 
     @property
     def stopped_with(self) -> str | None:
         return self._requests.stopped_with
 
-    def job_moved(self, status: JobStatus, cause: SerializedThrowable | None) -> None:
+    def job_moved(self, status: job.JobStatus, cause: SerializedThrowable | None) -> None:
         self._decide(JobMoved(status=status, cause=cause))
 
     def on_message(self, message: SavepointMessage) -> list[StoppingChanged]:
         """Handle one message about a savepoint or the stop; what the ExecutionGraph is to hear of it."""
         match message:
-            case TriggerSavepoint(savepoint_directory=directory):
+            case job.TriggerSavepoint(savepoint_directory=directory):
                 request_id = self._new_id()
                 self._asked[request_id] = message
-                return self._decide(SavepointWanted(request_id=request_id, directory=directory))
-            case RequestCheckpoint(checkpoint_type=checkpoint_type):
-                request_id, is_full = self._new_id(), checkpoint_type is CheckpointType.FULL
+                return self._decide(savepoint_requests.SavepointWanted(request_id=request_id, directory=directory))
+            case job.RequestCheckpoint(checkpoint_type=checkpoint_type):
+                request_id, is_full = self._new_id(), checkpoint_type is job.CheckpointType.FULL
                 self._asked[request_id] = message
-                return self._decide(CheckpointWanted(request_id=request_id, is_full=is_full))
-            case StopJob(savepoint_directory=directory, drain=drain):
-                return self._decide(StopWanted(request_id=self._new_id(), directory=directory, drain=drain))
+                return self._decide(savepoint_requests.CheckpointWanted(request_id=request_id, is_full=is_full))
+            case job.StopJob(savepoint_directory=directory, drain=drain):
+                return self._decide(
+                    savepoint_requests.StopWanted(request_id=self._new_id(), directory=directory, drain=drain)
+                )
             case SavepointDiscarded(cause=cause):
                 if cause is not None:
                     # The client is answered; the log tells operators of the cluster what may be left.
@@ -113,18 +86,18 @@ class SavepointHandler:
         """The name of a savepoint's folder too."""
         return self._context.new_id(savepoint_prefix(self._job_id))
 
-    def _decide(self, event: SavepointEvent) -> list[StoppingChanged]:
+    def _decide(self, event: savepoint_requests.SavepointEvent) -> list[StoppingChanged]:
         return [change for effect in self._requests.handle(event) for change in self._perform(effect)]
 
-    def _perform(self, effect: SavepointEffect) -> list[StoppingChanged]:
+    def _perform(self, effect: savepoint_requests.SavepointEffect) -> list[StoppingChanged]:
         match effect:
-            case InitializeLocation(request_id=request_id, directory=directory):
+            case savepoint_requests.InitializeLocation(request_id=request_id, directory=directory):
                 self._context.pipe_to_self(
                     partial(initialize_savepoint, directory, request_id, permissions=self._permissions),
                     lambda location: SavepointLocationInitialized(request_id=request_id, location=location),
                     lambda error: SavepointLocationRefused(request_id=request_id, cause=serialized(error)),
                 )
-            case DiscardLocation(location=location):
+            case savepoint_requests.DiscardLocation(location=location):
                 self._context.pipe_to_self(
                     partial(discard_savepoint, location),
                     lambda _: SavepointDiscarded(location=location),
@@ -132,36 +105,31 @@ class SavepointHandler:
                 )
             case Tell(message=message):
                 self._checkpoint_coordinator.tell(message)
-                if isinstance(message, StopCheckpointRequest):
+                if isinstance(message, checkpoint_coordination.StopCheckpointRequest):
                     return [StoppingChanged(is_stopping=True)]
-            case RefuseStop(why=why):
+            case savepoint_requests.RefuseStop(why=why):
                 refusal = SerializedThrowable(type_name="StopJobError", message=why)
-                self._context.parent.tell(StoppingFailure(job_id=self._job_id, cause=refusal))
+                self._context.parent.tell(job.StoppingFailure(job_id=self._job_id, cause=refusal))
                 return [StoppingChanged(is_stopping=False)]
-            case AnswerSnapshot() | RefuseSnapshot():
+            case savepoint_requests.AnswerSnapshot():
                 self._answer(effect)
+            case savepoint_requests.RefuseSnapshot(request_id=request_id, cause=cause):
+                asked = self._asked.pop(request_id)
+                is_savepoint = isinstance(asked, job.TriggerSavepoint)
+                failure = job.TriggerSavepointFailure if is_savepoint else job.RequestCheckpointFailure
+                self._context.parent.tell(failure(job_id=self._job_id, client=asked.client, cause=cause))
             case Ignore():
                 pass
             case _:
                 assert_never(effect)
         return []
 
-    def _answer(self, effect: AnswerSnapshot | RefuseSnapshot) -> None:
-        job_manager, job_id = self._context.parent, self._job_id
-        match effect:
-            case AnswerSnapshot(request_id=request_id, checkpoint_id=checkpoint_id, path=path):
-                asked = self._asked.pop(request_id)
-                job_manager.tell(
-                    TriggerSavepointSuccess(job_id=job_id, client=asked.client, savepoint_path=path)
-                    if isinstance(asked, TriggerSavepoint)
-                    else RequestCheckpointSuccess(
-                        job_id=job_id, client=asked.client, checkpoint_id=checkpoint_id, checkpoint_path=path
-                    )
-                )
-            case RefuseSnapshot(request_id=request_id, cause=cause):
-                asked = self._asked.pop(request_id)
-                is_savepoint = isinstance(asked, TriggerSavepoint)
-                failure = TriggerSavepointFailure if is_savepoint else RequestCheckpointFailure
-                job_manager.tell(failure(job_id=job_id, client=asked.client, cause=cause))
-            case _:
-                assert_never(effect)
+    def _answer(self, answer: savepoint_requests.AnswerSnapshot) -> None:
+        asked, path = self._asked.pop(answer.request_id), answer.path
+        self._context.parent.tell(
+            job.TriggerSavepointSuccess(job_id=self._job_id, client=asked.client, savepoint_path=path)
+            if isinstance(asked, job.TriggerSavepoint)
+            else job.RequestCheckpointSuccess(
+                job_id=self._job_id, client=asked.client, checkpoint_id=answer.checkpoint_id, checkpoint_path=path
+            )
+        )

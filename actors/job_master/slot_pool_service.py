@@ -13,18 +13,11 @@ from typing import assert_never
 from flykka.actors.heartbeat_manager import HeartbeatManager
 from flykka.actors.job_master.job_listeners import JobListeners
 from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
+from flykka.actors.machines.slots import slot_pool
 from flykka.actors.machines.slots.execution_slot_allocator import (
     AllocatorEffect,
     AllocatorEvent,
     ExecutionSlotAllocator,
-)
-from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS
-from flykka.actors.machines.slots.slot_pool_events import (
-    PoolAddress,
-    PoolClosed,
-    ReleaseEmptyTaskManager,
-    ResourceManagerConnected,
-    ResourceManagerDisconnected,
 )
 from flykka.actors.machines.slots.slot_requests import (
     ForgetPriorSlots,
@@ -37,7 +30,6 @@ from flykka.actors.machines.slots.slot_requests import (
 )
 from flykka.actors.resource_manager_connection import ResourceManagerConnection
 from flykka.actors.timer_effects import set_timer
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest, JobMasterHeartbeat
 from flykka.messages.control.job import TaskManagerLost
 from flykka.messages.control.job_control import IdleSlotsDue, SlotRequestTimedOut
 from flykka.messages.control.registration import (
@@ -45,6 +37,10 @@ from flykka.messages.control.registration import (
     DisconnectJobMaster,
     DisconnectResourceManager,
     DisconnectTaskManager,
+    Heartbeat,
+    HeartbeatDue,
+    HeartbeatRequest,
+    JobMasterHeartbeat,
     JobMasterRegistrationSuccess,
     RegisterJobMaster,
     RegisterTaskManager,
@@ -108,17 +104,15 @@ class SlotPoolService:
         self._registrations: dict[TaskManagerId, LeaderSessionId] = {}
 
     def start(self) -> None:
-        """Register at the ResourceManager, and begin to watch over the TaskManagers."""
         self._resource_manager.seek()
         self._heartbeats.start(self._job_graph.heartbeat_interval_ms)
-        self._context.timers.start_fixed_delay("idle-slots", IDLE_TIMEOUT_MS, IdleSlotsDue())
+        self._context.timers.start_fixed_delay("idle-slots", slot_pool.IDLE_TIMEOUT_MS, IdleSlotsDue())
 
     def end(self) -> None:
         """Give every slot back: the job has come to its end."""
-        self._decide(PoolClosed())
+        self._decide(slot_pool.PoolClosed())
 
     def disconnect(self) -> None:
-        """Take leave of the ResourceManager and the TaskManagers."""
         farewell = DisconnectJobMaster(job_id=self._job_graph.job_id)
         self._resource_manager.tell(farewell)
         self._resource_manager.close()
@@ -127,7 +121,6 @@ class SlotPoolService:
 
     @property
     def number_of_slots(self) -> int:
-        """The number of slots that the job holds, used or free."""
         return sum(len(self._allocator.pool.report(task_manager)) for task_manager in self._task_managers)
 
     def ask_for_slots(self) -> None:
@@ -190,12 +183,12 @@ class SlotPoolService:
         if not self._resource_manager.acknowledge(session):
             return []
         self._heartbeats.monitor(_RESOURCE_MANAGER, self._job_graph.heartbeat_timeout_ms, is_asked=False)
-        return self._decide(ResourceManagerConnected())
+        return self._decide(slot_pool.ResourceManagerConnected())
 
     def _lose_resource_manager(self) -> list[SlotAnswer]:
         """It has ended, or does not know the job any more: what is waited for is asked for again at the next one."""
         self._heartbeats.unmonitor(_RESOURCE_MANAGER)
-        answers = self._decide(ResourceManagerDisconnected())
+        answers = self._decide(slot_pool.ResourceManagerDisconnected())
         self._resource_manager.seek()
         return answers
 
@@ -278,7 +271,7 @@ class SlotPoolService:
                 self._tell(to, message)
             case StartTimer() | CancelTimer():
                 set_timer(self._context, effect)
-            case ReleaseEmptyTaskManager(task_manager=task_manager, reason=reason):
+            case slot_pool.ReleaseEmptyTaskManager(task_manager=task_manager, reason=reason):
                 return self._disconnect(task_manager, reason)
             case Ignore():
                 pass
@@ -286,7 +279,7 @@ class SlotPoolService:
                 assert_never(effect)
         return []
 
-    def _tell(self, to: PoolAddress, message: Message) -> None:
+    def _tell(self, to: slot_pool.PoolAddress, message: Message) -> None:
         if to is Role.RESOURCE_MANAGER:
             self._resource_manager.tell(message)
         else:

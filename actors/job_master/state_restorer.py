@@ -19,7 +19,7 @@ from flykka.actors.machines.graph.events import GlobalFailureReported, RestoreSt
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.job_graph.validation import recovers_approximately
 from flykka.actors.machines.state.assignment import StateAssignment, assign
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import RestoreState, RestoreStateFailed
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.wire.failure import SerializedThrowable

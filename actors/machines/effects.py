@@ -31,8 +31,6 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobMasterOf:
-    """The address of the JobMaster of a job."""
-
     job_id: JobId
 
 
@@ -76,6 +74,4 @@ class Ignore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailJob:
-    """Fail the job of the JobMaster."""
-
     cause: SerializedThrowable

@@ -13,7 +13,7 @@ Other time-outs of flykka do not shift, because they measure something else than
 - a checkpoint's timeout and a stage's timeout bound work in Spark, which ran on meanwhile, and cost one attempt of it;
 - slot requests, registrations, calls (the RPC timeout) and questions are made again, or are answered at once when all
   parties run again; the first of them lasts minutes.
-The deadline of an attached client is one of a peer, and shifts: see `client_sessions`.
+The deadline of an attached client is one of a peer, and shifts (`ClientSessions`).
 
 Not here: the timer that ticks, and what a target is.
 """
@@ -21,51 +21,10 @@ Not here: the timer that ticks, and what a target is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_never
 
-from flykka.actors.machines.effects import Ignore
-from flykka.messages.control.heartbeat import HeartbeatDue
-
-# Events
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorTarget:
-    """Watch this target from now on, or under this timeout from now on.
-
-    One that is not asked is expected to say something by itself: to ask, or to register.
-    """
-
-    target: str
-    timeout_ms: int
-    is_asked: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnmonitorTarget:
-    """Watch the target no longer."""
-
-    target: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatReceived:
-    """A sign of life."""
-
-    target: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TicksBegin:
-    """From now on `HeartbeatDue` comes once per interval; without this no tick counts as late."""
-
-    interval_ms: int
-
-
-HeartbeatEvent = TicksBegin | MonitorTarget | UnmonitorTarget | HeartbeatReceived | HeartbeatDue
-
-
-# Effects
+from flykka.actors.machines.effects import CancelTimer, StartTimer
+from flykka.messages.control.job import JobClientExpired
+from flykka.messages.wire.ids import JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +49,7 @@ class TickLate:
     late_ms: int
 
 
-HeartbeatEffect = SendHeartbeatRequest | TargetTimedOut | TickLate | Ignore
+HeartbeatEffect = SendHeartbeatRequest | TargetTimedOut | TickLate
 
 
 @dataclass(slots=True)
@@ -108,40 +67,31 @@ class HeartbeatMonitor:
         self._interval_ms: int | None = None
         self._last_tick_ms = 0
 
-    def handle(self, event: HeartbeatEvent, now: int) -> list[HeartbeatEffect]:
-        """Handle one event at `now` (ms); its effects are in the order in which the targets came."""
-        match event:
-            case TicksBegin(interval_ms=interval_ms):
-                self._interval_ms, self._last_tick_ms = interval_ms, now
-                return []
-            case MonitorTarget(target=target, timeout_ms=timeout_ms, is_asked=is_asked):
-                assert timeout_ms > 0, f"{target} has no time to answer"
-                self._targets[target] = _Target(timeout_ms, is_asked, now)
-                return [SendHeartbeatRequest(target=target)] if is_asked else []
-            case UnmonitorTarget(target=target):
-                return [] if self._targets.pop(target, None) else [_unknown(target)]
-            case HeartbeatReceived(target=target):
-                return self._on_heartbeat(target, now)
-            case HeartbeatDue():
-                return self._on_tick(now)
-            case _:
-                assert_never(event)
+    def begin_ticks(self, interval_ms: int, now: int) -> None:
+        """`tick` is called once per interval from now on; without this no tick counts as late."""
+        self._interval_ms, self._last_tick_ms = interval_ms, now
+
+    def monitor(self, target: str, timeout_ms: int, now: int, *, is_asked: bool) -> list[HeartbeatEffect]:
+        """Watch this target, or watch it under this timeout, from now on.
+
+        One that is not asked is expected to say something by itself: to ask, or to register.
+        """
+        assert timeout_ms > 0, f"{target} has no time to answer"
+        self._targets[target] = _Target(timeout_ms, is_asked, now)
+        return [SendHeartbeatRequest(target=target)] if is_asked else []
+
+    def unmonitor(self, target: str) -> None:
+        self._targets.pop(target, None)
+
+    def heartbeat_received(self, target: str, now: int) -> None:
+        if target in self._targets:
+            self._targets[target].last_heard_ms = now
 
     @property
     def targets(self) -> tuple[str, ...]:
         return tuple(self._targets)
 
-    def check(self) -> None:
-        assert all(target.timeout_ms > 0 for target in self._targets.values())
-
-    def _on_heartbeat(self, target: str, now: int) -> list[HeartbeatEffect]:
-        watched = self._targets.get(target)
-        if watched is None:
-            return [_unknown(target)]
-        watched.last_heard_ms = now
-        return []
-
-    def _on_tick(self, now: int) -> list[HeartbeatEffect]:
+    def tick(self, now: int) -> list[HeartbeatEffect]:
         effects = self._excuse(now)
         for name, target in tuple(self._targets.items()):
             silent_ms = now - target.last_heard_ms
@@ -163,5 +113,53 @@ class HeartbeatMonitor:
         return [TickLate(late_ms=late_ms)]
 
 
-def _unknown(target: str) -> Ignore:
-    return Ignore(reason=f"{target} is not watched")
+LATE_MS = 1_000
+"""A deadline that is noticed later than this: the process did not run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientExpired:
+    job_id: JobId
+
+
+class ClientSessions:
+    """Deadlines of clients that are attached to their jobs (Flink's Dispatcher.checkJobClientAliveness).
+
+    Decides when a client has given no sign of life for too long. A heartbeat says until when the client is taken
+    for alive, by its own clock; the first deadline is that of the submission. What the job is told then is not
+    decided here.
+
+    If this process was stopped, the deadline is noticed late, and no sign of life could be noticed either: the
+    client gets the time by which it was late once more, as any other peer does.
+    """
+
+    def __init__(self) -> None:
+        self._deadlines: dict[JobId, int] = {}
+
+    def heartbeat(self, job_id: JobId, expires_ms: int, now: int) -> list[StartTimer]:
+        """The client of a job lives, and is to be taken for dead at `expires_ms`. An earlier one changes nothing."""
+        if self._deadlines.get(job_id, expires_ms - 1) >= expires_ms:
+            return []
+        # One that has passed already is not late: it is due now.
+        self._deadlines[job_id] = deadline = max(expires_ms, now)
+        timed_out = JobClientExpired(job_id=job_id)
+        return [StartTimer(key=_key(job_id), delay_ms=deadline - now, message=timed_out)]
+
+    def end(self, job_id: JobId) -> list[CancelTimer]:
+        """The job has ended, or somebody else leads: nobody waits for its client any more."""
+        return [] if self._deadlines.pop(job_id, None) is None else [CancelTimer(key=_key(job_id))]
+
+    def expire(self, job_id: JobId, now: int) -> list[StartTimer | ClientExpired]:
+        """The time of the client is over, unless it has given another sign of life, or this comes late."""
+        deadline = self._deadlines.get(job_id)
+        if deadline is None or deadline > now:
+            return []
+        late_ms = now - deadline
+        if late_ms > LATE_MS:
+            return [*self.heartbeat(job_id, now + late_ms, now)]
+        del self._deadlines[job_id]
+        return [ClientExpired(job_id=job_id)]
+
+
+def _key(job_id: JobId) -> str:
+    return f"client-{job_id}"

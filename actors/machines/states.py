@@ -2,16 +2,18 @@
 ExecutionState).
 
 Nothing moves but through `job_may_move`, `execution_may_move` and `task_may_move`; the diagrams and tables of the
-documentation are printed from these, so that they cannot disagree.
+documentation are printed from these, so that they cannot disagree. Other enums of phases have their table of moves
+beside them, and move through `next_phase`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import TypeVar
 
+from flykka.actors.errors import IllegalTransitionError
 from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
@@ -80,7 +82,6 @@ def job_may_move(from_status: JobStatus, to_status: JobStatus) -> bool:
 
 
 def execution_may_move(from_state: ExecutionState, to_state: ExecutionState) -> bool:
-    """True if the table of execution attempts has the move."""
     return to_state in EXECUTION_MOVES[from_state]
 
 
@@ -122,3 +123,17 @@ def _diagram(moves: Mapping[S, tuple[S, ...]], start: S, terminal: frozenset[S])
     lines += [f"    {source} --> {target}" for source, targets in moves.items() for target in targets]
     lines += [f"    {state} --> [*]" for state in moves if state in terminal]
     return "\n".join(lines) + "\n"
+
+
+P = TypeVar("P", bound=Enum)
+
+
+def next_phase(moves: Mapping[P, tuple[P, ...]], phase: P, target: P) -> P:
+    """Return the target, to which the machine moves, or where it stays.
+
+    Raises:
+        IllegalTransitionError: the table does not have the move.
+    """
+    if target is not phase and target not in moves[phase]:
+        raise IllegalTransitionError(f"{type(phase).__name__} is {phase.name} and cannot become {target.name}")
+    return target

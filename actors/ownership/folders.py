@@ -16,8 +16,7 @@ from flykka.actors.checkpoint_storage.storage import RUNS
 from flykka.actors.ownership.mounts import locks_are_shared
 from flykka.actors.ownership.owner_lease import LeaseFiles, OwnerLease
 from flykka.actors.ownership.owner_lock import OwnerLock
-from flykka.actors.ownership.owner_record import OwnedFolder
-from flykka.actors.ownership.ownership import Ownership, Waiting
+from flykka.actors.ownership.ownership import OwnedFolder, Ownership, Waiting
 from flykka.runtime.permissions import PRIVATE
 
 OWNER = ".owner"

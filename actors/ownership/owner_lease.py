@@ -19,8 +19,7 @@ from threading import Event, Lock, Thread
 from typing import Protocol
 
 from flykka.actors.ownership.owner_lock import is_of_this_process, lost, remember
-from flykka.actors.ownership.owner_record import OwnedFolder, OwnerRecord, read_record
-from flykka.actors.ownership.ownership import OnLost, Waiting
+from flykka.actors.ownership.ownership import OnLost, OwnedFolder, OwnerRecord, Waiting, read_record
 
 logger = logging.getLogger("flykka")
 

@@ -17,8 +17,7 @@ from fsspec.implementations.local import LocalFileSystem
 from flykka.actors.checkpoint_storage.file_digests import sync_folders
 from flykka.actors.checkpoint_storage.private_files import make_folder
 from flykka.actors.errors import JobOwnershipError, OwnershipLostError
-from flykka.actors.ownership.owner_record import OwnedFolder, OwnerRecord, read_record
-from flykka.actors.ownership.ownership import OnLost, Waiting
+from flykka.actors.ownership.ownership import OnLost, OwnedFolder, OwnerRecord, Waiting, read_record
 from flykka.runtime.permissions import of_file
 from flykka.runtime.temporary_folders import lock, open_exclusively
 
@@ -70,7 +69,6 @@ class OwnerLock:
     confirm = check
 
     def release(self, *, unused: bool = False) -> None:
-        """Free the lock at once."""
         with self._guard:
             descriptor, self._descriptor = self._descriptor, None
             if descriptor is None:

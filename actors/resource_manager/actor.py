@@ -15,42 +15,10 @@ from typing import assert_never
 
 from flykka.actors.heartbeat_manager import HeartbeatManager
 from flykka.actors.machines.effects import Ignore, JobMasterOf, Tell
-from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS, SlotManager
-from flykka.actors.machines.slots.slot_manager_events import (
-    AcceptTaskManager,
-    ForgetTaskManager,
-    GiveSlot,
-    ResourceManagerStarted,
-    SlotManagerEffect,
-    SlotManagerEvent,
-    StartTaskManager,
-    TaskManagerGone,
-)
-from flykka.actors.machines.slots.slot_table_events import JobDisconnected
-from flykka.actors.machines.slots.task_manager_tracker import NAME, WorkerCounts
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest, JobMasterHeartbeat
-from flykka.messages.control.registration import (
-    AcknowledgeRegistration,
-    DisconnectJobMaster,
-    DisconnectResourceManager,
-    DisconnectTaskManager,
-    JobMasterRegistrationSuccess,
-    RegisterJobMaster,
-    RegisterTaskManager,
-    ReleaseAnswer,
-    ResourceManagerLeaderAddress,
-    StartTaskManagerDue,
-    StartUpPeriodElapsed,
-)
-from flykka.messages.control.slots import (
-    AllocateSlot,
-    AllocateSlotConfirmed,
-    AllocateSlotRefused,
-    CancelSlotRequest,
-    RequestSlot,
-    SlotAvailable,
-    SlotRequestFailed,
-)
+from flykka.actors.machines.slots import slot_manager
+from flykka.actors.machines.slots.slot_table import JobDisconnected
+from flykka.actors.machines.slots.task_manager_tracker import NAME, StartTaskManager, WorkerCounts
+from flykka.messages.control import registration, slots
 from flykka.messages.monitoring.explanation import ExplainSlots, SlotsExplained, TaskManagerInfo
 from flykka.messages.wire.ids import JobId, LeaderSessionId, TaskManagerId
 from flykka.messages.wire.message import Message
@@ -69,12 +37,12 @@ TaskManagerProps = Callable[[TaskManagerId, Ref], Props]
 
 
 SlotMessage = (
-    CancelSlotRequest
-    | AllocateSlotConfirmed
-    | AllocateSlotRefused
-    | SlotAvailable
-    | ReleaseAnswer
-    | StartUpPeriodElapsed
+    slots.CancelSlotRequest
+    | slots.AllocateSlotConfirmed
+    | slots.AllocateSlotRefused
+    | slots.SlotAvailable
+    | registration.ReleaseAnswer
+    | registration.StartUpPeriodElapsed
 )
 """Messages that concern the SlotManager alone."""
 
@@ -92,67 +60,64 @@ class ResourceManager(Actor):
         *,
         heartbeat_interval_ms: int,
         heartbeat_timeout_ms: int,
-        slot_request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        slot_request_timeout_ms: int = slot_manager.REQUEST_TIMEOUT_MS,
     ) -> None:
         self._task_manager_props = task_manager_props
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._heartbeat_timeout_ms = heartbeat_timeout_ms
-        self._slots = SlotManager(workers, request_timeout_ms=slot_request_timeout_ms)
+        self._slots = slot_manager.SlotManager(workers, request_timeout_ms=slot_request_timeout_ms)
         self._task_managers: dict[TaskManagerId, Ref] = {}
         self._ids: dict[Ref, TaskManagerId] = {}
         self._job_masters: dict[JobId, Gateway] = {}
 
     def pre_start(self) -> None:
-        """Begin to watch, take over the TaskManagers that live, and start those that are missing."""
         self._registrations = Registrations(self.context)
         self._task_manager_heartbeats = HeartbeatManager(self.context, self._request_task_manager_heartbeat)
         self._job_master_heartbeats = HeartbeatManager(self.context, self._request_job_master_heartbeat)
         self._task_manager_heartbeats.start(self._heartbeat_interval_ms)
         self._job_master_heartbeats.ticks_begin(self._heartbeat_interval_ms)
-        self.context.timers.start_once("start-up", self._heartbeat_timeout_ms, StartUpPeriodElapsed())
-        self._decide(ResourceManagerStarted(task_managers=self._survivors()))
+        self.context.timers.start_once("start-up", self._heartbeat_timeout_ms, registration.StartUpPeriodElapsed())
+        self._decide(slot_manager.ResourceManagerStarted(task_managers=self._survivors()))
 
     def post_restart(self, cause: BaseException | None) -> None:
         """End, to be started again: the state of the failed instance is lost, and would not be told again."""
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
-        """Give messages about slots to the machine; those about presence concern the registrations too."""
         match message:
-            case RegisterTaskManager():
+            case registration.RegisterTaskManager():
                 self._on_register_task_manager(message)
-            case Heartbeat(task_manager_id=task_manager):
+            case registration.Heartbeat(task_manager_id=task_manager):
                 self._task_manager_heartbeats.heartbeat_received(task_manager)
                 self._decide(message)
-            case JobMasterHeartbeat(job_id=job_id):
+            case registration.JobMasterHeartbeat(job_id=job_id):
                 self._job_master_heartbeats.heartbeat_received(job_id)
-            case HeartbeatDue():
+            case registration.HeartbeatDue():
                 self._on_heartbeat_due()
                 self._decide(message)
-            case DisconnectTaskManager(task_manager_id=task_manager, cause=cause) if (
+            case registration.DisconnectTaskManager(task_manager_id=task_manager, cause=cause) if (
                 task_manager in self._task_managers
             ):
                 self._lose(task_manager, cause.message, is_superseded=message.will_return)
-            case StartTaskManagerDue(task_manager_id=task_manager):
+            case registration.StartTaskManagerDue(task_manager_id=task_manager):
                 self._start(task_manager)
-            case RegisterJobMaster() | DisconnectJobMaster():
+            case registration.RegisterJobMaster() | registration.DisconnectJobMaster():
                 self._on_job_master(message)
             case ExplainSlots(reply_to=reply_to):
                 reply_to.tell(self.explain(self.context.now()))
             case Terminated(ref=ref):
                 self._on_terminated(ref)
-            case RequestSlot(job_id=job_id) if job_id in self._job_masters:
+            case slots.RequestSlot(job_id=job_id) if job_id in self._job_masters:
                 self._decide(message)
-            case RequestSlot(job_id=job_id, allocation_id=allocation_id, job_master=job_master):
+            case slots.RequestSlot(job_id=job_id, allocation_id=allocation_id, job_master=job_master):
                 reason = f"the JobMaster of {job_id} is not registered"
-                job_master.tell(SlotRequestFailed(allocation_id=allocation_id, reason=reason))
+                job_master.tell(slots.SlotRequestFailed(allocation_id=allocation_id, reason=reason))
             case _ if isinstance(message, SlotMessage):
                 self._decide(message)
             case _:
                 self.context.unhandled(message)
 
     def explain(self, now: int) -> SlotsExplained:
-        """Explain which slots are there, and how many requests wait for one."""
         usages = {each: self._slots.usage(each) for each in self._slots.task_managers}
         return SlotsExplained(
             now_ms=now,
@@ -181,7 +146,7 @@ class ResourceManager(Actor):
         found = self.context.actor_selection(f"../{NAME}*").resolve()
         for ref in found:
             self._know(TaskManagerId(ref.path.rpartition("/")[2]), ref)
-            ref.tell(ResourceManagerLeaderAddress(resource_manager=self.context.ref))
+            ref.tell(registration.ResourceManagerLeaderAddress(resource_manager=self.context.ref))
         return tuple(self._ids.values())
 
     def _start(self, task_manager: TaskManagerId) -> None:
@@ -198,7 +163,7 @@ class ResourceManager(Actor):
         # One that never registers is as good as dead.
         self._task_manager_heartbeats.monitor(task_manager, self._heartbeat_timeout_ms, is_asked=False)
 
-    def _on_register_task_manager(self, message: RegisterTaskManager) -> None:
+    def _on_register_task_manager(self, message: registration.RegisterTaskManager) -> None:
         task_manager = message.task_manager_id
         if is_former(message.task_manager, self._task_managers.get(task_manager)):
             self.context.reject(f"another {task_manager} has taken its place")
@@ -213,7 +178,9 @@ class ResourceManager(Actor):
         instance = self._task_managers[task_manager].incarnation
         self._forget(task_manager)
         self._decide(
-            TaskManagerGone(task_manager=task_manager, reason=reason, instance=instance, is_superseded=is_superseded)
+            slot_manager.TaskManagerGone(
+                task_manager=task_manager, reason=reason, instance=instance, is_superseded=is_superseded
+            )
         )
 
     def _forget(self, task_manager: TaskManagerId) -> None:
@@ -232,18 +199,18 @@ class ResourceManager(Actor):
 
     # JobMasters
 
-    def _on_job_master(self, message: RegisterJobMaster | DisconnectJobMaster) -> None:
+    def _on_job_master(self, message: registration.RegisterJobMaster | registration.DisconnectJobMaster) -> None:
         match message:
-            case RegisterJobMaster():
+            case registration.RegisterJobMaster():
                 self._on_register_job_master(message)
-            case DisconnectJobMaster(job_id=job_id) if job_id in self._job_masters:
+            case registration.DisconnectJobMaster(job_id=job_id) if job_id in self._job_masters:
                 self._forget_job(job_id)
-            case DisconnectJobMaster():
+            case registration.DisconnectJobMaster():
                 self.context.unhandled(message)
             case _:
                 assert_never(message)
 
-    def _on_register_job_master(self, message: RegisterJobMaster) -> None:
+    def _on_register_job_master(self, message: registration.RegisterJobMaster) -> None:
         job_id, job_master = message.job_id, message.job_master
         known = self._job_masters.get(job_id)
         if known is not None and is_former(job_master, known.ref):
@@ -256,7 +223,7 @@ class ResourceManager(Actor):
             self.context.watch(job_master)
         was_known = job_master in self._registrations
         session = self._registrations.open_session(job_master)
-        self._job_masters[job_id].tell(JobMasterRegistrationSuccess(leader_session_id=session))
+        self._job_masters[job_id].tell(registration.JobMasterRegistrationSuccess(leader_session_id=session))
         if not was_known:
             self._job_master_heartbeats.monitor(job_id, self._heartbeat_timeout_ms, is_asked=True)
 
@@ -268,11 +235,11 @@ class ResourceManager(Actor):
     # Heartbeats
 
     def _request_task_manager_heartbeat(self, task_manager: str) -> None:
-        self._tell(TaskManagerId(task_manager), HeartbeatRequest(origin=self.context.ref))
+        self._tell(TaskManagerId(task_manager), registration.HeartbeatRequest(origin=self.context.ref))
 
     def _request_job_master_heartbeat(self, job_id: str) -> None:
         job_master = self._job_masters[JobId(job_id)].ref
-        self._registrations.tell(job_master, HeartbeatRequest(origin=self.context.ref))
+        self._registrations.tell(job_master, registration.HeartbeatRequest(origin=self.context.ref))
 
     def _on_heartbeat_due(self) -> None:
         for silent in self._task_manager_heartbeats.on_heartbeat_due():
@@ -283,29 +250,31 @@ class ResourceManager(Actor):
         for silent in self._job_master_heartbeats.on_heartbeat_due():
             # It may only be stuck, and is to know that nobody looks for slots for it any more.
             job_id = JobId(silent.target)
-            self._registrations.tell(self._job_masters[job_id].ref, DisconnectResourceManager(job_id=job_id))
+            self._registrations.tell(
+                self._job_masters[job_id].ref, registration.DisconnectResourceManager(job_id=job_id)
+            )
             self._forget_job(job_id)
 
     # What the SlotManager decides
 
-    def _decide(self, event: SlotManagerEvent) -> None:
+    def _decide(self, event: slot_manager.SlotManagerEvent) -> None:
         for effect in self._slots.handle(event, self.context.now()):
             self._perform(effect)
 
-    def _perform(self, effect: SlotManagerEffect) -> None:
+    def _perform(self, effect: slot_manager.SlotManagerEffect) -> None:
         match effect:
             case StartTaskManager(task_manager=task_manager, delay_ms=0):
                 self._start(task_manager)
             case StartTaskManager(task_manager=task_manager, delay_ms=delay_ms):
-                due = StartTaskManagerDue(task_manager_id=task_manager)
+                due = registration.StartTaskManagerDue(task_manager_id=task_manager)
                 self.context.timers.start_once(f"start-{task_manager}", delay_ms, due)
-            case AcceptTaskManager(task_manager=task_manager):
+            case slot_manager.AcceptTaskManager(task_manager=task_manager):
                 self._acknowledge(task_manager)
-            case ForgetTaskManager(task_manager=task_manager):
+            case slot_manager.ForgetTaskManager(task_manager=task_manager):
                 self._forget(task_manager)
-            case GiveSlot(task_manager=task_manager, job_id=job_id):
+            case slot_manager.GiveSlot(task_manager=task_manager, job_id=job_id):
                 job_master = self._job_masters[job_id]
-                request = AllocateSlot(
+                request = slots.AllocateSlot(
                     slot_id=effect.slot_id,
                     job_id=job_id,
                     allocation_id=effect.allocation_id,
@@ -332,7 +301,7 @@ class ResourceManager(Actor):
         was_known = ref in self._registrations
         # Told plainly: only by this message does the TaskManager learn of the session.
         ref.tell(
-            AcknowledgeRegistration(
+            registration.AcknowledgeRegistration(
                 leader_session_id=self._registrations.open_session(ref),
                 heartbeat_interval_ms=self._heartbeat_interval_ms,
                 heartbeat_timeout_ms=self._heartbeat_timeout_ms,

@@ -10,9 +10,8 @@ import logging
 from typing import assert_never, cast, get_args
 
 from flykka.actors.data_plane import DataPlane
+from flykka.actors.machines.attempt import events
 from flykka.actors.machines.attempt.attempt import StreamTask
-from flykka.actors.machines.attempt.effects import EndAttempt, TaskEffect
-from flykka.actors.machines.attempt.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
 from flykka.actors.machines.effects import Ignore, LogWarning, Role, StartTimer, Tell
 from flykka.actors.timer_effects import set_timer
 from flykka.messages.graph.job_graph import TaskCancellationSettings
@@ -31,7 +30,7 @@ from flykka.runtime.supervision import STOPPING_STRATEGY
 
 _log = logging.getLogger(__name__)
 
-_EVENTS = frozenset(get_args(TaskEvent))
+_EVENTS = frozenset(get_args(events.TaskEvent))
 """A set, because `isinstance` tests the many classes of a union one by one."""
 
 
@@ -55,15 +54,13 @@ class Task(Actor):
         self._producers: dict[ResultPartitionId, Ref] = {}
 
     def pre_start(self) -> None:
-        """Start the bridge, and let it restore the state."""
         self._machine = StreamTask(self._descriptor, self.context.ref, self._cancellation)
         self._bridge = self.context.spawn(self._data_plane.bridge_props(self._descriptor), "bridge")
         self.context.watch(self._bridge)
         self.context.timers.start_fixed_delay("metrics", self._descriptor.metrics_interval_ms, MetricsDue())
-        self._decide(StartTask())
+        self._decide(events.StartTask())
 
     def handle_message(self, message: Message) -> None:
-        """Give the message to the machine, or explain the attempt."""
         match message:
             # The most frequent messages first: a match tests class by class.
             case BufferResponse(partition_id=partition_id) | BacklogAnnouncement(partition_id=partition_id):
@@ -73,25 +70,24 @@ class Task(Actor):
                     self._producers[partition_id] = sender
                 self._decide(message)
             case Terminated(ref=ref) if ref == self._bridge:
-                self._decide(BridgeLost(cause=_bridge_died(self._bridge.path)))
+                self._decide(events.BridgeLost(cause=_bridge_died(self._bridge.path)))
             case Terminated(ref=ref):
-                self._decide(ConnectionLost(task_manager=ref))
+                self._decide(events.ConnectionLost(task_manager=ref))
             case ExplainTask(reply_to=reply_to):
                 reply_to.tell(self.explain(self.context.now()))
             case _ if type(message) in _EVENTS:
-                self._decide(cast(TaskEvent, message))
+                self._decide(cast(events.TaskEvent, message))
             case _:
                 self.context.unhandled(message)
 
     def explain(self, now: int) -> TaskExplained:
-        """Explain what the attempt does, and what it waits for."""
         return self._machine.explain(now)
 
-    def _decide(self, event: TaskEvent) -> None:
+    def _decide(self, event: events.TaskEvent) -> None:
         for effect in self._machine.handle(event, self.context.now()):
             self._perform(effect)
 
-    def _perform(self, effect: TaskEffect) -> None:
+    def _perform(self, effect: events.TaskEffect) -> None:
         match effect:
             case Tell(to=to, message=message):
                 self._tell(to, message)
@@ -99,7 +95,7 @@ class Task(Actor):
                 set_timer(self.context, effect)
             case LogWarning(text=text):
                 _log.warning("%s: %s", self._descriptor.attempt, text)
-            case EndAttempt():
+            case events.EndAttempt():
                 self.context.unwatch(self._bridge)
                 self.context.stop()
             case Ignore():

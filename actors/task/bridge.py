@@ -14,9 +14,16 @@ from typing import Protocol
 
 from flykka.actors.data_plane import Engine
 from flykka.actors.machines.attempt.watchdog import StageWatchdog
-from flykka.messages.attempt.answers import ChainOpened, WorkDone
+from flykka.messages.attempt.answers import (
+    ChainOpened,
+    EngineFailed,
+    ProgressDue,
+    ProgressSeen,
+    WorkAnswered,
+    WorkDone,
+    WorkProgress,
+)
 from flykka.messages.attempt.commands import CancelWork, Command, InterruptWork, ReleaseBatches
-from flykka.messages.attempt.work import EngineFailed, ProgressDue, ProgressSeen, WorkAnswered, WorkProgress
 from flykka.messages.monitoring.explanation import ExplainStages, StagesExplained
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.message import Message
@@ -40,7 +47,6 @@ class OwnedEngine:
     engine: Engine
 
     def close(self) -> None:
-        """Close the engine, after the end of the bridge."""
         self.engine.close()
 
 
@@ -55,8 +61,6 @@ class RunningWork:
 
 @trace_tag("actor.bridge")
 class Bridge(Actor):
-    """The bridge of one execution attempt, the only child of its Task."""
-
     def __init__(self, descriptor: TaskDeploymentDescriptor, engines: Engines) -> None:
         self._descriptor = descriptor
         self._engines = engines
@@ -75,7 +79,6 @@ class Bridge(Actor):
             self.context.timers.start_fixed_delay("progress", interval_ms, ProgressDue())
 
     def handle_message(self, message: Message) -> None:
-        """Handle commands of the Task, answers of the engine, and requests for its progress."""
         match message:
             case Command():
                 self._begin(message)

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from flykka.actors.machines.attempt.batches import OutputRoutes, is_split
+from flykka.messages.attempt import commands
 from flykka.messages.attempt.answers import (
     ChainClosed,
     ChainOpened,
@@ -20,31 +21,11 @@ from flykka.messages.attempt.answers import (
     SnapshotWritten,
     StageResult,
     WorkFailed,
+    WorkProgress,
 )
-from flykka.messages.attempt.commands import (
-    AdvanceProcessingTime,
-    AdvanceWatermark,
-    CloseChain,
-    Command,
-    CommitCheckpoint,
-    DiscardSnapshot,
-    HandleOperatorEvents,
-    HoldBatches,
-    OpenChain,
-    PrepareCommit,
-    ProcessBatch,
-    ReadSplits,
-    ReleaseBatches,
-    SnapshotState,
-    UpdateState,
-    WriteChannelState,
-    WriteSnapshot,
-)
-from flykka.messages.attempt.values import StagedOutput, StageOutput
-from flykka.messages.attempt.work import WorkProgress
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import ExclusiveStateHandle
-from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.runtime.dispatch.pipe import Executor, Pipe
 
@@ -60,8 +41,6 @@ _AT_ONCE = AtOnce()
 
 
 class EmptyEngine:
-    """Implements `Engine`."""
-
     outside_state = True
 
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
@@ -70,65 +49,65 @@ class EmptyEngine:
         self._sinks = [operator.operator_id for operator in operators if operator.kind is OperatorKind.SINK]
         self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
 
-    def lane(self, command: Command, piece: int, what: str) -> Executor:
+    def lane(self, command: commands.Command, piece: int, what: str) -> Executor:
         """Every lane runs its work at once."""
         return _AT_ONCE
 
-    def open_chain(self, command: OpenChain) -> ChainOpened:
+    def open_chain(self, command: commands.OpenChain) -> ChainOpened:
         """Open; as with rows, only a sink has something to commit."""
         return ChainOpened(has_sinks=bool(self._sinks), recovered=(None,) * len(command.recover))
 
-    def read_splits(self, command: ReadSplits) -> StageResult:
+    def read_splits(self, command: commands.ReadSplits) -> StageResult:
         """Read as many rows as the splits specify."""
         return self._result(command.stage, sum(split.rows for split in command.splits))
 
-    def process_batch(self, command: ProcessBatch) -> StageResult:
+    def process_batch(self, command: commands.ProcessBatch) -> StageResult:
         return self._result(command.stage, command.batch.rows)
 
-    def update_state(self, command: UpdateState) -> None:
+    def update_state(self, command: commands.UpdateState) -> None:
         """There is none."""
 
-    def advance_watermark(self, command: AdvanceWatermark) -> StageResult:
+    def advance_watermark(self, command: commands.AdvanceWatermark) -> StageResult:
         return StageResult(stage=command.stage)
 
-    def advance_processing_time(self, command: AdvanceProcessingTime) -> StageResult:
+    def advance_processing_time(self, command: commands.AdvanceProcessingTime) -> StageResult:
         return StageResult(stage=command.stage)
 
-    def handle_operator_events(self, command: HandleOperatorEvents) -> StageResult:
+    def handle_operator_events(self, command: commands.HandleOperatorEvents) -> StageResult:
         return StageResult(stage=command.stage)
 
-    def snapshot_state(self, command: SnapshotState) -> StageResult:
+    def snapshot_state(self, command: commands.SnapshotState) -> StageResult:
         return StageResult(stage=command.stage)
 
-    def prepare_commit(self, command: PrepareCommit) -> CommitPrepared:
+    def prepare_commit(self, command: commands.PrepareCommit) -> CommitPrepared:
         return CommitPrepared(checkpoint_id=command.checkpoint_id)
 
-    def write_snapshot(self, command: WriteSnapshot) -> SnapshotWritten:
+    def write_snapshot(self, command: commands.WriteSnapshot) -> SnapshotWritten:
         return SnapshotWritten(checkpoint_id=command.checkpoint_id)
 
-    def discard_snapshot(self, command: DiscardSnapshot) -> None:
+    def discard_snapshot(self, command: commands.DiscardSnapshot) -> None:
         """There is none."""
 
-    def hold_batches(self, command: HoldBatches) -> None:
+    def hold_batches(self, command: commands.HoldBatches) -> None:
         """There are no batches."""
 
-    def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
+    def write_channel_state(self, command: commands.WriteChannelState) -> ChannelStateWritten:
         folders = tuple(ExclusiveStateHandle(path=part.path, size_bytes=0) for part in command.parts)
         return ChannelStateWritten(checkpoint_id=command.checkpoint_id, folders=folders)
 
-    def commit_checkpoint(self, command: CommitCheckpoint) -> CheckpointCommitted:
+    def commit_checkpoint(self, command: commands.CommitCheckpoint) -> CheckpointCommitted:
         return CheckpointCommitted(checkpoint_id=command.checkpoint_id)
 
-    def close_chain(self, command: CloseChain) -> ChainClosed:
+    def close_chain(self, command: commands.CloseChain) -> ChainClosed:
         return ChainClosed()
 
     def progress(self) -> tuple[WorkProgress, ...]:
         return ()
 
-    def failed(self, command: Command, what: str, raised: BaseException) -> WorkFailed:
+    def failed(self, command: commands.Command, what: str, raised: BaseException) -> WorkFailed:
         raise raised
 
-    def release_batches(self, command: ReleaseBatches) -> None:
+    def release_batches(self, command: commands.ReleaseBatches) -> None:
         """There are no batches."""
 
     def cancel_work(self) -> None:
@@ -143,10 +122,12 @@ class EmptyEngine:
     def _result(self, stage: int, rows: int) -> StageResult:
         outputs = tuple(self._outputs(stage, rows)) if rows else ()
         # As if each of its sinks published per checkpoint.
-        staged = tuple(StagedOutput(operator_id=sink, names=(str(stage),), rows=rows) for sink in self._sinks if rows)
+        staged = tuple(
+            commands.StagedOutput(operator_id=sink, names=(str(stage),), rows=rows) for sink in self._sinks if rows
+        )
         return StageResult(stage=stage, outputs=outputs, staged=staged, rows_in=rows, rows_out=rows if outputs else 0)
 
-    def _outputs(self, stage: int, rows: int) -> Iterator[StageOutput]:
+    def _outputs(self, stage: int, rows: int) -> Iterator[commands.StageOutput]:
         for output in self._descriptor.outputs:
             if is_split(output):
                 share, left = divmod(rows, output.subpartitions)
@@ -156,4 +137,4 @@ class EmptyEngine:
             for subpartition, part in parts.items():
                 name = self._routes.batch_id(stage, output, subpartition)
                 batch = BatchRef(batch_id=name, rows=part, size_bytes=part, subpartition=subpartition)
-                yield StageOutput(output=output.output, batch=batch)
+                yield commands.StageOutput(output=output.output, batch=batch)

@@ -7,54 +7,25 @@ their attempt. A JobMaster is connected from its first allocation until it leave
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.heartbeat_manager import HeartbeatManager
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
-from flykka.actors.machines.slots.slot_table import SlotTable
-from flykka.actors.machines.slots.slot_table_events import AllocationsKnown, JobConnected, JobDisconnected, JobLost
+from flykka.actors.machines.slots.slot_table import AllocationsKnown, JobConnected, JobDisconnected, JobLost, SlotTable
 from flykka.actors.resource_manager_connection import ResourceManagerConnection
 from flykka.actors.task_manager.running_tasks import RunningTasks
 from flykka.actors.task_manager.task_slots import TaskSlots
-from flykka.messages.checkpointing.checkpoint import (
-    CheckpointDeclineReason,
-    DeclineCheckpoint,
-    NotifyCheckpointAborted,
-    NotifyCheckpointComplete,
-    TaskCheckpointMessages,
-    TriggerCheckpoint,
-)
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest
-from flykka.messages.control.leader import JobManagerLeaderAddress
-from flykka.messages.control.registration import (
-    AcknowledgeRegistration,
-    AskForRelease,
-    DisconnectJobMaster,
-    DisconnectTaskManager,
-    RefuseRegistration,
-    RegisterTaskManager,
-    RegistrationDue,
-    ReleaseAnswer,
-    ReleaseTaskManager,
-    ResourceManagerLeaderAddress,
-)
+from flykka.messages.checkpointing import checkpoint
+from flykka.messages.control import registration
+from flykka.messages.control.high_availability import JobManagerLeaderAddress
 from flykka.messages.control.slots import AcceptSlots, AllocateSlot, FreeSlot, OfferTimedOut, SlotTimedOut
 from flykka.messages.graph.job_graph import ResourceSpec, TaskCancellationSettings
+from flykka.messages.tasks import task
 from flykka.messages.tasks.exchange import AddCredit, CancelPartitionRequest, PartitionRequest, RedistributionDue
 from flykka.messages.tasks.operator_event import GlobalAggregateResults, OperatorEvents
 from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits
-from flykka.messages.tasks.task import (
-    AcknowledgementsDue,
-    CancelTask,
-    FatalErrorOccurred,
-    KeepPartitions,
-    PartitionProducerState,
-    PartitionsReleased,
-    ReleasePartitions,
-    SubmitTask,
-    UpdateTaskExecutionState,
-)
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import AllocationId, JobId, LeaderSessionId, TaskManagerId
 from flykka.messages.wire.message import Message
@@ -63,6 +34,7 @@ from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.mailbox.message_queue import ControlAwareMailbox
+from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import STOPPING_STRATEGY
 
@@ -104,7 +76,6 @@ class TaskManager(Actor):
         """The sessions under which the JobMasters speak; a gateway has the one of the registration, once it holds."""
 
     def pre_start(self) -> None:
-        """Register, and go on registering until the ResourceManager answers."""
         self._heartbeats = HeartbeatManager(self.context)
         self._tasks = RunningTasks(self.context, self._data_plane, self._task_cancellation, self._network)
         self._resource_manager = ResourceManagerConnection(self.context, self._address, self._introduction)
@@ -118,16 +89,15 @@ class TaskManager(Actor):
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
-        """Forward messages for a task; the rest are about slots or about registrations."""
         match message:
-            case TriggerCheckpoint():
+            case checkpoint.TriggerCheckpoint():
                 self._on_trigger_checkpoint(message)
-            case NotifyCheckpointComplete() | NotifyCheckpointAborted():
+            case checkpoint.NotifyCheckpointComplete() | checkpoint.NotifyCheckpointAborted():
                 self._tasks.forward(message.attempt, message)
-            case TaskCheckpointMessages(messages=messages):
+            case checkpoint.TaskCheckpointMessages(messages=messages):
                 for each in messages:
                     self.handle_message(each)
-            case CancelTask() | AddSplits() | NoMoreSplits() | AlignWatermark():
+            case task.CancelTask() | AddSplits() | NoMoreSplits() | AlignWatermark():
                 self._tasks.forward(message.attempt, message)
             case OperatorEvents() | GlobalAggregateResults():
                 self._tasks.forward(message.attempt, message)
@@ -135,21 +105,28 @@ class TaskManager(Actor):
                 self._tasks.serve(message)
             case AddCredit() | CancelPartitionRequest():
                 self._tasks.on_consumer(message)
-            case AcknowledgementsDue():
+            case task.AcknowledgementsDue():
                 self._slots.acknowledge_deployments()
             case RedistributionDue():
                 self._tasks.redistribute()
-            case UpdateTaskExecutionState(state=reached):
+            case task.UpdateTaskExecutionState(state=reached):
                 self._tasks.note(reached)
-            case KeepPartitions() | ReleasePartitions() | PartitionsReleased():
+            case task.KeepPartitions() | task.ReleasePartitions() | task.PartitionsReleased():
                 self._tasks.on_message(message)
-            case PartitionProducerState(attempt=attempt):
+            case task.PartitionProducerState(attempt=attempt):
                 self._tasks.forward(attempt, message)
-            case FatalErrorOccurred():
+            case task.FatalErrorOccurred():
                 self._on_fatal_error(message)
             case AllocateSlot():
                 self._on_allocate_slot(message)
-            case SubmitTask() | AcceptSlots() | OfferTimedOut() | SlotTimedOut() | FreeSlot() | ReleaseTaskManager():
+            case (
+                task.SubmitTask()
+                | AcceptSlots()
+                | OfferTimedOut()
+                | SlotTimedOut()
+                | FreeSlot()
+                | registration.ReleaseTaskManager()
+            ):
                 self._slots.decide(message)
             case Terminated(ref=ref):
                 self._on_terminated(ref)
@@ -158,26 +135,28 @@ class TaskManager(Actor):
 
     def _on_presence(self, message: Message) -> None:
         match message:
-            case HeartbeatRequest(origin=origin, allocations=allocations):
+            case registration.HeartbeatRequest(origin=origin, allocations=allocations):
                 self._on_heartbeat_request(origin, allocations)
-            case AskForRelease(idle_period=idle_period):
+            case registration.AskForRelease(idle_period=idle_period):
                 may_go = not self._tasks.keeps_results
-                answer = ReleaseAnswer(task_manager_id=self._id, idle_period=idle_period, can_be_released=may_go)
+                answer = registration.ReleaseAnswer(
+                    task_manager_id=self._id, idle_period=idle_period, can_be_released=may_go
+                )
                 self._resource_manager.tell(answer)
-            case HeartbeatDue():
+            case registration.HeartbeatDue():
                 self._on_heartbeat_due()
-            case AcknowledgeRegistration(job_id=None):
+            case registration.AcknowledgeRegistration(job_id=None):
                 self._on_registered(message)
-            case AcknowledgeRegistration(job_id=job_id) if job_id is not None:
+            case registration.AcknowledgeRegistration(job_id=job_id) if job_id is not None:
                 self._on_job_master_ready(job_id, message)
-            case RefuseRegistration():
+            case registration.RefuseRegistration():
                 self._on_refused()
-            case RegistrationDue():
+            case registration.RegistrationDue():
                 self._resource_manager.register()
-            case ResourceManagerLeaderAddress(resource_manager=leader):
+            case registration.ResourceManagerLeaderAddress(resource_manager=leader):
                 if self._resource_manager.has_changed_to(leader):
                     self._seek_resource_manager()
-            case DisconnectJobMaster(job_id=job_id):
+            case registration.DisconnectJobMaster(job_id=job_id):
                 self._disconnect(job_id)
             case JobManagerLeaderAddress(leader_session_id=session):
                 self._on_leader(session)
@@ -186,18 +165,18 @@ class TaskManager(Actor):
 
     # Tasks
 
-    def _on_trigger_checkpoint(self, message: TriggerCheckpoint) -> None:
+    def _on_trigger_checkpoint(self, message: checkpoint.TriggerCheckpoint) -> None:
         job_master = self._job_masters.get(message.job_id)
         if message.attempt not in self._tasks and job_master is not None:
             job_master.tell(_unknown_attempt(message))
         else:
             self._tasks.forward(message.attempt, message)
 
-    def _on_fatal_error(self, error: FatalErrorOccurred) -> None:
+    def _on_fatal_error(self, error: task.FatalErrorOccurred) -> None:
         """Nobody knows what runs here any more: end, as Flink's TaskManager process does, and be replaced."""
         _log.error("%s gives up: %s", self._id, error.cause.message)
         self.context.publish(error)
-        farewell = DisconnectTaskManager(task_manager_id=self._id, cause=error.cause)
+        farewell = registration.DisconnectTaskManager(task_manager_id=self._id, cause=error.cause)
         self._resource_manager.tell(farewell)
         for job_master in self._job_masters.values():
             job_master.tell(farewell)
@@ -209,19 +188,19 @@ class TaskManager(Actor):
         self._heartbeats.unmonitor(_RESOURCE_MANAGER)
         self._resource_manager.seek()
 
-    def _introduction(self) -> RegisterTaskManager:
+    def _introduction(self) -> registration.RegisterTaskManager:
         network_bytes = 0 if self._network is None else self._network.network_memory_bytes or 0
-        return RegisterTaskManager(
+        return registration.RegisterTaskManager(
             task_manager_id=self._id,
             task_manager=self.context.ref,
             slot_report=self._table.report(),
             network_memory_bytes=network_bytes,
         )
 
-    def _registration(self) -> RegisterTaskManager:
-        return RegisterTaskManager(task_manager_id=self._id, task_manager=self.context.ref)
+    def _registration(self) -> registration.RegisterTaskManager:
+        return registration.RegisterTaskManager(task_manager_id=self._id, task_manager=self.context.ref)
 
-    def _on_registered(self, message: AcknowledgeRegistration) -> None:
+    def _on_registered(self, message: registration.AcknowledgeRegistration) -> None:
         if self._resource_manager.acknowledge(message.leader_session_id):
             self._expect_heartbeats(_RESOURCE_MANAGER, message)
 
@@ -251,7 +230,7 @@ class TaskManager(Actor):
             self.context.watch(message.job_master)
             self._job_masters[job_id].tell(self._registration())
 
-    def _on_job_master_ready(self, job_id: JobId, message: AcknowledgeRegistration) -> None:
+    def _on_job_master_ready(self, job_id: JobId, message: registration.AcknowledgeRegistration) -> None:
         if self._leaders.get(job_id) != message.leader_session_id:
             self.context.reject("another JobMaster leads the job")
             return
@@ -294,7 +273,7 @@ class TaskManager(Actor):
         """It may not know yet that it leads no more."""
         text = f"{self._id} has heard of another leader for {job_id}"
         cause = SerializedThrowable(type_name="LeaderLostError", message=text)
-        self._job_masters[job_id].tell(DisconnectTaskManager(task_manager_id=self._id, cause=cause))
+        self._job_masters[job_id].tell(registration.DisconnectTaskManager(task_manager_id=self._id, cause=cause))
         self._disconnect(job_id)
 
     def _jobs_of(self, ref: Ref | None) -> list[JobId]:
@@ -312,7 +291,7 @@ class TaskManager(Actor):
     # Heartbeats
 
     def _on_heartbeat_request(self, origin: Ref, allocations: tuple[AllocationId, ...]) -> None:
-        answer = Heartbeat(task_manager_id=self._id, slot_report=self._table.report())
+        answer = registration.Heartbeat(task_manager_id=self._id, slot_report=self._table.report())
         if self._resource_manager.is_to(origin):
             self._heartbeats.heartbeat_received(_RESOURCE_MANAGER)
             self._resource_manager.tell(answer)
@@ -321,7 +300,7 @@ class TaskManager(Actor):
             self._job_masters[job_id].tell(answer)
             self._slots.decide(AllocationsKnown(job_id=job_id, allocations=allocations))
 
-    def _expect_heartbeats(self, target: str, message: AcknowledgeRegistration) -> None:
+    def _expect_heartbeats(self, target: str, message: registration.AcknowledgeRegistration) -> None:
         self._heartbeats.monitor(target, message.heartbeat_timeout_ms, is_asked=False)
         # One timer for all, as fast as the fastest needs it.
         if self._tick_ms is None or message.heartbeat_interval_ms < self._tick_ms:
@@ -336,16 +315,47 @@ class TaskManager(Actor):
             else:
                 self._leave(JobId(timed_out.target), timed_out.silent_ms)
 
-    def _farewell_after_silence(self, leader: str, silent_ms: int) -> DisconnectTaskManager:
+    def _farewell_after_silence(self, leader: str, silent_ms: int) -> registration.DisconnectTaskManager:
         text = f"{self._id} has heard nothing of {leader} for {silent_ms} ms"
         cause = SerializedThrowable(type_name="HeartbeatTimeoutError", message=text)
-        return DisconnectTaskManager(task_manager_id=self._id, cause=cause, will_return=True)
+        return registration.DisconnectTaskManager(task_manager_id=self._id, cause=cause, will_return=True)
 
 
-def _unknown_attempt(trigger: TriggerCheckpoint) -> DeclineCheckpoint:
-    return DeclineCheckpoint(
+def _unknown_attempt(trigger: checkpoint.TriggerCheckpoint) -> checkpoint.DeclineCheckpoint:
+    return checkpoint.DeclineCheckpoint(
         job_id=trigger.job_id,
         attempt=trigger.attempt,
         checkpoint_id=trigger.checkpoint_id,
-        reason=CheckpointDeclineReason.TASK_CHECKPOINT_FAILURE,
+        reason=checkpoint.CheckpointDeclineReason.TASK_CHECKPOINT_FAILURE,
     )
+
+
+@trace_tag("actor.configured_task_managers")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredTaskManagers:
+    """All TaskManagers of a cluster: of so many slots of one size each, beside one data plane.
+
+    With `total` resources they cut slots of other sizes of what is not used.
+    """
+
+    slots: int
+    data_plane: DataPlane
+    slot_size: ResourceSpec = UNSPECIFIED
+    total: ResourceSpec = UNSPECIFIED
+    network: NetworkSettings | None = None
+    task_cancellation: TaskCancellationSettings | None = None
+
+    def __call__(self, task_manager_id: TaskManagerId, resource_manager: Ref) -> Props:
+        """The props of the one with this id, which is to register at `resource_manager`."""
+        props = Props(
+            TaskManager,
+            task_manager_id,
+            self.slots,
+            resource_manager,
+            self.data_plane,
+            slot_size=self.slot_size,
+            total=self.total,
+            network=self.network,
+            task_cancellation=self.task_cancellation,
+        )
+        return props.with_dispatcher("pinned", may_block=False)

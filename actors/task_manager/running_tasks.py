@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
-from flykka.actors.machines.exchange.partition_errors import partition_not_found
+from flykka.actors.machines.effects import Ignore, Tell
+from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch
+from flykka.actors.machines.exchange.result_partition import KeptPartition, partition_not_found
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
 from flykka.actors.machines.states import EXECUTION_TERMINAL
 from flykka.actors.task.actor import Task
-from flykka.actors.task_manager.partition_tracker import PartitionTracker
 from flykka.messages.graph.job_graph import ResultPartitionType, TaskCancellationSettings
-from flykka.messages.tasks.exchange import (
-    AddCredit,
-    BuffersResized,
-    CancelPartitionRequest,
-    PartitionRequest,
-    RedistributionDue,
-)
+from flykka.messages.tasks import exchange
 from flykka.messages.tasks.task import (
+    FinishedPartition,
     KeepPartitions,
     PartitionsReleased,
     ReleasePartitions,
@@ -31,6 +29,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobId, ResultPartitionI
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import serialized
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
 
@@ -107,13 +106,13 @@ class RunningTasks:
         """Tell the Tasks whose share of the network buffers has changed."""
         self._redistribution_is_due = False
         for attempt, buffers in self._network.take_resized().items():
-            self._refs[attempt].tell(BuffersResized(buffers=buffers))
+            self._refs[attempt].tell(exchange.BuffersResized(buffers=buffers))
 
     def _redistribute_later(self) -> None:
         # Tasks come and go many at a time; the shares of all are worked out once for all of them.
         if not self._network.is_settled and not self._redistribution_is_due:
             self._redistribution_is_due = True
-            self._context.ref.tell(RedistributionDue())
+            self._context.ref.tell(exchange.RedistributionDue())
 
     def forward(self, attempt: ExecutionAttemptId, message: Message) -> None:
         task = self._refs.get(attempt)
@@ -122,7 +121,7 @@ class RunningTasks:
         else:
             task.tell(message)
 
-    def serve(self, request: PartitionRequest) -> None:
+    def serve(self, request: exchange.PartitionRequest) -> None:
         """Bring a consumer together with the Task that produces for it, or with what one has left."""
         if request.partition_id in self._partitions:
             self._partitions.serve(request)
@@ -135,7 +134,7 @@ class RunningTasks:
         text = f"the partition is not {'finished' if is_unfinished else 'produced'} at {self._context.path}"
         request.consumer.tell(partition_not_found(request.partition_id, request.subpartition, text))
 
-    def on_consumer(self, message: AddCredit | CancelPartitionRequest) -> None:
+    def on_consumer(self, message: exchange.AddCredit | exchange.CancelPartitionRequest) -> None:
         """A consumer of a result that has outlived its Task has room, or leaves."""
         self._partitions.on_consumer(message)
 
@@ -182,3 +181,82 @@ def _readable(descriptor: TaskDeploymentDescriptor) -> str:
     """`map-sink-0.1` is attempt 1 of subtask 0; a number behind it makes it a name that is used once."""
     words = re.sub(r"[^a-z0-9]+", "-", descriptor.vertex.name.lower())[:_NAME_LENGTH].strip("-") or "task"
     return f"{words}-{descriptor.subtask}.{descriptor.attempt_number}"
+
+
+class PartitionTracker:
+    """The results of Tasks that have finished; any consumer may read them repeatedly.
+
+    A BLOCKING partition is kept from the end of its Task until the JobMaster has it released, or is gone. What
+    lies in it is with the data plane, and is freed by that. Follows Flink's NettyShuffleEnvironment and its
+    ResultPartitionManager.
+    """
+
+    def __init__(self, context: ActorContext, data_plane: DataPlane) -> None:
+        self._context = context
+        self._data_plane = data_plane
+        self._partitions: dict[ResultPartitionId, KeptPartition] = {}
+        self._of_job: dict[JobId, dict[ResultPartitionId, None]] = {}
+
+    def __contains__(self, partition_id: ResultPartitionId) -> bool:
+        return partition_id in self._partitions
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._of_job
+
+    def keep(self, job_id: JobId, partitions: Iterable[FinishedPartition]) -> None:
+        """A Task of the job has finished, and leaves these."""
+        for finished in partitions:
+            self._partitions[finished.descriptor.partition_id] = KeptPartition(finished)
+            self._of_job.setdefault(job_id, {})[finished.descriptor.partition_id] = None
+
+    def serve(self, request: exchange.PartitionRequest) -> None:
+        self._perform(self._partitions[request.partition_id].request(request))
+
+    def on_consumer(self, message: exchange.AddCredit | exchange.CancelPartitionRequest) -> None:
+        """A consumer has room, or leaves; which of those that read the partition it is says the sender."""
+        partition = self._partitions.get(message.partition_id)
+        if partition is None:
+            return  # It was released meanwhile.
+        match message:
+            case exchange.AddCredit():
+                self._perform(partition.add_credit(message, self._context.sender))
+            case exchange.CancelPartitionRequest():
+                self._perform(partition.cancel(message, self._context.sender))
+
+    def release(self, job_id: JobId, partition_ids: Iterable[ResultPartitionId]) -> None:
+        """Nobody will ask for these any more; also for such as no Task has left here, or has only half made."""
+        released = tuple(partition_ids)
+        kept = self._of_job.get(job_id, {})
+        for partition_id in released:
+            self._partitions.pop(partition_id, None)
+            kept.pop(partition_id, None)
+        if not kept:
+            self._of_job.pop(job_id, None)
+        if released:
+            self._context.pipe_to_self(
+                partial(self._data_plane.release_partitions, job_id, released),
+                lambda _: PartitionsReleased(partition_ids=released),
+                lambda error: PartitionsReleased(partition_ids=released, cause=serialized(error)),
+            )
+
+    def release_job(self, job_id: JobId) -> None:
+        """The JobMaster of the job is gone, and all that was kept for it goes."""
+        self.release(job_id, self._of_job.get(job_id, {}))
+
+    def note(self, released: PartitionsReleased) -> None:
+        """The data plane has freed what was released, or could not: then it is freed with the job."""
+        if released.cause is not None:
+            self._context.publish(released)
+
+    def _perform(self, effects: Iterable[PartitionEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case Tell(to=consumer, message=response):
+                    consumer.tell(response)
+                case ReleaseBatch():
+                    raise AssertionError("a kept partition is written, and stays as it is until it is released")
+                case Ignore():
+                    pass
+                case _:
+                    assert_never(effect)

@@ -12,9 +12,8 @@ from flykka.actors.data_plane import WithoutCoordinators, WithoutOwners
 from flykka.actors.failure_enrichers import FailureContext
 from flykka.actors.task.bridge import Bridge
 from flykka.actors.task.empty_engine import EmptyEngine
-from flykka.messages.attempt.answers import ChainOpened
+from flykka.messages.attempt.answers import ChainOpened, EngineFailed
 from flykka.messages.attempt.commands import OpenChain
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.monitoring.exception_history import FailureLabel
 from flykka.messages.tasks.source import SplitsDiscovered

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
-from flykka.actors.machines.checkpoint.plan import PlannedTask
+from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, PlannedTask, TaskAcknowledgeResult
 from flykka.cli.main import main
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.wire.ids import ExecutionAttemptId

@@ -55,19 +55,17 @@ from flykka.cluster.high_availability.stores import store_address
 from flykka.cluster.local_cluster import LocalCluster, slots_needed
 from flykka.errors import ClusterError, JobExecutionError, ProgramError
 from flykka.messages.graph.job_graph import (
+    UNLIMITED_TOLERABLE_FAILURES,
+    CheckpointFailureReason,
     CheckpointingMode,
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
     FailoverStrategyKind,
     InputDependencyConstraint,
     JobGraph,
+    RestartStrategyConfiguration,
     ScheduleMode,
     SchedulerType,
-)
-from flykka.messages.graph.restart_strategies import RestartStrategyConfiguration
-from flykka.messages.graph.tolerable_failures import (
-    UNLIMITED_TOLERABLE_FAILURES,
-    CheckpointFailureReason,
     TolerableFailures,
 )
 from flykka.runtime.durations import Duration, duration_ms, format_ms, positive_duration_ms

@@ -19,9 +19,9 @@ from flykka.messages.graph.job_graph import (
     ExternalizedCheckpointRetention,
     FailoverStrategyKind,
     InputDependencyConstraint,
+    RestartStrategyConfiguration,
     TaskCancellationSettings,
 )
-from flykka.messages.graph.restart_strategies import RestartStrategyConfiguration
 
 _CHECKPOINTING = CheckpointingSettings(directory="")
 _CLIENT_HEARTBEATS = ClientHeartbeatSettings(interval_ms=30_000, timeout_ms=180_000)

@@ -14,8 +14,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, assert_never
 
-from flykka.actors.checkpoint_storage.file_names import in_a_name
-from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
+from flykka.actors.checkpoint_storage.file_names import in_a_name, is_savepoint
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.errors import CheckpointStorageError, HighAvailabilityError, JobOwnershipError, OwnedByAnotherError
 from flykka.api.launch import current_launch
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from flykka.client.job_client import JobClient
     from flykka.cluster.application_jobs import IdentifiedJob
     from flykka.cluster.local_cluster import LocalCluster
-    from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+    from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
     from flykka.spark_bridge.connectors.job_owners import JobOwners
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
     from flykka.spark_bridge.program.prototype import SparkSession

@@ -26,7 +26,7 @@ from flykka.api.configuration.file import configuration_file, file_values
 from flykka.api.configuration.option import OptionGroup, Values
 from flykka.api.configuration.options import OPTIONS
 from flykka.ipython import in_kernel
-from flykka.messages.attempt.work import WorkProgress
+from flykka.messages.attempt.answers import WorkProgress
 
 if TYPE_CHECKING:
     from flykka.api.configuration.environment_options import EnvironmentOptions

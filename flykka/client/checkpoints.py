@@ -20,7 +20,7 @@ from flykka.actors.machines.state.handles import operator_metadata
 from flykka.client.directories import absolute_directory
 from flykka.client.state_compatibility import StateCompatibility, state_compatibility
 from flykka.errors import CheckpointError, CheckpointNotFoundError
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.graph.job_graph import JobGraph, JobType
 from flykka.messages.wire.ids import OperatorId
 from flykka.views.text.formats import first_of

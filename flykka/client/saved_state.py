@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flykka.actors.errors import CheckpointStorageError
 from flykka.client.checkpoints import find_checkpoint, operators_of
 from flykka.errors import CheckpointError
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata, TaskStateEntry
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, OperatorMetadata, TaskStateEntry
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import OperatorSubtaskState
 from flykka.messages.wire.ids import OperatorId

@@ -8,7 +8,7 @@ from flykka.actors.machines.job_graph.operator_ids import given_uid
 from flykka.actors.machines.state.handles import state_sizes
 from flykka.client.checkpoints import operators_of
 from flykka.client.saved_state import states_of
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import OperatorSubtaskState, StateSchema
 from flykka.messages.wire.ids import OperatorId

@@ -11,12 +11,11 @@ from enum import StrEnum
 
 from flykka.actors.errors import RestoreError
 from flykka.actors.machines.job_graph.operator_ids import given_uid
-from flykka.actors.machines.state.assignment import assign
+from flykka.actors.machines.state.assignment import assign, current_ids
 from flykka.actors.machines.state.handles import state_sizes
 from flykka.actors.machines.state.in_flight import is_in_flight
 from flykka.actors.machines.state.schema_evolution import changes, has_changed, is_evolvable, misfits
-from flykka.actors.machines.state.user_defined_ids import current_ids
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator, OperatorKind
 from flykka.messages.state.handles import OperatorSubtaskState, StateSchema
 from flykka.messages.wire.ids import OperatorId

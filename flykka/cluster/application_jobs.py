@@ -19,7 +19,7 @@ from flykka.actors.high_availability.services import HighAvailabilityServices, L
 from flykka.client.checkpoints import check_restorable, find_checkpoint
 from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.errors import ClusterError
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobEnded
 from flykka.messages.control.job_manager import ApplicationRunFound, ApplicationRunRefused, RequestApplicationRun

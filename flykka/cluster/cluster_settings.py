@@ -11,8 +11,12 @@ from flykka.actors.machines.slots.resource_profile import shown
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.actors.ownership.ownership import LEASE_MS
 from flykka.cluster.high_availability.stores import StoreSettings
-from flykka.messages.graph.job_graph import FailoverStrategyKind, ResourceSpec, TaskCancellationSettings
-from flykka.messages.graph.restart_strategies import RestartStrategyConfiguration
+from flykka.messages.graph.job_graph import (
+    FailoverStrategyKind,
+    ResourceSpec,
+    RestartStrategyConfiguration,
+    TaskCancellationSettings,
+)
 from flykka.runtime.trace.record.flight_recorder import DEFAULT_TURNS
 from flykka.runtime.trace.record.recorder import TraceRecorder
 

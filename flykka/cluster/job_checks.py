@@ -8,10 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from flykka.actors.machines.job_graph.network_buffers import task_minima
+from flykka.actors.machines.job_graph.wiring import task_minima
 from flykka.actors.machines.slots import slot_sharing_groups
-from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, cut_for, fits, share_of, shown, total_of
-from flykka.actors.machines.slots.slot_packing import task_managers_needed
+from flykka.actors.machines.slots.resource_profile import (
+    UNSPECIFIED,
+    cut_for,
+    fits,
+    share_of,
+    shown,
+    task_managers_needed,
+    total_of,
+)
 from flykka.errors import InsufficientNetworkBuffersError, InsufficientResourcesError, InsufficientSlotsError
 from flykka.messages.graph.job_graph import JobGraph, JobType, ResourceSpec
 

@@ -7,14 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
-from flykka.actors.cluster.entrypoint import ClusterEntrypoint
+from flykka.actors.cluster.entrypoint import ClusterEntrypoint, ConfiguredJobManager, ConfiguredResourceManager
 from flykka.actors.execution_graph_info_store.actor import await_archives_at_shutdown
 from flykka.actors.machines.slots import slot_sharing_groups
 from flykka.actors.machines.slots.resource_profile import share_of
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
-from flykka.actors.task_manager.actor import TaskManager
-from flykka.actors.task_manager.props import ConfiguredTaskManagers
+from flykka.actors.task_manager.actor import ConfiguredTaskManagers, TaskManager
 from flykka.client.client_actor import Attached
 from flykka.client.flight_record import flight_record_path, flight_record_writer
 from flykka.client.job_client import JobClient

@@ -9,7 +9,7 @@ from statistics import median
 from rich.console import Console as RichConsole
 from rich.text import Text
 
-from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
+from flykka.actors.checkpoint_storage.file_names import is_savepoint
 from flykka.actors.machines.restart.repeated_failures import FailureSignature, failure_signature
 from flykka.api.launch import current_launch
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure

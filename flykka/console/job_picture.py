@@ -11,7 +11,7 @@ from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderResult
 from rich.text import Text
 
-from flykka.messages.attempt.work import WorkProgress
+from flykka.messages.attempt.answers import WorkProgress
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.job_details import (

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from flykka.api.launch import Look
 from flykka.console.job_picture import JobPicture
-from flykka.messages.attempt.work import WorkProgress
+from flykka.messages.attempt.answers import WorkProgress
 from flykka.messages.monitoring.job_details import JobDetails
 
 REFRESHES_PER_SECOND = 4

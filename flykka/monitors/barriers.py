@@ -14,16 +14,15 @@ from itertools import islice
 from flykka.actors.machines.attempt.channel_state import recovered_inputs
 from flykka.actors.machines.states import EXECUTION_TERMINAL
 from flykka.messages.attempt.answers import ChainOpened
-from flykka.messages.attempt.commands import OpenChain, ProcessBatch, SnapshotState, WriteChannelState
-from flykka.messages.attempt.values import ChannelStateRead
+from flykka.messages.attempt.commands import ChannelStateRead, OpenChain, ProcessBatch, SnapshotState, WriteChannelState
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     AlignmentType,
     DeclineCheckpoint,
     NotifyCheckpointAborted,
 )
-from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
+    BatchRef,
     BufferResponse,
     CheckpointBarrier,
     EndOfData,

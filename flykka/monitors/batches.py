@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from flykka.actors.machines.attempt.batches import IN_TRANSIT
 from flykka.messages.attempt.commands import HoldBatches, ProcessBatch, ReleaseBatches
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import BufferResponse
+from flykka.messages.tasks.exchange import BatchRef, BufferResponse
 from flykka.messages.wire.ids import BatchId
 from flykka.messages.wire.ref import Ref
 from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
+    CompletedCheckpoint,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     SnapshotOperatorCoordinators,
     SnapshotType,
     TriggerCheckpoint,
 )
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointsRecovered,
     CoordinatedTasks,

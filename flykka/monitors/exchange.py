@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     AddCredit,
+    BatchRef,
     BufferResponse,
     CancelPartitionRequest,
     EndOfPartition,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from flykka.actors.machines.states import JOB_TERMINAL
 from flykka.messages.attempt.commands import ProcessBatch, ReadSplits
-from flykka.messages.control.heartbeat import HeartbeatDue
 from flykka.messages.control.job import CheckpointCompleted, JobStatus, JobStatusChanged
+from flykka.messages.control.registration import HeartbeatDue
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.ref import Ref
 from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation

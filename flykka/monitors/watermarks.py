@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from flykka.actors.machines.state.watermarks import restored_input_watermark_ms
 from flykka.messages.attempt.answers import ChainOpened
 from flykka.messages.attempt.commands import AdvanceWatermark, ProcessBatch, ReadSplits
-from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     WATERMARK_MAX,
     WATERMARK_MIN,
+    BatchRef,
     BufferResponse,
     PartitionRequest,
     Watermark,

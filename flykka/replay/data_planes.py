@@ -17,9 +17,9 @@ from typing import NoReturn, get_args
 from flykka.actors.machines.checkpoint.id_counter import DRAWN_AT_ONCE
 from flykka.actors.task.bridge import Bridge
 from flykka.actors.task.empty_engine import EmptyEngine
+from flykka.messages.attempt.answers import EngineFailed
 from flykka.messages.attempt.commands import Work
-from flykka.messages.attempt.work import EngineFailed
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import CheckpointIds, CheckpointIdsDrawn, MetadataWritten
 from flykka.messages.control.high_availability import SubmittedJobGraph
 from flykka.messages.control.job_control import JobEnded, JobGraphAccepted

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flykka.actors.job_master.actor import JobMaster
 from flykka.actors.task.actor import Task
 from flykka.actors.task.bridge import Bridge
-from flykka.messages.attempt.work import EngineFailed, WorkAnswered
+from flykka.messages.attempt.answers import EngineFailed, WorkAnswered
 from flykka.messages.control.job_control import SplitDiscoveryFailed
 from flykka.messages.tasks.source import SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor

@@ -8,7 +8,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from flykka.actors.errors import StoreUnavailableError
-from flykka.actors.execution_graph_info_store.environment import process_environment
+from flykka.actors.execution_graph_info_store.actor import process_environment
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.actors.resource_manager.actor import ResourceManager

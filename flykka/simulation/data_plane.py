@@ -8,7 +8,7 @@ from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerResto
 from flykka.actors.data_plane import SplitDiscovery, WithoutCoordinators, WithoutOwners
 from flykka.actors.failure_enrichers import FailureContext
 from flykka.actors.task.bridge import Bridge
-from flykka.messages.attempt.work import EngineFailed
+from flykka.messages.attempt.answers import EngineFailed
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.monitoring.exception_history import FailureLabel
 from flykka.messages.tasks.source import IndexRangeSplit, SplitsDiscovered

@@ -12,15 +12,20 @@ from typing import Any, TypeVar
 from flykka.actors.errors import UnknownBatchError
 from flykka.actors.machines.attempt.batches import OutputRoutes, address, first_holder, input_addresses, is_split
 from flykka.actors.machines.attempt.channel_state import recovered_batch
-from flykka.actors.machines.state.committables import Committables
+from flykka.actors.machines.state.operator_state import Committables
 from flykka.messages.attempt import commands
-from flykka.messages.attempt.answers import ChainClosed, ChainOpened, ChannelStateWritten, StageResult, WorkFailed
-from flykka.messages.attempt.commands import Lane
-from flykka.messages.attempt.values import ChannelStateRead, StagedOutput, StageOutput
-from flykka.messages.attempt.work import EngineFailed, WorkProgress
-from flykka.messages.state.handles import ExclusiveStateHandle
-from flykka.messages.state.operator_state import PendingFile, StagingFolder
-from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.attempt.answers import (
+    ChainClosed,
+    ChainOpened,
+    ChannelStateWritten,
+    EngineFailed,
+    StageResult,
+    WorkFailed,
+    WorkProgress,
+)
+from flykka.messages.attempt.commands import ChannelStateRead, Lane, StagedOutput, StageOutput
+from flykka.messages.state.handles import ExclusiveStateHandle, PendingFile, StagingFolder
+from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.tasks.source import IndexRangeSplit
 from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable

@@ -36,7 +36,6 @@ from flykka.messages.checkpointing.checkpoint import (
     TriggerCheckpoint,
 )
 from flykka.messages.control.checkpoint_coordination import MetadataWritten, SavepointCompleted
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
 from flykka.messages.control.job import (
     CancelJob,
     CheckpointCompleted,
@@ -46,7 +45,13 @@ from flykka.messages.control.job import (
     TriggerSavepoint,
 )
 from flykka.messages.control.job_control import JobAttemptsEnded, JobRestartDue
-from flykka.messages.control.registration import RegisterJobMaster, RegisterTaskManager
+from flykka.messages.control.registration import (
+    Heartbeat,
+    HeartbeatRequest,
+    JobMasterHeartbeat,
+    RegisterJobMaster,
+    RegisterTaskManager,
+)
 from flykka.messages.control.slots import AcceptSlots, AllocateSlot, OfferSlots
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.tasks.exchange import AlignmentTimeoutDue, BufferResponse, PartitionRequest

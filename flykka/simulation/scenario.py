@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from flykka.messages.graph.job_graph import CheckpointingSettings, FailoverStrategyKind, JobGraph, JobType, ScheduleMode
-from flykka.messages.graph.restart_strategies import (
+from flykka.messages.graph.job_graph import (
+    CheckpointingSettings,
+    FailoverStrategyKind,
     FixedDelayRestartStrategyConfiguration,
+    JobGraph,
+    JobType,
     RestartStrategyConfiguration,
+    ScheduleMode,
 )
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message

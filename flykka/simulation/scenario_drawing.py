@@ -7,14 +7,15 @@ from dataclasses import replace
 from random import Random
 
 from flykka.messages.graph.job_graph import (
+    CheckpointFailureReason,
     CheckpointingMode,
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
     FailoverStrategyKind,
+    FixedDelayRestartStrategyConfiguration,
     JobType,
+    TolerableFailures,
 )
-from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
-from flykka.messages.graph.tolerable_failures import CheckpointFailureReason, TolerableFailures
 from flykka.simulation.fault_injection import COMPLETED, MOMENTS, WRITTEN
 from flykka.simulation.scenario import QUICK_MS, SLOW_MS, Fault, JobPlan, Scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings

@@ -17,7 +17,7 @@ from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 
 from flykka.actors.machines.joins.interval_segments import Interval
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
-from flykka.messages.graph import job_graph, restart_strategies, tolerable_failures
+from flykka.messages.graph import job_graph
 from flykka.messages.tasks.simulation import SimulationBegun
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.tags import class_of
@@ -61,13 +61,13 @@ _CLASSES: dict[str, type[Any]] = {
         job_graph.OperatorKind,
         job_graph.OperatorRef,
         job_graph.ResourceSpec,
-        restart_strategies.FixedDelayRestartStrategyConfiguration,
-        restart_strategies.NoRestartStrategyConfiguration,
+        job_graph.FixedDelayRestartStrategyConfiguration,
+        job_graph.NoRestartStrategyConfiguration,
         job_graph.ResultPartitionType,
         job_graph.ShipStrategy,
         job_graph.WatermarkAlignment,
-        tolerable_failures.CheckpointFailureReason,
-        tolerable_failures.TolerableFailures,
+        job_graph.CheckpointFailureReason,
+        job_graph.TolerableFailures,
     )
 }
 _LINE = 120

@@ -15,12 +15,12 @@ from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     FailoverStrategyKind,
     FiringMode,
+    FixedDelayRestartStrategyConfiguration,
     JobEdge,
     JobVertex,
     Operator,
     ShipStrategy,
 )
-from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
 from flykka.messages.wire.ids import JobVertexId, OperatorId
 from flykka.monitors.monitor import Violation
 from flykka.simulation.operators import Behaviour, Filter, Join, Map, Program, Sink, Source

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
-from flykka.actors.cluster.entrypoint import ClusterEntrypoint
+from flykka.actors.cluster.entrypoint import ClusterEntrypoint, ConfiguredJobManager, ConfiguredResourceManager
 from flykka.actors.execution_graph_info_store.actor import ExecutionGraphInfoStoreActor
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.actors.machines.state.handles import exclusive_state
-from flykka.actors.task_manager.props import ConfiguredTaskManagers
+from flykka.actors.task_manager.actor import ConfiguredTaskManagers
 from flykka.client.leader_retriever import LeaderRetriever
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.control.job import (

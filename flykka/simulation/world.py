@@ -12,11 +12,9 @@ from flykka.actors.errors import UnknownBatchError
 from flykka.actors.machines.attempt.batches import IN_TRANSIT, KEPT, Address, BatchHolders
 from flykka.actors.machines.state.handles import snapshots
 from flykka.actors.machines.state.operator_state import elements_of
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
-from flykka.messages.state.file_digest import FileDigest
-from flykka.messages.state.handles import ExclusiveStateHandle
-from flykka.messages.state.operator_state import COMMITTABLES, PendingFile
-from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
+from flykka.messages.state.handles import COMMITTABLES, ExclusiveStateHandle, FileDigest, PendingFile
+from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.codec import decode
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, JobId, JobVertexId, ResultPartitionId

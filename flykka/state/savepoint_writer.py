@@ -16,16 +16,15 @@ from flykka.actors.checkpoint_storage.private_files import restrict
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage, discard_savepoint, initialize_savepoint
 from flykka.actors.checkpoint_storage.verification import state_handles
 from flykka.actors.errors import CheckpointDirectoryError
+from flykka.actors.machines.state.assignment import current_ids, under_current_ids
 from flykka.actors.machines.state.handles import operator_metadata, with_operators, with_paths
 from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.actors.machines.state.keyed_state import keyed_state, restored_keyed_state
 from flykka.actors.machines.state.segments import ResultBounds
-from flykka.actors.machines.state.user_defined_ids import current_ids, under_current_ids
 from flykka.client.checkpoints import find_checkpoint, operators_of
 from flykka.client.saved_state import WITH_TIMERS, keyed_operators, keyed_states_of, max_parallelism_of, state_in
 from flykka.errors import SavepointError
-from flykka.messages.checkpointing.checkpoint import SnapshotType
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, SnapshotType, TaskStateEntry
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.state.handles import OperatorSubtaskState, StateSchema, TaskStateSnapshot
 from flykka.messages.wire.ids import OperatorId

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.wire.forms import TAG_KEY
 from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effects import Spawn, Undecoded

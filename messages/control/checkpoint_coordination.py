@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, MasterState
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CompletedCheckpoint, MasterState
 from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable

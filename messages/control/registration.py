@@ -1,12 +1,14 @@
-"""Registration: of TaskManagers and JobMasters at the ResourceManager, of TaskManagers at a JobMaster."""
+"""Registration of TaskManagers and JobMasters at the ResourceManager, of TaskManagers at a JobMaster, and heartbeats.
+
+Who is busy is not dead: heartbeats overtake all other messages in the mailboxes of these three.
+"""
 
 from __future__ import annotations
 
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import AllocationId, JobId, LeaderSessionId, SlotId, TaskManagerId
-from flykka.messages.wire.markers import ControlMessage
-from flykka.messages.wire.message import Message, Value, message, value
+from flykka.messages.wire.message import ControlMessage, Message, Value, message, value
 from flykka.messages.wire.ref import Ref
 
 
@@ -155,3 +157,34 @@ class StartTaskManagerDue(Message):
     """ResourceManager's timer -> itself: the pause before this TaskManager is started is over."""
 
     task_manager_id: TaskManagerId
+
+
+@message("heartbeat.request")
+class HeartbeatRequest(ControlMessage):
+    """ResourceManager -> TaskManager and JobMaster, JobMaster -> TaskManager: are you there?
+
+    A JobMaster says which allocations it believes to have at the TaskManager (Flink's AllocatedSlotReport).
+    """
+
+    origin: Ref
+    allocations: tuple[AllocationId, ...] = ()
+
+
+@message("heartbeat.response")
+class Heartbeat(ControlMessage):
+    """TaskManager -> ResourceManager or JobMaster: I am, and this is the state of my slots."""
+
+    task_manager_id: TaskManagerId
+    slot_report: SlotReport | None = None
+
+
+@message("heartbeat.job_master")
+class JobMasterHeartbeat(ControlMessage):
+    """JobMaster -> ResourceManager: I am there."""
+
+    job_id: JobId
+
+
+@message("heartbeat.due")
+class HeartbeatDue(ControlMessage):
+    """heartbeat timer -> its ResourceManager, JobMaster or TaskManager: another interval has passed."""

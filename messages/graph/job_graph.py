@@ -1,17 +1,89 @@
-"""The job graph as it is submitted and persisted: names and wiring, never code."""
+"""The job graph as it is submitted and persisted, with its restart strategy: names and wiring, never code."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from flykka.messages.graph.restart_strategies import (
-    FixedDelayRestartStrategyConfiguration,
-    RestartStrategyConfiguration,
-)
-from flykka.messages.graph.tolerable_failures import TolerableFailures
 from flykka.messages.state.handles import StateSchema
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.wire.message import Value, value
+
+
+class CheckpointFailureReason(StrEnum):
+    """The causes of failed checkpoints that can be tolerated each by itself, by Flink's names.
+
+    A task could not write its state (ASYNC_EXCEPTION) or take part (DECLINED), a checkpoint took too long, its metadata
+    could not be written (FINALIZE), a master hook met an OSError (IO_EXCEPTION), or a checkpoint could not begin for
+    another reason (TRIGGER). The last one alone is tolerated unless set.
+    """
+
+    CHECKPOINT_ASYNC_EXCEPTION = "CHECKPOINT_ASYNC_EXCEPTION"
+    CHECKPOINT_DECLINED = "CHECKPOINT_DECLINED"
+    CHECKPOINT_EXPIRED = "CHECKPOINT_EXPIRED"
+    IO_EXCEPTION = "IO_EXCEPTION"
+    FINALIZE_CHECKPOINT_FAILURE = "FINALIZE_CHECKPOINT_FAILURE"
+    TRIGGER_CHECKPOINT_FAILURE = "TRIGGER_CHECKPOINT_FAILURE"
+
+
+UNLIMITED_TOLERABLE_FAILURES = 2**31 - 1
+"""Failed checkpoints never fail the job (Flink's UNLIMITED_TOLERABLE_FAILURE_NUMBER)."""
+
+
+@value("job_graph.tolerable_failures")
+class TolerableFailures(Value):
+    """The number of checkpoints in a row that may fail of one cause, beside the number of those of all others."""
+
+    reason: CheckpointFailureReason
+    number: int
+
+
+@value("job_graph.no_restart")
+class NoRestartStrategyConfiguration(Value):
+    """The first failure fails the job."""
+
+
+@value("job_graph.restart_strategy")
+class FixedDelayRestartStrategyConfiguration(Value):
+    """`attempts` restarts at most (None: without end), `delay_ms` after each failure."""
+
+    attempts: int | None = None
+    delay_ms: int = 0
+
+
+@value("job_graph.failure_rate_restart")
+class FailureRateRestartStrategyConfiguration(Value):
+    """`max_failures` restarts at most within `interval_ms`, `delay_ms` after each failure."""
+
+    max_failures: int
+    interval_ms: int
+    delay_ms: int
+
+
+@value("job_graph.exponential_delay_restart")
+class ExponentialDelayRestartStrategyConfiguration(Value):
+    """Restarts without end: the delay grows with each failure, from `initial_backoff_ms` to `max_backoff_ms`.
+
+    It is multiplied by `backoff_multiplier`, spread by `jitter_factor` of itself (0 to 1) to both sides, and begins
+    again when nothing has failed for `reset_backoff_threshold_ms` beyond the delay. A job that fails
+    `max_same_failures` times with the same failure, and completes no checkpoint in between, is not restarted any more
+    (None: it is).
+    """
+
+    initial_backoff_ms: int
+    max_backoff_ms: int
+    backoff_multiplier: float
+    reset_backoff_threshold_ms: int
+    jitter_factor: float
+    max_same_failures: int | None = None
+
+
+RestartStrategyConfiguration = (
+    NoRestartStrategyConfiguration
+    | FixedDelayRestartStrategyConfiguration
+    | FailureRateRestartStrategyConfiguration
+    | ExponentialDelayRestartStrategyConfiguration
+)
+"""The reaction to a failure (Flink's RestartStrategies.RestartStrategyConfiguration)."""
 
 
 class OperatorKind(StrEnum):

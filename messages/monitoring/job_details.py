@@ -207,7 +207,6 @@ class JobVertexDetails(Value):
 
     @property
     def subtasks(self) -> dict[ExecutionState, int]:
-        """The number of its subtasks by state."""
         return {each.state: each.count for each in self.subtask_counts}
 
 

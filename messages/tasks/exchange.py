@@ -5,11 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
-from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import ResultPartitionId
+from flykka.messages.wire.ids import BatchId, ResultPartitionId
 from flykka.messages.wire.message import Message, Value, message, value
 from flykka.messages.wire.ref import Ref
+
+
+@value("batch.ref")
+class BatchRef(Value):
+    """An immutable batch for one subpartition. Event times in ms since the epoch, None without an event-time column.
+
+    `size_bytes` is an estimate where the data plane does not know better.
+    """
+
+    batch_id: BatchId
+    rows: int
+    size_bytes: int
+    event_time_min: int | None = None
+    event_time_max: int | None = None
+    subpartition: int = 0
+
 
 WATERMARK_MIN = -(2**63)
 """No watermark yet, in ms."""

@@ -45,10 +45,8 @@ def slot_id(task_manager: TaskManagerId, index: int) -> SlotId:
 
 
 def task_manager_of(slot: SlotId) -> TaskManagerId:
-    """The TaskManager that offers the slot."""
     return TaskManagerId(slot.rpartition("/")[0])
 
 
 def producer_of(partition: ResultPartitionId) -> ExecutionAttemptId:
-    """The attempt that produces a partition."""
     return ExecutionAttemptId(partition.rpartition(":")[0])

@@ -95,3 +95,15 @@ def _declare(tag: str, base: type[Value]) -> Callable[[T], T]:
         return made
 
     return declare
+
+
+class ControlMessage(Message):
+    """Overtakes all other messages in a `ControlAwareMailbox`; anywhere else it is like any other (Akka's)."""
+
+    __slots__ = ()
+
+
+class NotInfluenceReceiveTimeout(Message):
+    """Does not count against a receive timeout: who gets nothing else is idle (Akka's)."""
+
+    __slots__ = ()

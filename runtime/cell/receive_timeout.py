@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flykka.messages.wire.markers import NotInfluenceReceiveTimeout
+from flykka.messages.wire.message import NotInfluenceReceiveTimeout
 from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.signals import ReceiveTimeout
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from operator import index
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-from flykka.messages.control.leader import LeaderSessionMessage
-from flykka.messages.wire.markers import ControlMessage
+from flykka.messages.control.high_availability import LeaderSessionMessage
+from flykka.messages.wire.message import ControlMessage
 from flykka.runtime.events import DeadLetter, MailboxOverflowed
 from flykka.runtime.mailbox.envelope import Envelope, FaultEnvelope, Told
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any, assert_never
 
-from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.monitoring.blocking_work import BlockingWork
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.forms import TAG_KEY

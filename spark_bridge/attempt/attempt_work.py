@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
-from flykka.messages.attempt.work import WorkProgress
+from flykka.messages.attempt.answers import WorkProgress
 
 if TYPE_CHECKING:
     from pyspark import StatusTracker

@@ -16,8 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from flykka.actors.machines.attempt.batches import input_addresses
-from flykka.messages.attempt.answers import ChainClosed
-from flykka.messages.attempt.work import EngineFailed
+from flykka.messages.attempt.answers import ChainClosed, EngineFailed
 from flykka.spark_bridge.diagnosis.failures import serialized
 from flykka.spark_bridge.errors import AttemptReplacedError, PredecessorRunsError
 

@@ -13,10 +13,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from flykka.actors.machines.attempt.batches import OutputRoutes, address, first_holder, is_split
-from flykka.messages.attempt.answers import ChannelStateWritten, WorkFailed
-from flykka.messages.attempt.values import StagedOutput, StageOutput
-from flykka.messages.attempt.work import EngineFailed
-from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.attempt.answers import ChannelStateWritten, EngineFailed, WorkFailed
+from flykka.messages.attempt.commands import StagedOutput, StageOutput
+from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.runtime.errors import serialized
@@ -47,10 +46,11 @@ from flykka.spark_bridge.state.managed_memory import ManagedMemory
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from flykka.messages.attempt.answers import ChainClosed, ChainOpened, SnapshotWritten, StageResult
+    from flykka.messages.attempt.answers import ChainClosed, ChainOpened, SnapshotWritten, StageResult, WorkProgress
     from flykka.messages.attempt.commands import (
         AdvanceProcessingTime,
         AdvanceWatermark,
+        ChannelStateRead,
         CloseChain,
         Command,
         HoldBatches,
@@ -63,8 +63,6 @@ if TYPE_CHECKING:
         WriteChannelState,
         WriteSnapshot,
     )
-    from flykka.messages.attempt.values import ChannelStateRead
-    from flykka.messages.attempt.work import WorkProgress
     from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
     from flykka.runtime.dispatch.pipe import Pipe
     from flykka.spark_bridge.attempt.services import JobServices

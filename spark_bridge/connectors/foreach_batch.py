@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from flykka.actors.machines.state.committables import Committables
-from flykka.messages.state.operator_state import StagedBatch
+from flykka.actors.machines.state.operator_state import Committables
+from flykka.messages.state.handles import StagedBatch
 from flykka.spark_bridge.connectors.staging import (
     StagedCheck,
     StagedRows,

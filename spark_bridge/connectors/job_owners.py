@@ -17,7 +17,7 @@ from flykka.spark_bridge.connectors.job_sinks import staging_roots, take_over_st
 
 if TYPE_CHECKING:
     from flykka.actors.ownership.owner_lease import LeaseFiles
-    from flykka.actors.ownership.owner_record import OwnedFolder
+    from flykka.actors.ownership.ownership import OwnedFolder
     from flykka.messages.graph.job_graph import JobGraph
     from flykka.messages.wire.ids import JobId
     from flykka.spark_bridge.operators.code_registry import CodeRegistry

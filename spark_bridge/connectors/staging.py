@@ -30,8 +30,7 @@ from flykka.actors.checkpoint_storage.file_digests import is_local, located, syn
 from flykka.actors.checkpoint_storage.file_names import in_a_name
 from flykka.actors.checkpoint_storage.staged_paths import batch_folder, current_path, job_folder
 from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError
-from flykka.messages.state.file_digest import FileDigest
-from flykka.messages.state.operator_state import StagedBatch, StagingFolder
+from flykka.messages.state.handles import FileDigest, StagedBatch, StagingFolder
 from flykka.messages.wire.message import Value
 from flykka.spark_bridge.connectors.staging_owners import StagingOwner, delete_empty
 from flykka.spark_bridge.errors import SinkError, StagedFileError

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from flykka.actors.machines.state.committables import Committables
-from flykka.messages.state.operator_state import StagedBatch, WriterState
+from flykka.actors.machines.state.operator_state import Committables
+from flykka.messages.state.handles import StagedBatch, WriterState
 from flykka.spark_bridge.connectors.staging import (
     StagedCheck,
     StagedRows,

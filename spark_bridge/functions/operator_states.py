@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from flykka.messages.state.handles import OperatorListState, OperatorStateMode, OperatorStateSchema
-from flykka.messages.state.operator_state import StateElement
+from flykka.messages.state.handles import OperatorListState, OperatorStateMode, OperatorStateSchema, StateElement
 from flykka.messages.wire.codec import decode, encode
 from flykka.spark_bridge.errors import StateDescriptorError
 from flykka.spark_bridge.functions.column_types import ColumnType, column_type

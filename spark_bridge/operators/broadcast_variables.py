@@ -19,9 +19,9 @@ from flykka.messages.state.handles import (
     OperatorListState,
     OperatorStateMode,
     OperatorSubtaskState,
+    StateElement,
     TaskStateSnapshot,
 )
-from flykka.messages.state.operator_state import StateElement
 from flykka.messages.wire.codec import decode, encode
 from flykka.spark_bridge.functions.column_types import column_type
 from flykka.spark_bridge.functions.stored_bytes import from_bytes, to_bytes

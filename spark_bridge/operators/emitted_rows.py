@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.wire.ids import BatchId
 from flykka.spark_bridge.program.side_output import SideOutput
 from flykka.spark_bridge.rows.batches import Batch

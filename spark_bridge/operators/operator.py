@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
 
 from flykka.messages.state.handles import OperatorSubtaskState
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.messages.tasks.exchange import WATERMARK_MIN, BatchRef
 from flykka.messages.tasks.operator_event import AggregateResult, SentByFunction
 from flykka.messages.wire.ids import OperatorId
 

@@ -21,6 +21,7 @@ from flykka.messages.attempt.answers import (
 from flykka.messages.attempt.commands import (
     AdvanceProcessingTime,
     AdvanceWatermark,
+    ChannelStateRead,
     Command,
     CommitCheckpoint,
     DiscardSnapshot,
@@ -30,13 +31,14 @@ from flykka.messages.attempt.commands import (
     ProcessBatch,
     ReleaseBatches,
     SnapshotState,
+    StagedOutput,
+    StageOutput,
     UpdateState,
     WriteSnapshot,
 )
-from flykka.messages.attempt.values import ChannelStateRead, StagedOutput, StageOutput
 from flykka.messages.checkpointing.checkpoint import SnapshotType
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
-from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.tasks.operator_event import SentByFunction
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId, OperatorId

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from flykka.actors.machines.state.operator_state import elements_of, list_state
-from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState
-from flykka.messages.state.operator_state import COMMITTABLES
+from flykka.messages.state.handles import COMMITTABLES, ExclusiveStateHandle, OperatorSubtaskState
 from flykka.messages.wire.ids import OperatorId
 from flykka.messages.wire.message import Value
 from flykka.spark_bridge.operators.operator import Element, Operator, Output, Rows

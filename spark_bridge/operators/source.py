@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.actors.machines.attempt.batches import is_read_once
-from flykka.messages.attempt.values import StagedOutput
+from flykka.messages.attempt.commands import StagedOutput
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.emitted_rows import computed_once

@@ -24,7 +24,7 @@ from flykka.actors.machines.attempt.batches import IN_TRANSIT, Address, BatchHol
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flykka.messages.tasks.batch import BatchRef
+    from flykka.messages.tasks.exchange import BatchRef
     from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
     from flykka.spark_bridge.rows.lazy_rows import LazyRows
 

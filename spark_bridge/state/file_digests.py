@@ -18,7 +18,7 @@ from flykka.actors.checkpoint_storage.file_digests import (
     verify_names,
 )
 from flykka.actors.errors import CheckpointFormatError
-from flykka.messages.state.file_digest import FileDigest
+from flykka.messages.state.handles import FileDigest
 from flykka.spark_bridge.session.session import has_one_machine
 from flykka.spark_bridge.worker.file_digests import DAMAGED, SEALED, SealFiles, VerifyFiles
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-    from flykka.messages.attempt.values import ChannelStatePart, ChannelStateRead
+    from flykka.messages.attempt.commands import ChannelStatePart, ChannelStateRead
     from flykka.messages.graph.job_graph import OperatorRef
-    from flykka.messages.tasks.batch import BatchRef
+    from flykka.messages.tasks.exchange import BatchRef
     from flykka.spark_bridge.state.attempt_storage import AttemptStorage
 
 

@@ -11,9 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from flykka.messages.state.file_digest import FileDigest
-from flykka.messages.state.handles import ExclusiveStateHandle
-from flykka.messages.state.operator_state import PendingFile, StagedBatch, StagingFolder, WriterState
+from flykka.messages.state.handles import (
+    ExclusiveStateHandle,
+    FileDigest,
+    PendingFile,
+    StagedBatch,
+    StagingFolder,
+    WriterState,
+)
 from flykka.messages.wire.message import Value
 
 

@@ -17,9 +17,8 @@ from pyspark.sql.types import ArrayType, BooleanType, LongType, StructField, Str
 
 from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.actors.machines.state.segments import Reading, Segment, Unwritten
-from flykka.messages.state.file_digest import FileDigest
-from flykka.messages.state.handles import SharedStateHandle, StateSchema
-from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.state.handles import FileDigest, SharedStateHandle, StateSchema
+from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.wire.ids import BatchId
 from flykka.spark_bridge.program.stored_columns import moved_values
 from flykka.spark_bridge.rows.batches import Batch

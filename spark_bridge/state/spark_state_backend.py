@@ -21,7 +21,7 @@ from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.actors.machines.state.schema_evolution import columns_of, quoted
 from flykka.actors.machines.state.segments import Reading, Segment, Unwritten
 from flykka.messages.state.handles import SharedStateHandle
-from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.wire.ids import BatchId
 from flykka.spark_bridge.functions.times import in_ms
 from flykka.spark_bridge.program.stored_columns import moved_values, stored_values

@@ -22,8 +22,7 @@ from pyspark.sql import SparkSession
 
 from flykka.actors.errors import OwnershipLostError
 from flykka.actors.machines.state.operator_state import elements_of, list_state, repartition
-from flykka.messages.state.handles import OperatorListState, OperatorSubtaskState
-from flykka.messages.state.operator_state import COMMITTABLES
+from flykka.messages.state.handles import COMMITTABLES, OperatorListState, OperatorSubtaskState
 from flykka.messages.tasks.source import SourceSplit
 from flykka.messages.wire import codec
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, OperatorId

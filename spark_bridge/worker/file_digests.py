@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from flykka.actors.checkpoint_storage.file_digests import folders_within, sealed, sync_folders, verify_file
 from flykka.actors.errors import CheckpointStorageError
-from flykka.messages.state.file_digest import FileDigest
+from flykka.messages.state.handles import FileDigest
 
 SEALED = "place long, size_bytes long, digest binary"
 DAMAGED = "place long, reason string"

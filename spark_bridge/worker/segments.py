@@ -26,7 +26,7 @@ from flykka.actors.checkpoint_storage.file_digests import (
     verify_names,
 )
 from flykka.actors.checkpoint_storage.private_files import make_inheriting_folder, restrict
-from flykka.messages.state.file_digest import FileDigest
+from flykka.messages.state.handles import FileDigest
 from flykka.runtime.temporary_folders import TemporaryFolder
 from flykka.spark_bridge.worker.segment_file import (
     NEXT_EVENT_TIMER,

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
+from flykka.actors.cluster.entrypoint import ConfiguredJobManager, ConfiguredResourceManager
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
-from flykka.actors.task_manager.props import ConfiguredTaskManagers
-from flykka.messages.attempt.work import EngineFailed
+from flykka.actors.task_manager.actor import ConfiguredTaskManagers
+from flykka.messages.attempt.answers import EngineFailed
 from flykka.messages.control.job import (
     ExecutionStateChanged,
     JobStatus,

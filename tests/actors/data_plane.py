@@ -9,9 +9,8 @@ from flykka.actors.data_plane import Engine, SplitDiscovery, WithoutCoordinators
 from flykka.actors.failure_enrichers import FailureContext, FailureEnrichers
 from flykka.actors.task.bridge import Bridge
 from flykka.actors.task.empty_engine import EmptyEngine
-from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.answers import EngineFailed, StageResult
 from flykka.messages.attempt.commands import ReadSplits
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.monitoring.exception_history import FailureLabel
 from flykka.messages.tasks.task import TaskDeploymentDescriptor

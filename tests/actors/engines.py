@@ -21,6 +21,7 @@ from flykka.messages.attempt.answers import (
     WorkFailed,
 )
 from flykka.messages.attempt.commands import (
+    ChannelStateRead,
     Command,
     CommitCheckpoint,
     HoldBatches,
@@ -28,13 +29,12 @@ from flykka.messages.attempt.commands import (
     PrepareCommit,
     ReadSplits,
     ReleaseBatches,
+    StagedOutput,
     WriteChannelState,
     WriteSnapshot,
 )
-from flykka.messages.attempt.values import ChannelStateRead, StagedOutput
-from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState
-from flykka.messages.state.operator_state import COMMITTABLES, StagedBatch
-from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.state.handles import COMMITTABLES, ExclusiveStateHandle, OperatorSubtaskState, StagedBatch
+from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId

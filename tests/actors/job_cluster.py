@@ -25,8 +25,13 @@ from flykka.messages.control.job import (
 )
 from flykka.messages.control.registration import JobMasterRegistrationSuccess, RegisterJobMaster, RegisterTaskManager
 from flykka.messages.control.slots import OfferSlots, RequestSlot, SlotOffer
-from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator
-from flykka.messages.graph.restart_strategies import RestartStrategyConfiguration
+from flykka.messages.graph.job_graph import (
+    CheckpointingSettings,
+    JobGraph,
+    JobVertex,
+    Operator,
+    RestartStrategyConfiguration,
+)
 from flykka.messages.tasks.source import FileSplit, RequestSplits, SplitsDiscovered
 from flykka.messages.tasks.task import (
     ExecutionState,

@@ -10,18 +10,18 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from flykka.actors.machines.state.key_groups import groups_in, key_groups_of, owner
-from flykka.messages.attempt.answers import ChainOpened, CommitPrepared, SnapshotWritten, StageResult
+from flykka.messages.attempt.answers import ChainOpened, CommitPrepared, EngineFailed, SnapshotWritten, StageResult
 from flykka.messages.attempt.commands import (
+    ChannelStateRead,
     DiscardSnapshot,
     OpenChain,
     PrepareCommit,
     ProcessBatch,
     ReadSplits,
     SnapshotState,
+    StageOutput,
     WriteSnapshot,
 )
-from flykka.messages.attempt.values import ChannelStateRead, StageOutput
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.graph.job_graph import FiringMode, JobVertex, Operator, ShipStrategy
 from flykka.messages.state.handles import KeyGroupRange, OperatorSubtaskState, SharedStateHandle
 from flykka.messages.tasks.exchange import WATERMARK_MAX

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import MappingProxyType
 
-from flykka.messages.attempt.answers import StageResult
-from flykka.messages.attempt.commands import ProcessBatch, ReadSplits
-from flykka.messages.attempt.values import StageOutput
-from flykka.messages.attempt.work import EngineFailed
+from flykka.messages.attempt.answers import EngineFailed, StageResult
+from flykka.messages.attempt.commands import ProcessBatch, ReadSplits, StageOutput
 from flykka.messages.graph.job_graph import Operator
 from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor

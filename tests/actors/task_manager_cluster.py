@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.task_manager.actor import TaskManager
-from flykka.messages.control.heartbeat import HeartbeatRequest
 from flykka.messages.control.registration import (
     AcknowledgeRegistration,
+    HeartbeatRequest,
     RegisterTaskManager,
 )
 from flykka.messages.control.slots import (

@@ -18,8 +18,7 @@ from flykka.actors.high_availability.embedded import EmbeddedStore
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.messages.checkpointing.statistics import CheckpointStatsSnapshot, CheckpointTriggered
 from flykka.messages.control.job import JobFound, JobResultSuccess, JobStatus, JobStatusChanged
-from flykka.messages.graph.job_graph import JobGraph
-from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
+from flykka.messages.graph.job_graph import FixedDelayRestartStrategyConfiguration, JobGraph
 from flykka.messages.monitoring.job_details import (
     ArchivedJob,
     ArchivesWritten,

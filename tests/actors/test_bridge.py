@@ -10,7 +10,7 @@ import pytest
 from flykka.actors.data_plane import Engine
 from flykka.actors.task.bridge import Bridge
 from flykka.actors.task.empty_engine import EmptyEngine
-from flykka.messages.attempt.answers import Answer, CommitPrepared, WorkDone, WorkFailed
+from flykka.messages.attempt.answers import Answer, CommitPrepared, EngineFailed, WorkDone, WorkFailed
 from flykka.messages.attempt.commands import (
     CancelWork,
     CloseChain,
@@ -25,7 +25,6 @@ from flykka.messages.attempt.commands import (
     WriteChannelState,
     WriteSnapshot,
 )
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.checkpoint_coordinator.de_activator import CheckpointCoordinatorDeActivator
+from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinatorDeActivator
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
+    CompletedCheckpoint,
     DeclineCheckpoint,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     SnapshotOperatorCoordinators,
     TriggerCheckpoint,
 )
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
     CheckpointFailuresExceeded,

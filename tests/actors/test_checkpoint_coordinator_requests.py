@@ -12,11 +12,11 @@ from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerResto
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
+    CompletedCheckpoint,
     DeclineCheckpoint,
     MasterState,
     TriggerCheckpoint,
 )
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointingStopped,
     FinalCheckpointRequest,

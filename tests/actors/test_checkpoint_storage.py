@@ -12,8 +12,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from flykka.actors.checkpoint_storage.format import FORMAT_VERSION
-from flykka.actors.checkpoint_storage.owned_storage import OwnedCheckpointStorage
-from flykka.actors.checkpoint_storage.storage import CheckpointStorage, initialize_savepoint
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage, OwnedCheckpointStorage, initialize_savepoint
 from flykka.actors.errors import (
     CheckpointDirectoryError,
     CheckpointFileNotFoundError,
@@ -21,8 +20,7 @@ from flykka.actors.errors import (
     CheckpointVersionError,
     OwnershipLostError,
 )
-from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, OperatorCoordinatorState, TaskStateEntry
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobEnded, JobRun
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph

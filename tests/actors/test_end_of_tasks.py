@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flykka.messages.control.job import JobResultFailure, JobResultSuccess
-from flykka.messages.graph.restart_strategies import NoRestartStrategyConfiguration
+from flykka.messages.graph.job_graph import NoRestartStrategyConfiguration
 from flykka.messages.tasks.task import (
     ExecutionState,
     NotifyEndOfData,

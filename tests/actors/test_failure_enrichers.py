@@ -12,7 +12,7 @@ import pytest
 from flykka.actors.errors import FailureEnricherError
 from flykka.actors.failure_enrichers import FailureContext, FailureEnricher, FailureEnrichers, FailureType
 from flykka.messages.control.job import JobResultFailure, JobStatus
-from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
+from flykka.messages.graph.job_graph import FixedDelayRestartStrategyConfiguration
 from flykka.messages.monitoring.exception_history import (
     ExceptionHistoryChanged,
     FailureLabel,

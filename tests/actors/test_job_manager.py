@@ -18,8 +18,7 @@ from flykka.messages.control.job import (
     ListeningBehaviour,
 )
 from flykka.messages.control.registration import DisconnectJobMaster, RegisterJobMaster
-from flykka.messages.graph.job_graph import CheckpointingSettings
-from flykka.messages.graph.restart_strategies import NoRestartStrategyConfiguration
+from flykka.messages.graph.job_graph import CheckpointingSettings, NoRestartStrategyConfiguration
 from flykka.messages.tasks.task import CancelTask, ExecutionState
 from flykka.messages.wire.ids import JobId
 from tests.actors.job_cluster import JobCluster

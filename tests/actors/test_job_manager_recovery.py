@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.job_manager.job_master_props import ATTEMPTS_PER_START
+from flykka.actors.job_manager.actor import ATTEMPTS_PER_START
+from flykka.messages.control.high_availability import JobManagerLeaderAddress
 from flykka.messages.control.job import (
     JobFound,
     JobNotFound,
@@ -22,7 +23,6 @@ from flykka.messages.control.job import (
     StopJob,
     StoppingFailure,
 )
-from flykka.messages.control.leader import JobManagerLeaderAddress
 from tests.actors.drivers import Driver
 from tests.actors.machines.graph.graphs import JOB
 

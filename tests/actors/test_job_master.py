@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from flykka.messages.checkpointing.checkpoint import NotifyCheckpointComplete, TriggerCheckpoint
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest
 from flykka.messages.control.job import (
     JobRestored,
     JobResultFailure,
@@ -18,11 +17,17 @@ from flykka.messages.control.job import (
     MetricsReported,
     TaskManagerLost,
 )
-from flykka.messages.control.registration import AcknowledgeRegistration, DisconnectJobMaster, RegisterTaskManager
+from flykka.messages.control.registration import (
+    AcknowledgeRegistration,
+    DisconnectJobMaster,
+    Heartbeat,
+    HeartbeatRequest,
+    RegisterTaskManager,
+)
 from flykka.messages.control.slots import AcceptSlots, FreeSlot, OfferSlots, RequestSlot, SlotRequestFailed
-from flykka.messages.graph.job_graph import JobGraph
-from flykka.messages.graph.restart_strategies import (
+from flykka.messages.graph.job_graph import (
     FixedDelayRestartStrategyConfiguration,
+    JobGraph,
     NoRestartStrategyConfiguration,
 )
 from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged

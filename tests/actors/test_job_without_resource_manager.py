@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from flykka.messages.control.heartbeat import HeartbeatRequest, JobMasterHeartbeat
 from flykka.messages.control.job import JobResultFailure, JobStatus
 from flykka.messages.control.registration import (
     DisconnectJobMaster,
     DisconnectResourceManager,
+    HeartbeatRequest,
+    JobMasterHeartbeat,
     JobMasterRegistrationSuccess,
     RegisterJobMaster,
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest
 from flykka.messages.control.registration import (
     AcknowledgeRegistration,
     DisconnectJobMaster,
+    Heartbeat,
+    HeartbeatRequest,
     JobMasterRegistrationSuccess,
     RefuseRegistration,
     RegisterJobMaster,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
 from flykka.messages.control.registration import (
     DisconnectResourceManager,
     DisconnectTaskManager,
+    Heartbeat,
+    HeartbeatRequest,
+    JobMasterHeartbeat,
     JobMasterRegistrationSuccess,
     RegisterJobMaster,
     ResourceManagerLeaderAddress,

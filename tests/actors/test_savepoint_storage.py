@@ -13,16 +13,17 @@ from flykka.actors.checkpoint_storage.storage import CheckpointStorage, discard_
 from flykka.actors.checkpoint_storage.verification import check_state
 from flykka.actors.errors import CheckpointDirectoryError, CheckpointStateMissingError
 from flykka.actors.machines.state.operator_state import elements_of, list_state
-from flykka.messages.checkpointing.checkpoint import SnapshotType
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, SnapshotType, TaskStateEntry
 from flykka.messages.state.handles import (
     ExclusiveStateHandle,
     OperatorListState,
     OperatorSubtaskState,
+    PendingFile,
     SharedStateHandle,
+    StagedBatch,
     TaskStateSnapshot,
+    WriterState,
 )
-from flykka.messages.state.operator_state import PendingFile, StagedBatch, WriterState
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.wire.message import Value
 

@@ -9,11 +9,11 @@ import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.messages.checkpointing.checkpoint import (
+    CompletedCheckpoint,
     DeclineCheckpoint,
     SnapshotType,
     TriggerCheckpoint,
 )
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.job import (
     CheckpointCompleted,
     CheckpointType,
@@ -29,7 +29,7 @@ from flykka.messages.control.job import (
     TriggerSavepointFailure,
     TriggerSavepointSuccess,
 )
-from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
+from flykka.messages.graph.job_graph import FixedDelayRestartStrategyConfiguration
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId
 from tests.actors.job_cluster import JobCluster

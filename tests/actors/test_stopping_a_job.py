@@ -17,8 +17,12 @@ from flykka.messages.control.job import (
     StopJob,
     StoppingSuccess,
 )
-from flykka.messages.graph.job_graph import CheckpointingSettings, FailoverStrategyKind, JobGraph
-from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
+from flykka.messages.graph.job_graph import (
+    CheckpointingSettings,
+    FailoverStrategyKind,
+    FixedDelayRestartStrategyConfiguration,
+    JobGraph,
+)
 from flykka.messages.tasks.task import CancelTask, ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId
 from tests.actors.job_cluster import JobCluster

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.answers import EngineFailed, StageResult
 from flykka.messages.attempt.commands import CommitCheckpoint, ProcessBatch, SnapshotState
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.control.job import JobStatus, SubmitJob
 from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     FailoverStrategyKind,
     FiringMode,
+    FixedDelayRestartStrategyConfiguration,
     JobGraph,
     JobType,
     JobVertex,
@@ -24,7 +24,6 @@ from flykka.messages.graph.job_graph import (
     ScheduleMode,
     ShipStrategy,
 )
-from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
 from flykka.messages.tasks.exchange import BufferResponse
 from flykka.messages.tasks.task import KeepPartitions, ReleasePartitions, TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, ResultPartitionId

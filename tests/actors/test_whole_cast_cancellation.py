@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from flykka.messages.attempt.answers import EngineFailed
 from flykka.messages.attempt.commands import Command, Lane
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.control.job import JobResultSuccess, JobStatus, JobStatusChanged, TaskManagerLost
 from flykka.messages.graph.job_graph import TaskCancellationSettings

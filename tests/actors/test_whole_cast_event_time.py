@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.machines.attempt.metrics import HISTORY_SIZE
-from flykka.messages.attempt.answers import ChainClosed, StageResult
+from flykka.actors.machines.attempt.stages import HISTORY_SIZE
+from flykka.messages.attempt.answers import ChainClosed, EngineFailed, StageResult
 from flykka.messages.attempt.commands import CloseChain, ReadSplits
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.control.job import CheckpointCompleted, JobResultSuccess, JobStatus, MetricsReported
 from flykka.messages.graph.job_graph import JobVertex, Operator, ShipStrategy
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot, AccumulatorType

@@ -8,7 +8,7 @@ import pytest
 
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.messages.control.job import CheckpointCompleted, JobResultFailure, JobStatus
-from flykka.messages.graph.restart_strategies import NoRestartStrategyConfiguration
+from flykka.messages.graph.job_graph import NoRestartStrategyConfiguration
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, WholeCluster, is_a, seeds

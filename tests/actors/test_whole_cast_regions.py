@@ -9,18 +9,20 @@ from typing import Any
 
 import pytest
 
-from flykka.messages.attempt.work import EngineFailed
+from flykka.messages.attempt.answers import EngineFailed
 from flykka.messages.control.job import (
     CheckpointCompleted,
     JobRestored,
     JobStatus,
     TriggerSavepointSuccess,
 )
-from flykka.messages.graph.job_graph import FailoverStrategyKind, ScheduleMode, ShipStrategy
-from flykka.messages.graph.restart_strategies import (
+from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
+    FailoverStrategyKind,
     FixedDelayRestartStrategyConfiguration,
     NoRestartStrategyConfiguration,
+    ScheduleMode,
+    ShipStrategy,
 )
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.runtime.testing.seeded import SeededSystem

@@ -18,8 +18,8 @@ from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
+from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.control.job import JobStatus
-from flykka.messages.control.leader import LeaderSessionMessage
 from flykka.messages.control.registration import (
     AcknowledgeRegistration,
     JobMasterRegistrationSuccess,

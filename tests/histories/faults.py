@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flykka.messages.attempt.answers import SnapshotWritten, StageResult
+from flykka.messages.attempt.answers import EngineFailed, SnapshotWritten, StageResult
 from flykka.messages.attempt.commands import ReadSplits, WriteSnapshot
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from tests.actors.cast import Names
 from tests.actors.engines import NamesEngine, Sink

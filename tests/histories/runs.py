@@ -34,8 +34,14 @@ from flykka.messages.control.rescaling import (
     JobVertexResourceRequirements,
     UpdateJobResourceRequirements,
 )
-from flykka.messages.graph.job_graph import CheckpointingMode, JobType, ScheduleMode, SchedulerType, ShipStrategy
-from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
+from flykka.messages.graph.job_graph import (
+    CheckpointingMode,
+    FixedDelayRestartStrategyConfiguration,
+    JobType,
+    ScheduleMode,
+    SchedulerType,
+    ShipStrategy,
+)
 from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.messages.wire.message import Message
 from flykka.runtime.recording import Recorder

@@ -15,8 +15,7 @@ from flykka.messages.attempt.commands import CommitCheckpoint, ProcessBatch
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.control.checkpoint_coordination import CoordinatedTasks
 from flykka.messages.control.job import CheckpointCompleted
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import AddCredit, BufferResponse, PartitionRequest
+from flykka.messages.tasks.exchange import AddCredit, BatchRef, BufferResponse, PartitionRequest
 from flykka.messages.wire.message import Value
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.trace.effects import Send

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.messages.wire.markers import ControlMessage
-from flykka.messages.wire.message import Message, message
+from flykka.messages.wire.message import ControlMessage, Message, message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from tests.runtime.players import Deed, Say

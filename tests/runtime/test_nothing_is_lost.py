@@ -8,8 +8,7 @@ from collections import Counter
 
 import pytest
 
-from flykka.messages.wire.markers import ControlMessage
-from flykka.messages.wire.message import Message, message
+from flykka.messages.wire.message import ControlMessage, Message, message
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import StashOverflowError
 from flykka.runtime.events import DeadLetter

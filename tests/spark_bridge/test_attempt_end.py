@@ -11,9 +11,8 @@ from time import monotonic, sleep
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from flykka.messages.attempt.answers import ChainClosed, WorkFailed
+from flykka.messages.attempt.answers import ChainClosed, EngineFailed, WorkFailed
 from flykka.messages.attempt.commands import CancelWork, InterruptWork, OpenChain
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.graph.job_graph import JobVertex
 from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.attempt.services import JobServices

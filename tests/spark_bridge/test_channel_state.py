@@ -10,12 +10,16 @@ from flykka.actors.machines.attempt.batches import IN_TRANSIT
 from flykka.actors.machines.attempt.channel_state import channel_state
 from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.messages.attempt.answers import ChainOpened, ChannelStateWritten, StageResult, WorkFailed
-from flykka.messages.attempt.commands import HoldBatches, ReleaseBatches, WriteChannelState
-from flykka.messages.attempt.values import ChannelStatePart, StageOutput
+from flykka.messages.attempt.commands import (
+    ChannelStatePart,
+    HoldBatches,
+    ReleaseBatches,
+    StageOutput,
+    WriteChannelState,
+)
 from flykka.messages.graph.job_graph import JobEdge, ShipStrategy
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import WATERMARK_MAX
+from flykka.messages.tasks.exchange import WATERMARK_MAX, BatchRef
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from tests.spark_bridge.laboratory import Laboratory, write_rows

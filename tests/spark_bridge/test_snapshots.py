@@ -14,13 +14,13 @@ from flykka.actors.machines.state.keyed_state import StatePart
 from flykka.messages.attempt.answers import (
     ChainOpened,
     CommitPrepared,
+    EngineFailed,
     SnapshotWritten,
     StageResult,
     WorkDone,
     WorkFailed,
 )
 from flykka.messages.attempt.commands import DiscardSnapshot, WriteSnapshot
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.checkpointing.checkpoint import CheckpointOptions, SnapshotType
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.exchange import WATERMARK_MIN

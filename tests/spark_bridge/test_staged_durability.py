@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from flykka.messages.state.operator_state import PendingFile, WriterState
+from flykka.messages.state.handles import PendingFile, WriterState
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.writer import STAGING, FileWriter

@@ -14,9 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 import flykka.state
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.machines.state.operator_state import list_state
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
-from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
-from flykka.messages.state.operator_state import COMMITTABLES, PendingFile, StagedBatch, WriterState
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.state.handles import (
+    COMMITTABLES,
+    OperatorSubtaskState,
+    PendingFile,
+    StagedBatch,
+    TaskStateSnapshot,
+    WriterState,
+)
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.wire.message import Value
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink

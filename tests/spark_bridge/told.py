@@ -15,6 +15,7 @@ from flykka.messages.attempt.answers import (
     ChainOpened,
     CheckpointCommitted,
     CommitPrepared,
+    EngineFailed,
     SnapshotWritten,
     StageResult,
     WorkDone,
@@ -23,6 +24,7 @@ from flykka.messages.attempt.answers import (
 from flykka.messages.attempt.commands import (
     AdvanceWatermark,
     CancelWork,
+    ChannelStateRead,
     CloseChain,
     Command,
     CommitCheckpoint,
@@ -32,11 +34,10 @@ from flykka.messages.attempt.commands import (
     ProcessBatch,
     ReadSplits,
     SnapshotState,
+    StagedOutput,
     UpdateState,
     WriteSnapshot,
 )
-from flykka.messages.attempt.values import ChannelStateRead, StagedOutput
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.checkpointing.checkpoint import CheckpointOptions
 from flykka.messages.graph.job_graph import (
     FiringMode,

@@ -177,7 +177,7 @@ class OutputRoutes:
 
     def receivers(self, output: ResultPartitionDescriptor) -> range:
         """The subpartitions that the whole next batch of an output goes to."""
-        return self._selectors[output.output].select_channels()
+        return self._selectors[output.output]()
 
     def batch_id(self, stage: int, output: ResultPartitionDescriptor, subpartition: int) -> BatchId:
         return BatchId(f"{self._attempt}/{stage}/{output.output}.{subpartition}")

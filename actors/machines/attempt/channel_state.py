@@ -15,11 +15,18 @@ from dataclasses import replace
 
 from flykka.actors.machines.attempt.batches import checkpoint_holder
 from flykka.actors.machines.attempt.checkpoints import Checkpoint, CheckpointBook, OvertakenBatches
-from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.attempt.events import TaskEffect
 from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.state.in_flight import is_in_flight
-from flykka.messages.attempt.commands import HoldBatches, ReleaseBatches, WriteChannelState
-from flykka.messages.attempt.values import ChannelStatePart, ChannelStateRead, InputInFlight, StageOutput
+from flykka.messages.attempt.commands import (
+    ChannelStatePart,
+    ChannelStateRead,
+    HoldBatches,
+    InputInFlight,
+    ReleaseBatches,
+    StageOutput,
+    WriteChannelState,
+)
 from flykka.messages.state.handles import (
     ExclusiveStateHandle,
     InFlightRows,
@@ -28,7 +35,7 @@ from flykka.messages.state.handles import (
     ResultSubpartitionStateHandle,
     TaskStateSnapshot,
 )
-from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId
 

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.attempt.events import TaskEffect
 from flykka.actors.machines.effects import Role, Tell
 from flykka.messages.attempt.answers import CommitPrepared, SnapshotWritten
-from flykka.messages.attempt.commands import CheckpointCommand
-from flykka.messages.attempt.values import InputInFlight, StagedOutput, StageOutput
+from flykka.messages.attempt.commands import CheckpointCommand, InputInFlight, StagedOutput, StageOutput
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, CheckpointMetrics
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId

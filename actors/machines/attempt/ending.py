@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from flykka.actors.machines.attempt.effects import EndAttempt, TaskEffect
+from flykka.actors.machines.attempt.events import EndAttempt, TaskEffect
 from flykka.actors.machines.effects import Ignore, LogWarning, Role, StartTimer, Tell
 from flykka.actors.machines.exchange.effects import PRODUCER_DISPOSED_ERROR
-from flykka.actors.machines.exchange.watermark_generators import MonotonyViolated
+from flykka.actors.machines.exchange.watermarks import MonotonyViolated
 from flykka.actors.machines.states import task_may_move
 from flykka.messages.attempt.answers import ChainClosed
 from flykka.messages.attempt.commands import CancelWork, CloseChain, InterruptWork

@@ -1,52 +1,21 @@
-"""Events of a Task's machine: messages to the Task, and three that its actor makes."""
+"""Events of a Task's machine (messages to the Task, and three that its actor makes), and its effects."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.messages.attempt.answers import (
-    ChainClosed,
-    ChainOpened,
-    ChannelStateWritten,
-    CheckpointCommitted,
-    CommitPrepared,
-    SnapshotWritten,
-    StageResult,
-    WorkDone,
-    WorkFailed,
-)
-from flykka.messages.attempt.work import EngineFailed
+from flykka.actors.machines.effects import Ignore, LogWarning, Role, StartTimer, Tell
+from flykka.messages.attempt import answers
 from flykka.messages.checkpointing.checkpoint import (
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     TriggerCheckpoint,
 )
-from flykka.messages.tasks.exchange import (
-    AddCredit,
-    AlignmentTimeoutDue,
-    BacklogAnnouncement,
-    BufferResponse,
-    BuffersResized,
-    CancelPartitionRequest,
-    ErrorResponse,
-    PartitionRequest,
-    PartitionRequestDue,
-)
+from flykka.messages.tasks import exchange, task
 from flykka.messages.tasks.operator_event import GlobalAggregateResults, OperatorEvents
 from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits
-from flykka.messages.tasks.task import (
-    CancellationDue,
-    CancelTask,
-    FailTask,
-    IdleDue,
-    LatencyMarkerDue,
-    MetricsDue,
-    PartitionProducerState,
-    ProcessingTimeDue,
-    ReadDue,
-    WatermarkReportDue,
-)
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ResultPartitionId
 from flykka.messages.wire.ref import Ref
 
 
@@ -73,31 +42,31 @@ TaskEvent = (
     StartTask
     | BridgeLost
     | ConnectionLost
-    | PartitionRequestDue
-    | AlignmentTimeoutDue
-    | MetricsDue
-    | IdleDue
-    | ReadDue
-    | WatermarkReportDue
-    | LatencyMarkerDue
-    | ProcessingTimeDue
-    | ChainOpened
-    | StageResult
-    | CommitPrepared
-    | SnapshotWritten
-    | ChannelStateWritten
-    | CheckpointCommitted
-    | ChainClosed
-    | WorkDone
-    | WorkFailed
-    | EngineFailed
-    | BufferResponse
-    | BacklogAnnouncement
-    | ErrorResponse
-    | PartitionRequest
-    | AddCredit
-    | CancelPartitionRequest
-    | BuffersResized
+    | exchange.PartitionRequestDue
+    | exchange.AlignmentTimeoutDue
+    | task.MetricsDue
+    | task.IdleDue
+    | task.ReadDue
+    | task.WatermarkReportDue
+    | task.LatencyMarkerDue
+    | task.ProcessingTimeDue
+    | answers.ChainOpened
+    | answers.StageResult
+    | answers.CommitPrepared
+    | answers.SnapshotWritten
+    | answers.ChannelStateWritten
+    | answers.CheckpointCommitted
+    | answers.ChainClosed
+    | answers.WorkDone
+    | answers.WorkFailed
+    | answers.EngineFailed
+    | exchange.BufferResponse
+    | exchange.BacklogAnnouncement
+    | exchange.ErrorResponse
+    | exchange.PartitionRequest
+    | exchange.AddCredit
+    | exchange.CancelPartitionRequest
+    | exchange.BuffersResized
     | TriggerCheckpoint
     | NotifyCheckpointComplete
     | NotifyCheckpointAborted
@@ -106,8 +75,17 @@ TaskEvent = (
     | AlignWatermark
     | OperatorEvents
     | GlobalAggregateResults
-    | CancelTask
-    | CancellationDue
-    | PartitionProducerState
-    | FailTask
+    | task.CancelTask
+    | task.CancellationDue
+    | task.PartitionProducerState
+    | task.FailTask
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndAttempt:
+    """Stop the Task: the attempt has ended, and nothing of it runs."""
+
+
+TaskEffect = Tell[Role | Ref | ResultPartitionId] | StartTimer | LogWarning | EndAttempt | Ignore
+"""A partition id stands for the sender of its elements: the producing Task, or the TaskManager that keeps them."""

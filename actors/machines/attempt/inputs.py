@@ -14,15 +14,15 @@ from typing import assert_never
 
 from flykka.actors.machines.attempt.batches import IN_TRANSIT
 from flykka.actors.machines.attempt.channel_state import ChannelStateWriter
-from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.attempt.events import TaskEffect
 from flykka.actors.machines.attempt.time import uses_event_time
 from flykka.actors.machines.effects import Ignore, Role, StartTimer, Tell
-from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
-from flykka.actors.machines.exchange.barrier_tracker import BarrierTracker
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     AbortCheckpointOnBarrier,
     BarrierAction,
+    BarrierAligner,
     BarrierEvent,
+    BarrierTracker,
     BlockChannel,
     CheckpointBarrierHandler,
     PrioritizeBarrier,
@@ -41,12 +41,11 @@ from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGat
 from flykka.actors.machines.exchange.watermarks import WatermarkValve
 from flykka.actors.machines.job_graph.broadcast_inputs import broadcast_gates
 from flykka.actors.machines.state.watermarks import restored_input_watermark_ms
-from flykka.messages.attempt.commands import ReleaseBatches
-from flykka.messages.attempt.values import InputInFlight
+from flykka.messages.attempt.commands import InputInFlight, ReleaseBatches
 from flykka.messages.graph.job_graph import CheckpointingMode
-from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     BacklogAnnouncement,
+    BatchRef,
     BufferResponse,
     CheckpointBarrier,
     EndOfData,

@@ -7,7 +7,7 @@ the last barrier before them. Results of global aggregates go to the function wi
 
 from __future__ import annotations
 
-from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.attempt.events import TaskEffect
 from flykka.actors.machines.attempt.inputs import TaskInputs
 from flykka.actors.machines.attempt.stages import Stage, Stages
 from flykka.actors.machines.attempt.time import ProcessingTimers

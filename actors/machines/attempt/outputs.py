@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from flykka.actors.machines.attempt.batches import IN_TRANSIT
-from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.attempt.events import TaskEffect
 from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch
-from flykka.actors.machines.exchange.partition_errors import partition_not_found
-from flykka.actors.machines.exchange.result_partition import ResultPartition
-from flykka.messages.attempt.commands import ReleaseBatches
-from flykka.messages.attempt.values import StageOutput
+from flykka.actors.machines.exchange.result_partition import ResultPartition, partition_not_found
+from flykka.messages.attempt.commands import ReleaseBatches, StageOutput
 from flykka.messages.graph.job_graph import ShipStrategy
-from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     AddCredit,
+    BatchRef,
     CancelPartitionRequest,
     CheckpointBarrier,
     Event,

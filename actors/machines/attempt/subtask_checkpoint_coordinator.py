@@ -14,7 +14,7 @@ from typing import assert_never
 
 from flykka.actors.machines.attempt.channel_state import ChannelStateWriter
 from flykka.actors.machines.attempt.checkpoints import Begin, Checkpoint, CheckpointBook, CheckpointPhase
-from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.attempt.events import TaskEffect
 from flykka.actors.machines.attempt.inputs import CheckpointElement, TaskInputs
 from flykka.actors.machines.attempt.operator_events import OperatorEventDispatcher
 from flykka.actors.machines.attempt.source import SourceReading

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from flykka.actors.machines.effects import StartTimer
-from flykka.actors.machines.exchange.watermark_generators import (
+from flykka.actors.machines.exchange.watermarks import (
     MonotonyViolated,
     NoWatermarks,
     TimestampsAndWatermarks,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from flykka.messages.attempt.work import WorkProgress
+from flykka.messages.attempt.answers import WorkProgress
 from flykka.messages.monitoring.explanation import StageProgress
 from flykka.messages.wire.failure import SerializedThrowable
 

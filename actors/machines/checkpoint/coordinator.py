@@ -16,29 +16,33 @@ from dataclasses import replace
 from typing import assert_never
 
 from flykka.actors.errors import described
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpointStore, Restore
-from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, EventFailed, LateAcknowledgement
-from flykka.actors.machines.checkpoint.events import CoordinatorEvent
+from flykka.actors.machines.checkpoint.events import (
+    CoordinatorEffect,
+    CoordinatorEvent,
+    EventFailed,
+    LateAcknowledgement,
+)
 from flykka.actors.machines.checkpoint.final_checkpoint import FinalPhase
 from flykka.actors.machines.checkpoint.master_states import MasterHookRestores
 from flykka.actors.machines.checkpoint.pending import (
     CoordinatedJob,
     PendingCheckpoint,
     PendingPhase,
+    PlannedTask,
     TaskAcknowledgeResult,
 )
-from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.properties import with_alignment
 from flykka.actors.machines.checkpoint.request_decider import CheckpointTriggerRequest
-from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger, savepoint_failed
+from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger, CoordinatorState, savepoint_failed
 from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.actors.machines.state.handles import exclusive_state
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,
     CheckpointFailure,
+    CompletedCheckpoint,
     DeclineCheckpoint,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
@@ -46,7 +50,6 @@ from flykka.messages.checkpointing.checkpoint import (
     SnapshotOperatorCoordinators,
     TriggerCheckpoint,
 )
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.checkpointing.statistics import (
     CheckpointTriggered,
     SubtaskCheckpointStatistics,
@@ -136,7 +139,6 @@ class CheckpointCoordinatorMachine:
 
     @property
     def pending(self) -> dict[int, PendingCheckpoint]:
-        """The pending checkpoints by id, oldest first."""
         return {pending.checkpoint_id: pending for pending in self._state.pendings}
 
     @property
@@ -144,16 +146,13 @@ class CheckpointCoordinatorMachine:
         return self._state.completed
 
     def registrations(self, state_id: str) -> int:
-        """The number of retained checkpoints that refer to this shared state."""
         return self._state.completed.registry.references(state_id)
 
     @property
     def is_scheduler_armed(self) -> bool:
-        """True if a next periodic trigger is scheduled."""
         return self._trigger.periodic.is_armed
 
     def check(self) -> None:
-        """Raise `AssertionError` where the machine is in a state that cannot be."""
         self._state.pendings.check()
         self._state.completed.check()
         for pending in self._state.pendings:
@@ -191,15 +190,21 @@ class CheckpointCoordinatorMachine:
                 yield from self._replace_tasks(event.tasks, CheckpointDeclineReason.JOB_FAILOVER_REGION, now)
             case CoordinatedTaskStateChanged():
                 yield from self._on_task_state(event, now)
-            case StartCheckpointScheduler() | StopCheckpointScheduler() | PeriodicTriggerDue():
-                yield from self._on_scheduler(event, now)
-            case (
-                events.TriggerRequested()
-                | FinalCheckpointRequest()
-                | StopCheckpointRequest()
-                | FinalCheckpointRetryDue()
-            ):
-                yield from self._on_request(event, now)
+            case StartCheckpointScheduler():
+                yield from self._trigger.start_scheduler(now)
+            case StopCheckpointScheduler():
+                yield from self._trigger.stop_scheduler(CheckpointDeclineReason.COORDINATOR_SUSPEND)
+                yield from self._abort_all(CheckpointDeclineReason.COORDINATOR_SUSPEND, now)
+            case PeriodicTriggerDue():
+                yield from self._trigger.on_tick(now)
+            case events.TriggerRequested(properties=properties, is_periodic=is_periodic, request_id=request_id):
+                yield from self._trigger.request(properties, now, is_periodic=is_periodic, request_id=request_id)
+            case FinalCheckpointRequest():
+                yield from self._trigger.reach_end_of_data(now)
+            case StopCheckpointRequest():
+                yield from self._trigger.stop_with(event, now)
+            case FinalCheckpointRetryDue():
+                yield from self._trigger.on_final_retry(now)
             case events.CheckpointIdDrawn():
                 yield from self._on_id_drawn(event, now)
             case CheckpointIdsNotDrawn(cause=cause):
@@ -250,35 +255,6 @@ class CheckpointCoordinatorMachine:
 
     # --- beginning ---------------------------------------------------------------------------------------------------
 
-    def _on_scheduler(
-        self, event: StartCheckpointScheduler | StopCheckpointScheduler | PeriodicTriggerDue, now: int
-    ) -> Effects:
-        match event:
-            case StartCheckpointScheduler():
-                yield from self._trigger.start_scheduler(now)
-            case StopCheckpointScheduler():
-                yield from self._trigger.stop_scheduler(CheckpointDeclineReason.COORDINATOR_SUSPEND)
-                yield from self._abort_all(CheckpointDeclineReason.COORDINATOR_SUSPEND, now)
-            case PeriodicTriggerDue():
-                yield from self._trigger.on_tick(now)
-
-    def _on_request(
-        self,
-        event: events.TriggerRequested | FinalCheckpointRequest | StopCheckpointRequest | FinalCheckpointRetryDue,
-        now: int,
-    ) -> Effects:
-        match event:
-            case events.TriggerRequested():
-                yield from self._trigger.request(
-                    event.properties, now, is_periodic=event.is_periodic, request_id=event.request_id
-                )
-            case FinalCheckpointRequest():
-                yield from self._trigger.reach_end_of_data(now)
-            case StopCheckpointRequest():
-                yield from self._trigger.stop_with(event, now)
-            case FinalCheckpointRetryDue():
-                yield from self._trigger.on_final_retry(now)
-
     def _on_id_drawn(self, event: events.CheckpointIdDrawn, now: int) -> Effects:
         self._state.pendings.use_id(event.checkpoint_id)
         request = yield from self._trigger.on_id_drawn(now)
@@ -319,7 +295,6 @@ class CheckpointCoordinatorMachine:
             yield from self._trigger_hooks(pending, now)
 
     def _on_coordinators_snapshotted(self, event: OperatorCoordinatorsSnapshotted, now: int) -> Effects:
-        """The JobMaster has the state of its operator coordinators."""
         pending = self._state.pendings.get(event.checkpoint_id)
         if event.job_id != self._job_id or pending is None or pending.phase is not PendingPhase.COORDINATORS:
             yield Ignore(reason=f"checkpoint {event.checkpoint_id} does not wait for operator coordinators")
@@ -342,7 +317,7 @@ class CheckpointCoordinatorMachine:
 
     def _trigger_hooks(self, pending: PendingCheckpoint, now: int) -> Effects:
         if self._hooks.identifiers:
-            yield effects.TriggerMasterHooks(checkpoint_id=pending.checkpoint_id, timestamp_ms=pending.timestamp_ms)
+            yield events.TriggerMasterHooks(checkpoint_id=pending.checkpoint_id, timestamp_ms=pending.timestamp_ms)
         else:
             pending.set_master_states(())
             yield from self._trigger_tasks(pending, now)
@@ -433,7 +408,6 @@ class CheckpointCoordinatorMachine:
             yield SubtasksAcknowledged(job_id=self._job_id, checkpoint_id=event.checkpoint_id, subtasks=(measured,))
 
     def _discard_late(self, event: AcknowledgeCheckpoint) -> Effects:
-        """Delete the state of an acknowledgement that no checkpoint waits for."""
         exclusive = self._state.pendings.discard(event.checkpoint_id, exclusive_state(event.state))
         lives = event.attempt in self._state.tasks
         yield from self._state.completed.discard_late(
@@ -687,7 +661,7 @@ class CheckpointCoordinatorMachine:
         yield from self._trigger.shut_down(reason)
         yield from self._replace_tasks((), reason, now)
         if self._hooks.identifiers:
-            yield effects.CloseMasterHooks()
+            yield events.CloseMasterHooks()
         self._state.completed.close(
             event.job_status, keep_latest=was_stopped, keep_none=event.delete_checkpoints and not was_stopped
         )

@@ -1,42 +1,26 @@
-"""Events of the CheckpointCoordinator: messages, and values that its actor derives from them."""
+"""Events and effects of the CheckpointCoordinator: messages, and values that its actor derives from or performs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.machines.checkpoint.plan import PlannedTask
+from flykka.actors.machines.checkpoint.pending import PlannedTask
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
+    CheckpointDeclineReason,
+    CompletedCheckpoint,
     DeclineCheckpoint,
+    ForTask,
     OperatorCoordinatorsSnapshotted,
+    OperatorMetadata,
+    SnapshotOperatorCoordinators,
 )
-from flykka.messages.checkpointing.metadata import OperatorMetadata
-from flykka.messages.control.checkpoint_coordination import (
-    AbortPendingCheckpoints,
-    CheckpointIdsNotDrawn,
-    CheckpointLeadershipLost,
-    CheckpointsNotRecovered,
-    CheckpointsRecovered,
-    CheckpointTimedOut,
-    CoordinatedTaskStateChanged,
-    Disposed,
-    FinalCheckpointRequest,
-    FinalCheckpointRetryDue,
-    MasterHookFailed,
-    MasterHookRestoreFailed,
-    MasterHooksRestored,
-    MasterHooksTriggered,
-    MetadataRead,
-    MetadataWriteFailed,
-    MetadataWritten,
-    PeriodicTriggerDue,
-    RequestRestoreState,
-    StartCheckpointScheduler,
-    StopCheckpointing,
-    StopCheckpointRequest,
-    StopCheckpointScheduler,
-)
+from flykka.messages.checkpointing.statistics import CheckpointTriggered, SubtasksAcknowledged
+from flykka.messages.control import checkpoint_coordination
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle
 from flykka.messages.wire.failure import SerializedThrowable
 
 
@@ -74,33 +58,169 @@ class EffectFailed:
 
 CoordinatorEvent = (
     TasksChanged
-    | CoordinatedTaskStateChanged
-    | StartCheckpointScheduler
-    | StopCheckpointScheduler
-    | PeriodicTriggerDue
+    | checkpoint_coordination.CoordinatedTaskStateChanged
+    | checkpoint_coordination.StartCheckpointScheduler
+    | checkpoint_coordination.StopCheckpointScheduler
+    | checkpoint_coordination.PeriodicTriggerDue
     | TriggerRequested
     | CheckpointIdDrawn
     | EffectFailed
-    | CheckpointIdsNotDrawn
+    | checkpoint_coordination.CheckpointIdsNotDrawn
     | OperatorCoordinatorsSnapshotted
     | AcknowledgeCheckpoint
     | DeclineCheckpoint
-    | CheckpointTimedOut
-    | MetadataWritten
-    | MetadataWriteFailed
-    | MasterHooksTriggered
-    | MasterHookFailed
-    | MasterHooksRestored
-    | MasterHookRestoreFailed
-    | FinalCheckpointRequest
-    | StopCheckpointRequest
-    | FinalCheckpointRetryDue
-    | AbortPendingCheckpoints
-    | CheckpointsRecovered
-    | CheckpointsNotRecovered
-    | CheckpointLeadershipLost
-    | RequestRestoreState
-    | MetadataRead
-    | StopCheckpointing
-    | Disposed
+    | checkpoint_coordination.CheckpointTimedOut
+    | checkpoint_coordination.MetadataWritten
+    | checkpoint_coordination.MetadataWriteFailed
+    | checkpoint_coordination.MasterHooksTriggered
+    | checkpoint_coordination.MasterHookFailed
+    | checkpoint_coordination.MasterHooksRestored
+    | checkpoint_coordination.MasterHookRestoreFailed
+    | checkpoint_coordination.FinalCheckpointRequest
+    | checkpoint_coordination.StopCheckpointRequest
+    | checkpoint_coordination.FinalCheckpointRetryDue
+    | checkpoint_coordination.AbortPendingCheckpoints
+    | checkpoint_coordination.CheckpointsRecovered
+    | checkpoint_coordination.CheckpointsNotRecovered
+    | checkpoint_coordination.CheckpointLeadershipLost
+    | checkpoint_coordination.RequestRestoreState
+    | checkpoint_coordination.MetadataRead
+    | checkpoint_coordination.StopCheckpointing
+    | checkpoint_coordination.Disposed
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawCheckpointId:
+    """Draw a unique id and answer with `CheckpointIdDrawn` or `CheckpointIdsNotDrawn`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteMetadata:
+    """Write the metadata of the checkpoint and answer with `MetadataWritten` or `MetadataWriteFailed`.
+
+    If it `is_retained`, the checkpoint is added to the store too, where the next coordinator finds it.
+    """
+
+    checkpoint: CompletedCheckpoint
+    target_location: str | None = None
+    is_retained: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadMetadata:
+    """Read the checkpoint of an earlier job and answer with `MetadataRead`."""
+
+    version: int
+    path: str
+    allow_non_restored_state: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispose:
+    """Delete checkpoints and state without references and answer with `Disposed`.
+
+    In the order of the fields: first the entries in the store (`retained`, by ids), then the checkpoints, then the
+    state, so that no entry or checkpoint ever refers to what is deleted.
+    """
+
+    retained: tuple[int, ...] = ()
+    checkpoints: tuple[str, ...] = ()
+    state: tuple[ExclusiveStateHandle | SharedStateHandle, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteJob:
+    """Empty the store of the job, delete its folder, and answer with `Disposed`: nothing of it is retained.
+
+    `continued` is the checkpoint of an earlier job from which it started, if it has had one of its own since. A note
+    beside that checkpoint then says that the published output goes beyond it.
+    """
+
+    continued: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerDeclined:
+    """Log that a request was declined, with the cause if something failed."""
+
+    reason: CheckpointDeclineReason
+    cause: SerializedThrowable | None = None
+    blocking: tuple[PlannedTask, ...] = ()
+    """The tasks that do not run, for NOT_ALL_REQUIRED_TASKS_RUNNING."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFailed:
+    """Log that handling an event has raised an error; `cost` states what was given up for it."""
+
+    event: str
+    error: Exception
+    cost: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateAcknowledgement(Ignore):
+    """Log that a task has acknowledged a checkpoint that has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerMasterHooks:
+    """Run the master hooks for a checkpoint and answer with `MasterHooksTriggered` or `MasterHookFailed`."""
+
+    checkpoint_id: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreMasterHooks:
+    """Restore the master hooks and answer with `MasterHooksRestored` or `MasterHookRestoreFailed`.
+
+    Without a `checkpoint_id` the job starts from the beginning, and the hooks are reset.
+    """
+
+    version: int
+    checkpoint_id: int | None
+    states: tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseMasterHooks:
+    """Close the master hooks: the job has ended."""
+
+
+CheckpointReport = CheckpointTriggered | SubtasksAcknowledged
+"""Messages to the statistics; the actor merges acknowledgements into one."""
+
+ToJobMaster = (
+    SnapshotOperatorCoordinators
+    | checkpoint_coordination.CheckpointFailuresExceeded
+    | checkpoint_coordination.StopCheckpointFailed
+    | checkpoint_coordination.SavepointCompleted
+    | checkpoint_coordination.SavepointFailed
+    | CheckpointAborted
+    | CheckpointCompleted
+    | checkpoint_coordination.RestoreState
+    | checkpoint_coordination.RestoreStateFailed
+    | checkpoint_coordination.CheckpointingStopped
+)
+"""Messages to the JobMaster."""
+
+CoordinatorEffect = (
+    DrawCheckpointId
+    | WriteMetadata
+    | ReadMetadata
+    | StartTimer
+    | CancelTimer
+    | Dispose
+    | DeleteJob
+    | ForTask
+    | ToJobMaster
+    | CheckpointReport
+    | TriggerDeclined
+    | EventFailed
+    | TriggerMasterHooks
+    | RestoreMasterHooks
+    | CloseMasterHooks
+    | Ignore
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from flykka.actors.machines.restart.repeated_failures import MAX_SIGNATURES
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure
-from flykka.messages.graph.tolerable_failures import CheckpointFailureReason, TolerableFailures
+from flykka.messages.graph.job_graph import CheckpointFailureReason, TolerableFailures
 
 COUNTED = frozenset(
     {
@@ -49,8 +49,6 @@ class _Count:
 
 
 class CheckpointFailureManager:
-    """Counts failures in a row, and those among them that are the same."""
-
     def __init__(self, tolerable: int, by_reason: Iterable[TolerableFailures] = ()) -> None:
         self._others = _Count(_limit(tolerable))
         self._own = {_declined_with(each.reason): _Count(_limit(each.number, each.reason)) for each in by_reason}

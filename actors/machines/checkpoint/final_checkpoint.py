@@ -13,13 +13,11 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_final_checkpoint, for_sync_savepoint
-from flykka.actors.machines.phases import next_phase
+from flykka.actors.machines.states import next_phase
 from flykka.messages.control.checkpoint_coordination import StopCheckpointRequest
 
 
 class FinalPhase(Enum):
-    """The phase of the final checkpoint."""
-
     NOT_REQUESTED = auto()
     WANTED = auto()
     REQUESTED = auto()
@@ -84,7 +82,6 @@ class FinalCheckpoint:
         return for_final_checkpoint(drain=self._stop is not None and self._stop.drain)
 
     def move(self, phase: FinalPhase) -> None:
-        """Move to the phase. Raises `IllegalTransitionError` if that is no legal move."""
         self.phase = next_phase(FINAL_MOVES, self.phase, phase)
 
     def reach_end_of_data(self) -> bool:
@@ -98,7 +95,6 @@ class FinalCheckpoint:
         return self._want()
 
     def note_begun(self, checkpoint_id: int) -> None:
-        """Record that it is pending under this id."""
         self._begun = checkpoint_id
         self.move(FinalPhase.PENDING)
 
@@ -131,7 +127,6 @@ class FinalCheckpoint:
         return None if self.phase is FinalPhase.COMPLETED else stop
 
     def check(self) -> None:
-        """Assert that a phase other than NOT_REQUESTED has a requester, and that only a begun one has an id."""
         assert self.is_wanted == (self.phase is not FinalPhase.NOT_REQUESTED), (self.phase, self._stop)
         assert (self._begun is not None) == (self.phase in (FinalPhase.PENDING, FinalPhase.COMPLETED))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from flykka.actors.machines.checkpoint.completed_store import Restore
-from flykka.actors.machines.checkpoint.effects import RestoreMasterHooks
+from flykka.actors.machines.checkpoint.events import RestoreMasterHooks
 from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import MasterState
 from flykka.messages.control.checkpoint_coordination import (

@@ -90,11 +90,9 @@ class CheckpointRequestDecider:
 
     @property
     def queued(self) -> Sequence[CheckpointTriggerRequest]:
-        """The waiting requests, the next one first."""
         return tuple(self._queued)
 
     def offer(self, request: CheckpointTriggerRequest, load: CheckpointLoad, now: int) -> RequestDecision:
-        """Take a new request in and decide who is next."""
         too_many = CheckpointDeclineReason.TOO_MANY_CHECKPOINT_REQUESTS
         is_full = len(self._queued) >= self._max_queued
         if is_full and not self._queued[-1].is_periodic:
@@ -107,7 +105,6 @@ class CheckpointRequestDecider:
         )
 
     def poll(self, load: CheckpointLoad, now: int) -> RequestDecision:
-        """The next request, if any may begin now."""
         if load.is_triggering or not self._queued or load.cleaning > self._max_concurrent:
             return RequestDecision()
         first = self._queued[0]

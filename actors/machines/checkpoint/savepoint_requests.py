@@ -149,7 +149,6 @@ class SavepointRequests:
 
     @property
     def waiting(self) -> frozenset[str]:
-        """The ids of the pending requests for savepoints, checkpoints and the stop."""
         return frozenset(self._savepoints | self._checkpoints | ({self._stop.request_id} if self._stop else set()))
 
     def handle(self, event: SavepointEvent) -> list[SavepointEffect]:

@@ -10,9 +10,11 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from hashlib import blake2b
 
-from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, DrawCheckpointId, TriggerDeclined
+from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpointStore
+from flykka.actors.machines.checkpoint.events import CoordinatorEffect, DrawCheckpointId, TriggerDeclined
+from flykka.actors.machines.checkpoint.failure_manager import CheckpointFailureManager
 from flykka.actors.machines.checkpoint.final_checkpoint import FinalCheckpoint, FinalPhase
+from flykka.actors.machines.checkpoint.pending import CheckpointPlanCalculator, CoordinatedJob, PendingCheckpoints
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint
 from flykka.actors.machines.checkpoint.request_decider import (
     CheckpointLoad,
@@ -33,6 +35,30 @@ from flykka.messages.control.checkpoint_coordination import (
 from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
+
+
+class CoordinatorState:
+    """State of one coordinator, made by it and used by its parts alone."""
+
+    def __init__(self, job: CoordinatedJob, settings: CheckpointingSettings) -> None:
+        self.job = job
+        self.settings = settings
+        self.tasks = CheckpointPlanCalculator()
+        self.pendings = PendingCheckpoints()
+        self.completed = CompletedCheckpointStore(
+            job.job_id, settings.retained, for_checkpoint(settings.retention), settings.max_concurrent_deletions
+        )
+        self.failures = CheckpointFailureManager(settings.tolerable_failures, settings.tolerable_by_reason)
+
+    def retains(self, properties: CheckpointProperties) -> bool:
+        """True if the job goes back to such a checkpoint: not to a savepoint that it goes on without."""
+        return not properties.is_savepoint or properties.is_final
+
+    @property
+    def load(self) -> CheckpointLoad:
+        """The load beside a request that is just being triggered."""
+        return CheckpointLoad(pending=len(self.pendings), cleaning=self.completed.disposals)
+
 
 FINAL_RETRY_MS = 1_000
 """Milliseconds after a failed final checkpoint: it may fail at once, and nothing else slows it down."""
@@ -266,7 +292,6 @@ class CheckpointTrigger:
             yield savepoint_failed(self._state.job.job_id, stop.request_id, CheckpointFailure(reason=reason))
 
     def on_final_retry(self, now: int) -> Iterator[CoordinatorEffect]:
-        """The final checkpoint failed a while ago."""
         if self.final.phase is not FinalPhase.WAITING_TO_RETRY:
             yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
             return
@@ -364,7 +389,6 @@ class CheckpointTrigger:
 
 
 def savepoint_failed(job_id: JobId, request_id: str, failure: CheckpointFailure) -> SavepointFailed:
-    """Make the message to the JobMaster about a savepoint that fails."""
     return SavepointFailed(job_id=job_id, request_id=request_id, reason=failure.reason, cause=failure.cause)
 
 
@@ -396,11 +420,9 @@ class PeriodicTrigger:
 
     @property
     def is_armed(self) -> bool:
-        """True if a next trigger is scheduled."""
         return self._due is not None
 
     def start(self, now: int) -> Iterator[StartTimer]:
-        """Switch on: due after the first delay."""
         self.is_on = True
         if self._interval_ms is not None:
             yield self._arm(now, self._first_delay_ms)

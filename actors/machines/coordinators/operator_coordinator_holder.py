@@ -16,48 +16,21 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import Literal, assert_never
 
-from flykka.actors.machines.coordinators.coordinator_events import (
-    AttemptOver,
-    AttemptReady,
-    CallCoordinator,
-    CoordinatorEffect,
-    CoordinatorEvent,
-    CoordinatorReset,
-    CoordinatorSnapshotted,
-)
 from flykka.actors.machines.effects import FailJob, Ignore, Role, Tell
 from flykka.actors.machines.sources.source_events import SubtaskReset
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
+    OperatorCoordinatorState,
     OperatorEventInFlight,
     SnapshotOperatorCoordinators,
 )
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.tasks import operator_event
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
-from flykka.messages.tasks.operator_event import (
-    CheckpointComplete,
-    CheckpointOperatorCoordinator,
-    CheckpointWasAborted,
-    CoordinatorAnswer,
-    CoordinatorCall,
-    EventForSubtask,
-    HandleEventFromOperator,
-    OperatorCoordinatorAnswered,
-    OperatorCoordinatorFailed,
-    OperatorCoordinatorMetricsReported,
-    OperatorCoordinatorWoken,
-    OperatorEvents,
-    ResetSubtask,
-    ResetToCheckpoint,
-    RunActions,
-    SendOperatorEvents,
-    StartCoordinator,
-    SubtaskFailed,
-    SubtaskReady,
-)
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import (
     ExecutionAttemptId,
     JobId,
@@ -66,6 +39,140 @@ from flykka.messages.wire.ids import (
     attempt_id,
     vertex_subtask_and_number,
 )
+
+# Events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorReset:
+    """All subtasks of the operator restart, from the state of a checkpoint or, without one, from the beginning."""
+
+    checkpoint_id: int | None
+    state: OperatorCoordinatorState | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptReady:
+    attempt: ExecutionAttemptId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptOver:
+    """An attempt has ended; `is_failed` if it has failed or, without a reason, was cancelled."""
+
+    attempt: ExecutionAttemptId
+    is_failed: bool
+    reason: SerializedThrowable | None = None
+
+
+CoordinatorEvent = (
+    CoordinatorReset
+    | AttemptReady
+    | AttemptOver
+    | SubtaskReset
+    | operator_event.SendOperatorEvents
+    | SnapshotOperatorCoordinators
+    | AcknowledgeCheckpoint
+    | DeclineCheckpoint
+    | CheckpointAborted
+    | CheckpointCompleted
+    | operator_event.OperatorCoordinatorAnswered
+    | operator_event.OperatorCoordinatorFailed
+    | operator_event.OperatorCoordinatorWoken
+)
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallCoordinator:
+    """Make these calls in order on the thread of the coordinator; the answer has the number `call`."""
+
+    operator_id: OperatorId
+    call: int
+    calls: tuple[operator_event.CoordinatorCall, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSnapshotted:
+    """Record the state of the coordinator for a checkpoint; its events now wait for the subtasks' barriers."""
+
+    operator_id: OperatorId
+    checkpoint_id: int
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateAggregates:
+    """Add values to aggregates in this order, on their thread."""
+
+    updates: tuple[operator_event.AggregateUpdate, ...]
+
+
+CoordinatorAddress = ExecutionAttemptId | Literal[Role.JOB_LISTENERS]
+CoordinatorEffect = CallCoordinator | Tell[CoordinatorAddress] | CoordinatorSnapshotted | FailJob | Ignore
+AggregateEffect = UpdateAggregates | Tell[ExecutionAttemptId] | Ignore
+
+
+class GlobalAggregates:
+    """Global aggregates of one job (Flink's GlobalAggregateManager, as its JobMaster keeps it).
+
+    Subtasks add values, which are folded elsewhere, for that is the user's code: one batch of updates at a time.
+    Results go to all attempts that have added to the same aggregate. Nothing of it is in a checkpoint, and a
+    restart of tasks takes nothing back, as in Flink.
+
+    The alignment of watermarks is no such aggregate, though that of Flink's Kinesis consumer is: what a reader has
+    said is taken back when it begins again, an idle one is left out, and all of it is decided in a turn, without
+    the user's code.
+
+    Not here: the values and functions, where an attempt runs.
+    """
+
+    def __init__(self) -> None:
+        self._readers: dict[str, dict[ExecutionAttemptId, None]] = {}
+        self._waiting: list[operator_event.AggregateUpdate] = []
+        self._is_at_work = False
+
+    def on_updates(self, sent: operator_event.SendOperatorEvents) -> list[AggregateEffect]:
+        for update in sent.sent.updates:
+            self._readers.setdefault(update.name, {})[sent.attempt] = None
+            self._waiting.append(update)
+        return self._update_next()
+
+    def on_updated(self, updated: operator_event.GlobalAggregatesUpdated) -> list[AggregateEffect]:
+        if not self._is_at_work:
+            return [Ignore(reason="no update of an aggregate is at work")]
+        self._is_at_work = False
+        effects: list[AggregateEffect] = []
+        by_attempt: dict[ExecutionAttemptId, list[int]] = {}
+        for place, result in enumerate(updated.results):
+            for attempt in self._readers.get(result.name, ()):
+                by_attempt.setdefault(attempt, []).append(place)
+        for attempt, places in by_attempt.items():
+            results = tuple(updated.results[place] for place in places)
+            effects.append(
+                Tell(to=attempt, message=operator_event.GlobalAggregateResults(attempt=attempt, results=results))
+            )
+        return [*effects, *self._update_next()]
+
+    def on_failed(self) -> list[AggregateEffect]:
+        """A function of the user's has raised: the job fails with it, and what waits goes on."""
+        self._is_at_work = False
+        return self._update_next()
+
+    def attempt_over(self, attempt: ExecutionAttemptId) -> None:
+        for readers in self._readers.values():
+            readers.pop(attempt, None)
+
+    def check(self) -> None:
+        assert self._is_at_work or not self._waiting, "updates wait for nothing"
+
+    def _update_next(self) -> list[AggregateEffect]:
+        if self._is_at_work or not self._waiting:
+            return []
+        updates, self._waiting = tuple(self._waiting), []
+        self._is_at_work = True
+        return [UpdateAggregates(updates=updates)]
 
 
 class OperatorCoordinatorHolder:
@@ -78,43 +185,42 @@ class OperatorCoordinatorHolder:
         self.parallelism = parallelism
         self._gateways = [SubtaskGateway() for _ in range(parallelism)]
         self._is_started = False
-        self._queue: deque[CoordinatorCall] = deque()
+        self._queue: deque[operator_event.CoordinatorCall] = deque()
         # Checkpoints that wait until the barriers of those before them were passed everywhere.
         self._to_begin: deque[int] = deque()
         # By checkpoint: what was sent before its barriers, and is handled behind the coordinator's own snapshot.
         self._in_flight: dict[int, list[OperatorEventInFlight]] = {}
         self._calls = 0
-        self._at_work: tuple[CoordinatorCall, ...] | None = None
+        self._at_work: tuple[operator_event.CoordinatorCall, ...] | None = None
         self._is_stale = False
         """True if what is at work was begun before a reset: nothing of its answer counts."""
         self._metrics: tuple[AccumulatorSnapshot, ...] = ()
 
     def handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
-        """Handle one event; its effects are in the order in which they are to be performed."""
         return [*self._handle(event), *self._call_next()]
 
     def _handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
         match event:
-            case SendOperatorEvents():
+            case operator_event.SendOperatorEvents():
                 return self._on_events(event)
-            case OperatorCoordinatorAnswered(call=call, answer=answer):
+            case operator_event.OperatorCoordinatorAnswered(call=call, answer=answer):
                 return self._on_answered(call, answer)
-            case OperatorCoordinatorFailed(call=call, cause=cause):
+            case operator_event.OperatorCoordinatorFailed(call=call, cause=cause):
                 calls = self._over(call)
                 return [FailJob(cause=cause)] if calls else []
-            case OperatorCoordinatorWoken():
-                if RunActions() not in self._queue:
-                    self._queue.append(RunActions())
+            case operator_event.OperatorCoordinatorWoken():
+                if operator_event.RunActions() not in self._queue:
+                    self._queue.append(operator_event.RunActions())
                 return []
             case AttemptReady(attempt=attempt):
                 subtask, number = self._place(attempt)
                 self._gateways[subtask] = SubtaskGateway(attempt_number=number)
-                self._queue.append(SubtaskReady(subtask=subtask, attempt_number=number))
+                self._queue.append(operator_event.SubtaskReady(subtask=subtask, attempt_number=number))
                 return []
             case AttemptOver():
                 return self._on_over(event)
             case SubtaskReset(subtask=subtask, checkpoint_id=checkpoint_id):
-                self._queue.append(ResetSubtask(subtask=subtask, checkpoint_id=checkpoint_id))
+                self._queue.append(operator_event.ResetSubtask(subtask=subtask, checkpoint_id=checkpoint_id))
                 return []
             case CoordinatorReset():
                 return self._on_reset(event)
@@ -127,10 +233,10 @@ class OperatorCoordinatorHolder:
             case CheckpointCompleted(checkpoint_id=checkpoint_id, is_retained=is_retained):
                 # Nothing is committed for a savepoint with which the job goes on.
                 if is_retained:
-                    self._queue.append(CheckpointComplete(checkpoint_id=checkpoint_id))
+                    self._queue.append(operator_event.CheckpointComplete(checkpoint_id=checkpoint_id))
                 return self._end_checkpoint(checkpoint_id)
             case CheckpointAborted(checkpoint_id=checkpoint_id):
-                self._queue.append(CheckpointWasAborted(checkpoint_id=checkpoint_id))
+                self._queue.append(operator_event.CheckpointWasAborted(checkpoint_id=checkpoint_id))
                 return self._end_checkpoint(checkpoint_id)
             case _:
                 assert_never(event)
@@ -142,7 +248,6 @@ class OperatorCoordinatorHolder:
 
     @property
     def waiting(self) -> int:
-        """The number of calls that are begun or wait."""
         return len(self._queue) + len(self._at_work or ())
 
     def check(self) -> None:
@@ -157,12 +262,14 @@ class OperatorCoordinatorHolder:
         _, subtask, number = vertex_subtask_and_number(attempt, self._job_id)
         return subtask, number
 
-    def _on_events(self, sent: SendOperatorEvents) -> list[CoordinatorEffect]:
+    def _on_events(self, sent: operator_event.SendOperatorEvents) -> list[CoordinatorEffect]:
         subtask, number = self._place(sent.attempt)
         if self._gateways[subtask].attempt_number != number:
             return [Ignore(reason=f"{sent.attempt} does not run")]
         for event in sent.sent.events:
-            self._queue.append(HandleEventFromOperator(subtask=subtask, attempt_number=number, event=event))
+            self._queue.append(
+                operator_event.HandleEventFromOperator(subtask=subtask, attempt_number=number, event=event)
+            )
             in_flight = OperatorEventInFlight(
                 operator_id=self._operator_id, subtask=subtask, attempt_number=number, event=event
             )
@@ -177,12 +284,12 @@ class OperatorCoordinatorHolder:
         if gateway.attempt_number == number:
             self._gateways[subtask] = SubtaskGateway()
         if over.is_failed:
-            self._queue.append(SubtaskFailed(subtask=subtask, attempt_number=number, reason=over.reason))
+            self._queue.append(operator_event.SubtaskFailed(subtask=subtask, attempt_number=number, reason=over.reason))
         return []
 
     def _on_reset(self, reset: CoordinatorReset) -> list[CoordinatorEffect]:
         # What the coordinator has yet to hear of attempts holds; what they have sent is of a time that did not happen.
-        self._queue = deque(call for call in self._queue if isinstance(call, SubtaskFailed))
+        self._queue = deque(call for call in self._queue if isinstance(call, operator_event.SubtaskFailed))
         self._to_begin.clear()
         self._in_flight.clear()
         self._gateways = [SubtaskGateway() for _ in self._gateways]
@@ -190,12 +297,14 @@ class OperatorCoordinatorHolder:
         state = reset.state
         if self._is_started or reset.checkpoint_id is not None:
             data = None if state is None else state.data
-            self._queue.append(ResetToCheckpoint(checkpoint_id=reset.checkpoint_id, state=data))
+            self._queue.append(operator_event.ResetToCheckpoint(checkpoint_id=reset.checkpoint_id, state=data))
         if not self._is_started:
             self._is_started = True
-            self._queue.append(StartCoordinator())
+            self._queue.append(operator_event.StartCoordinator())
         self._queue.extend(
-            HandleEventFromOperator(subtask=each.subtask, attempt_number=each.attempt_number, event=each.event)
+            operator_event.HandleEventFromOperator(
+                subtask=each.subtask, attempt_number=each.attempt_number, event=each.event
+            )
             for each in (() if state is None else state.events)
         )
         return []
@@ -206,7 +315,7 @@ class OperatorCoordinatorHolder:
         self._in_flight.pop(checkpoint_id, None)
         if checkpoint_id in self._to_begin:
             self._to_begin.remove(checkpoint_id)
-        call = CheckpointOperatorCoordinator(checkpoint_id=checkpoint_id)
+        call = operator_event.CheckpointOperatorCoordinator(checkpoint_id=checkpoint_id)
         if call in self._queue:
             self._queue.remove(call)
         return [
@@ -219,7 +328,8 @@ class OperatorCoordinatorHolder:
     def _may_begin_checkpoint(self) -> bool:
         """No event is held back for another one: it would come behind the barrier of this one, and not be in it."""
         is_begun = any(
-            isinstance(call, CheckpointOperatorCoordinator) for call in (*self._queue, *(self._at_work or ()))
+            isinstance(call, operator_event.CheckpointOperatorCoordinator)
+            for call in (*self._queue, *(self._at_work or ()))
         )
         return not is_begun and all(gateway.is_open for gateway in self._gateways)
 
@@ -229,17 +339,17 @@ class OperatorCoordinatorHolder:
         if self._to_begin and self._may_begin_checkpoint:
             checkpoint_id = self._to_begin.popleft()
             self._in_flight[checkpoint_id] = []
-            self._queue.append(CheckpointOperatorCoordinator(checkpoint_id=checkpoint_id))
+            self._queue.append(operator_event.CheckpointOperatorCoordinator(checkpoint_id=checkpoint_id))
         if self._at_work is not None or not self._queue or not self._is_started:
             return []
-        calls: list[CoordinatorCall] = []
-        while self._queue and not (calls and isinstance(calls[-1], CheckpointOperatorCoordinator)):
+        calls: list[operator_event.CoordinatorCall] = []
+        while self._queue and not (calls and isinstance(calls[-1], operator_event.CheckpointOperatorCoordinator)):
             calls.append(self._queue.popleft())
         self._calls += 1
         self._at_work = tuple(calls)
         return [CallCoordinator(operator_id=self._operator_id, call=self._calls, calls=self._at_work)]
 
-    def _over(self, call: int) -> tuple[CoordinatorCall, ...]:
+    def _over(self, call: int) -> tuple[operator_event.CoordinatorCall, ...]:
         """The calls of a number are done; none where their outcome does not count."""
         if call != self._calls or self._at_work is None:
             return ()
@@ -247,13 +357,13 @@ class OperatorCoordinatorHolder:
         is_stale, self._is_stale = self._is_stale, False
         return () if is_stale else calls
 
-    def _on_answered(self, call: int, answer: CoordinatorAnswer) -> list[CoordinatorEffect]:
+    def _on_answered(self, call: int, answer: operator_event.CoordinatorAnswer) -> list[CoordinatorEffect]:
         calls = self._over(call)
         if not calls:
             return [Ignore(reason=f"call {call} was made before the coordinator was reset")]
         effects = self._sent(answer.events)
         last = calls[-1]
-        if isinstance(last, CheckpointOperatorCoordinator) and last.checkpoint_id in self._in_flight:
+        if isinstance(last, operator_event.CheckpointOperatorCoordinator) and last.checkpoint_id in self._in_flight:
             assert answer.state is not None, f"the coordinator of {self._operator_id} gave no state"
             for gateway in self._gateways:
                 gateway.close(last.checkpoint_id)
@@ -263,7 +373,7 @@ class OperatorCoordinatorHolder:
             effects.append(snapshotted)
         if answer.metrics != self._metrics:
             self._metrics = answer.metrics
-            report = OperatorCoordinatorMetricsReported(
+            report = operator_event.OperatorCoordinatorMetricsReported(
                 job_id=self._job_id,
                 vertex_id=self._vertex_id,
                 operator_id=self._operator_id,
@@ -274,7 +384,7 @@ class OperatorCoordinatorHolder:
             effects.append(FailJob(cause=answer.failure))
         return effects
 
-    def _sent(self, events: tuple[EventForSubtask, ...]) -> list[CoordinatorEffect]:
+    def _sent(self, events: tuple[operator_event.EventForSubtask, ...]) -> list[CoordinatorEffect]:
         by_attempt: dict[tuple[int, int], list[bytes]] = {}
         for each in events:
             by_attempt.setdefault((each.subtask, each.attempt_number), []).append(each.event)
@@ -289,7 +399,7 @@ class OperatorCoordinatorHolder:
         if not events or number is None:
             return []
         attempt = attempt_id(self._job_id, self._vertex_id, subtask, number)
-        message = OperatorEvents(attempt=attempt, operator_id=self._operator_id, events=tuple(events))
+        message = operator_event.OperatorEvents(attempt=attempt, operator_id=self._operator_id, events=tuple(events))
         return [Tell(to=attempt, message=message)]
 
 

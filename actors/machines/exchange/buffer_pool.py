@@ -102,7 +102,6 @@ class LocalBufferPool(Generic[Listener]):
 
     @property
     def size(self) -> int:
-        """The number of buffers that it may hold now."""
         self._provider.redistribute_buffers()
         return self._size
 
@@ -112,7 +111,6 @@ class LocalBufferPool(Generic[Listener]):
 
     @property
     def idle(self) -> int:
-        """Buffers that it holds and nobody uses."""
         self._provider.redistribute_buffers()
         return self._idle
 
@@ -205,7 +203,6 @@ class LocalBufferPool(Generic[Listener]):
             self._listeners.popleft().buffer_pool_destroyed()
 
     def check(self) -> None:
-        """Assert that no buffer is lost or counted twice."""
         assert 0 <= self._idle <= self.held
         assert self.is_destroyed or not self._idle or self.held <= self._size, "what is idle beyond the size goes back"
 

@@ -1,108 +1,48 @@
-"""To which channel the next batch of an output goes (Flink's ChannelSelector and its StreamPartitioners).
+"""To which channels the next batch of an output goes (Flink's ChannelSelector and its StreamPartitioners).
 
 What is partitioned by key has no selector: its rows are split among all channels, by `state.key_groups`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
+from itertools import count
 from typing import assert_never
 
 from flykka.messages.graph.job_graph import ShipStrategy
 
-
-class ChannelSelector(ABC):
-    """Chooses among the channels 0 to `channels` - 1."""
-
-    def __init__(self, channels: int) -> None:
-        assert channels > 0, "an output without a reader"
-        self._channels = channels
-
-    def select_channels(self) -> range:
-        """The channels that the next batch goes to."""
-        channel = self.select_channel()
-        return range(channel, channel + 1)
-
-    @abstractmethod
-    def select_channel(self) -> int:
-        """The channel that the next batch goes to."""
-
-
-class ForwardPartitioner(ChannelSelector):
-    """To the one reader there is."""
-
-    def select_channel(self) -> int:
-        return 0
-
-
-class GlobalPartitioner(ChannelSelector):
-    """To the first subtask of the reader."""
-
-    def select_channel(self) -> int:
-        return 0
-
-
-class RebalancePartitioner(ChannelSelector):
-    """In turn, from any channel on: many producers had better not all begin with the same reader."""
-
-    def __init__(self, channels: int, first: int) -> None:
-        super().__init__(channels)
-        self._next = first % channels
-
-    def select_channel(self) -> int:
-        channel, self._next = self._next, (self._next + 1) % self._channels
-        return channel
-
-
-class RescalePartitioner(RebalancePartitioner):
-    """In turn among the few readers of this producer, from the first on."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__(channels, first=0)
-
-
-class ShufflePartitioner(ChannelSelector):
-    """To any reader: `draw(n)` is a random number from 0 to n - 1."""
-
-    def __init__(self, channels: int, draw: Callable[[int], int]) -> None:
-        super().__init__(channels)
-        self._draw = draw
-
-    def select_channel(self) -> int:
-        return self._draw(self._channels)
-
-
-class BroadcastPartitioner(ChannelSelector):
-    """To every reader."""
-
-    def select_channels(self) -> range:
-        return range(self._channels)
-
-    def select_channel(self) -> int:
-        """Raise `TypeError`: there is no such channel."""
-        raise TypeError("a broadcast goes to all channels, and to no single one")
+ChannelSelector = Callable[[], range]
+"""Selects the channels of the next batch."""
 
 
 def channel_selector(
     ship_strategy: ShipStrategy, channels: int, *, first: int, draw: Callable[[int], int]
 ) -> ChannelSelector:
-    """The selector of one output. `first` is where a rebalance begins, `draw` the chance of a shuffle."""
+    """The selector of an output. `first` is where a rebalance begins; `draw(n)` is a random number from 0 to n - 1."""
+    assert channels > 0, "an output without a reader"
     match ship_strategy:
-        case ShipStrategy.FORWARD:
-            return ForwardPartitioner(channels)
+        case ShipStrategy.FORWARD | ShipStrategy.GLOBAL:
+            return lambda: range(1)
         case ShipStrategy.REBALANCE:
-            return RebalancePartitioner(channels, first)
+            # Many producers had better not all begin with the same reader.
+            return _in_turn(channels, first)
         case ShipStrategy.RESCALE:
-            return RescalePartitioner(channels)
+            return _in_turn(channels, 0)
         case ShipStrategy.SHUFFLE:
-            return ShufflePartitioner(channels, draw)
-        case ShipStrategy.GLOBAL:
-            return GlobalPartitioner(channels)
+            return lambda: _only(draw(channels))
         case ShipStrategy.BROADCAST:
-            return BroadcastPartitioner(channels)
+            return lambda: range(channels)
         case ShipStrategy.HASH:
             assert channels == 1, "a batch is split by key group before it is sent"
-            return ForwardPartitioner(channels)
+            return lambda: range(1)
         case _:
             assert_never(ship_strategy)
+
+
+def _in_turn(channels: int, first: int) -> ChannelSelector:
+    turns = count(first)
+    return lambda: _only(next(turns) % channels)
+
+
+def _only(channel: int) -> range:
+    return range(channel, channel + 1)

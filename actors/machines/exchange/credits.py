@@ -53,7 +53,6 @@ class ChannelCredits:
 
     @property
     def available(self) -> int:
-        """Credits ready for a batch, announced or not."""
         return self._exclusive_available + self._floating_available
 
     @property
@@ -145,7 +144,6 @@ class ChannelCredits:
         return self._give_back_floating()
 
     def check(self) -> None:
-        """Assert that no credit is lost, made or promised twice."""
         assert 0 <= self.unannounced <= self.available
         assert self._floating_available >= 0
         assert self._exclusive_available >= 0
@@ -154,7 +152,6 @@ class ChannelCredits:
 
     @property
     def floating(self) -> int:
-        """Floating credits that this channel holds, available or in use."""
         return self._floating_available + self._in_use_is_floating.count(True)
 
     def _give_back_floating(self) -> list[ChannelCredits]:

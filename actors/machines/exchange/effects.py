@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from flykka.actors.machines.effects import Ignore, Role, StartTimer, Tell
-from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ResultPartitionId
 from flykka.messages.wire.ref import Ref

@@ -20,21 +20,38 @@ from flykka.actors.machines.exchange.effects import (
     ChannelFailureKind,
     RequestPartition,
 )
-from flykka.actors.machines.exchange.partition_request import PartitionRequestBackoff
-from flykka.actors.machines.phases import next_phase
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import (
-    AddCredit,
-    Buffer,
-    BufferResponse,
-    CheckpointBarrier,
-    EndOfPartition,
-    ErrorResponse,
-    PartitionRequestDue,
-)
+from flykka.actors.machines.states import next_phase
+from flykka.messages.tasks import exchange
 from flykka.messages.tasks.task import InputChannelDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ResultPartitionId
+
+INITIAL_BACKOFF_MS = 100
+MAX_BACKOFF_MS = 10_000
+
+
+class PartitionRequestBackoff:
+    """Retries the request of a partition that is not there yet.
+
+    Tasks of a job are deployed at the same time, and a consumer may ask before its producer runs. Follows the
+    back-off of Flink's InputChannel: at once, then after `initial_ms`, doubled each time, `max_ms` at most; the
+    request after that is not made. An `initial_ms` of 0 means no second request.
+    """
+
+    __slots__ = ("_max_ms", "_next_ms")
+
+    def __init__(self, initial_ms: int = INITIAL_BACKOFF_MS, max_ms: int = MAX_BACKOFF_MS) -> None:
+        if not 0 <= initial_ms <= max_ms:
+            raise ValueError(f"the back-off must grow from 0 or more: initial {initial_ms} ms, maximum {max_ms} ms")
+        self._max_ms = max_ms
+        self._next_ms: int | None = initial_ms or None
+
+    def next_delay_ms(self) -> int | None:
+        """Milliseconds to wait before the next request; None when there is to be none."""
+        delay = self._next_ms
+        if delay is not None:
+            self._next_ms = min(2 * delay, self._max_ms) if delay < self._max_ms else None
+        return delay
 
 
 class ChannelState(Enum):
@@ -67,7 +84,7 @@ class Queued(NamedTuple):
     """An element that is not yet read, under its sequence number; a barrier that may time out is announced first."""
 
     sequence_number: int
-    buffer: Buffer | BarrierAnnouncement
+    buffer: exchange.Buffer | BarrierAnnouncement
 
 
 class InputChannel:
@@ -143,8 +160,7 @@ class InputChannel:
         return self.announce() if self.is_open and self.credits.is_announcement_due else None
 
     def announce(self) -> Tell[ResultPartitionId]:
-        """Tell the producer of the credits that it does not know of."""
-        message = AddCredit(
+        message = exchange.AddCredit(
             partition_id=self.descriptor.partition_id,
             subpartition=self.descriptor.subpartition,
             credit=self.credits.take_announcement(),
@@ -160,27 +176,26 @@ class InputChannel:
         )
         return self._fail(ChannelFailureKind.PARTITION_CONNECTION, cause)
 
-    def on_buffer(self, response: BufferResponse) -> ChannelFailed | None:
+    def on_buffer(self, response: exchange.BufferResponse) -> ChannelFailed | None:
         """Queue the next element of an open channel; a failure where it is not the next one, or not allowed."""
         assert self.is_open, f"{self} is {self.state.value}"
         if response.sequence_number != self.next_sequence_number:
             text = f"expected element {self.next_sequence_number}, got element {response.sequence_number}"
             cause = SerializedThrowable(type_name="SequenceMismatchError", message=text)
             return self._fail(ChannelFailureKind.SEQUENCE_MISMATCH, cause)
-        if isinstance(response.buffer, BatchRef) and not self.credits.spend():
+        if isinstance(response.buffer, exchange.BatchRef) and not self.credits.spend():
             text = f"element {response.sequence_number} came without a credit"
             cause = SerializedThrowable(type_name="CreditOverrunError", message=text)
             return self._fail(ChannelFailureKind.CREDIT_OVERRUN, cause)
-        self._move(_ENDED if isinstance(response.buffer, EndOfPartition) else _READING)
+        self._move(_ENDED if isinstance(response.buffer, exchange.EndOfPartition) else _READING)
         self._enqueue(Queued(response.sequence_number, response.buffer))
         self.next_sequence_number += 1
         self.credits.on_backlog(response.backlog)
         return None
 
-    def take(self) -> Buffer | BarrierAnnouncement:
-        """The next element to be read; there must be one."""
+    def take(self) -> exchange.Buffer | BarrierAnnouncement:
         buffer = (self.priority or self.queue).popleft().buffer
-        if isinstance(buffer, CheckpointBarrier):
+        if isinstance(buffer, exchange.CheckpointBarrier):
             # No checkpoint before this one will be taken any more.
             while self._barriers and self._barriers[0][0] < buffer.checkpoint_id:
                 self._barriers.popleft()
@@ -189,7 +204,7 @@ class InputChannel:
     def prioritize(self, checkpoint_id: int) -> None:
         """Let the barrier of the checkpoint, which was announced, overtake the data before it, if it is still there."""
         for place, queued in enumerate(self.queue):
-            if isinstance(queued.buffer, CheckpointBarrier) and queued.buffer.checkpoint_id == checkpoint_id:
+            if isinstance(queued.buffer, exchange.CheckpointBarrier) and queued.buffer.checkpoint_id == checkpoint_id:
                 del self.queue[place]
                 self.priority.append(Queued(queued.sequence_number, queued.buffer.as_unaligned()))
                 return
@@ -201,37 +216,35 @@ class InputChannel:
         """The checkpoint whose state the next batch that arrives is part of."""
         return self._persisting
 
-    def start_persisting(self, checkpoint_id: int) -> tuple[BatchRef, ...]:
+    def start_persisting(self, checkpoint_id: int) -> tuple[exchange.BatchRef, ...]:
         """The checkpoint is taken now: what is in flight here; until its barrier comes, so is what arrives."""
         self._persisting = checkpoint_id if self._barrier_of(checkpoint_id) is None else None
         return self.in_flight(checkpoint_id)
 
     def stop_persisting(self) -> None:
-        """Stop persisting: elements that arrive are state of no checkpoint."""
         self._persisting = None
 
-    def in_flight(self, checkpoint_id: int) -> tuple[BatchRef, ...]:
+    def in_flight(self, checkpoint_id: int) -> tuple[exchange.BatchRef, ...]:
         """Batches that are not yet read and are before the barrier of the checkpoint."""
         barrier = self._barrier_of(checkpoint_id)
         return tuple(
             queued.buffer
             for queued in self.queue
-            if isinstance(queued.buffer, BatchRef) and (barrier is None or queued.sequence_number < barrier)
+            if isinstance(queued.buffer, exchange.BatchRef) and (barrier is None or queued.sequence_number < barrier)
         )
 
     def on_backlog(self, backlog: int) -> None:
-        """Data waits at the sender of an open channel."""
         assert self.is_open, f"{self} is {self.state.value}"
         self._move(_READING)
         self.credits.on_backlog(backlog)
 
-    def on_error(self, response: ErrorResponse) -> StartTimer | ChannelFailed:
+    def on_error(self, response: exchange.ErrorResponse) -> StartTimer | ChannelFailed:
         """The subpartition cannot be had: ask again while that may help."""
         assert self.is_open, f"{self} is {self.state.value}"
         if response.partition_not_found and self.state is ChannelState.REQUESTED:
             delay_ms = self._backoff.next_delay_ms()
             if delay_ms is not None:
-                due = PartitionRequestDue(channel=self.channel)
+                due = exchange.PartitionRequestDue(channel=self.channel)
                 return StartTimer(key=f"partition-request-{self.channel}", delay_ms=delay_ms, message=due)
         if response.partition_not_found:
             return self._fail(ChannelFailureKind.PARTITION_NOT_FOUND, response.cause)
@@ -240,11 +253,12 @@ class InputChannel:
         return self._fail(ChannelFailureKind.REFUSED, response.cause)
 
     def check(self) -> None:
-        """Assert that what is held was paid for, and that a state that has no data has none."""
         self.credits.check()
-        batches = [queued.buffer for queued in self.queue if isinstance(queued.buffer, BatchRef)]
+        batches = [queued.buffer for queued in self.queue if isinstance(queued.buffer, exchange.BatchRef)]
         assert len(batches) <= self.credits.in_use, "a queued batch holds a credit"
-        assert not any(isinstance(queued.buffer, BatchRef) for queued in self.priority), "data overtakes nothing"
+        assert not any(isinstance(queued.buffer, exchange.BatchRef) for queued in self.priority), (
+            "data overtakes nothing"
+        )
         assert self._persisting is None or self._barrier_of(self._persisting) is None
         assert self.state is not ChannelState.CREATED or self.next_sequence_number == 0
 
@@ -254,7 +268,7 @@ class InputChannel:
 
     def _enqueue(self, queued: Queued) -> None:
         buffer = queued.buffer
-        if isinstance(buffer, CheckpointBarrier):
+        if isinstance(buffer, exchange.CheckpointBarrier):
             self._barriers.append((buffer.checkpoint_id, queued.sequence_number))
             if self._persisting is not None and buffer.checkpoint_id >= self._persisting:
                 self._persisting = None

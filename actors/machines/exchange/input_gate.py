@@ -17,24 +17,15 @@ from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAnnouncement
 from flykka.actors.machines.exchange.credits import ChannelCredits, FloatingCredits
 from flykka.actors.machines.exchange.effects import ChannelFailed, GateEffect, PersistInFlight, ReleaseBatch
-from flykka.actors.machines.exchange.input_channel import ChannelState, InputChannel
-from flykka.actors.machines.exchange.partition_request import (
+from flykka.actors.machines.exchange.input_channel import (
     INITIAL_BACKOFF_MS,
     MAX_BACKOFF_MS,
+    ChannelState,
+    InputChannel,
     PartitionRequestBackoff,
 )
 from flykka.messages.graph.job_graph import ResultPartitionType
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import (
-    BacklogAnnouncement,
-    Buffer,
-    BufferResponse,
-    CancelPartitionRequest,
-    EndOfData,
-    EndOfPartition,
-    ErrorResponse,
-    TaskBuffers,
-)
+from flykka.messages.tasks import exchange
 from flykka.messages.tasks.task import InputGateDescriptor
 from flykka.messages.wire.ref import Ref
 
@@ -94,7 +85,7 @@ class InputGate:
         exclusive_credit: int = EXCLUSIVE_CREDIT,
         floating_credit: int = FLOATING_CREDIT,
         *,
-        buffers: TaskBuffers | None = None,
+        buffers: exchange.TaskBuffers | None = None,
         read_first: frozenset[int] = frozenset(),
         initial_backoff_ms: int = INITIAL_BACKOFF_MS,
         max_backoff_ms: int = MAX_BACKOFF_MS,
@@ -147,7 +138,6 @@ class InputGate:
 
     @property
     def is_finished(self) -> bool:
-        """The end of every channel has been read."""
         return self._not_ended == 0
 
     @property
@@ -164,11 +154,9 @@ class InputGate:
 
     @property
     def floating(self) -> tuple[FloatingCredits, ...]:
-        """The credits that the channels of each input share."""
         return tuple(each.floating for each in self._inputs)
 
     def gate_of(self, channel: int) -> int:
-        """The number of the input that `channel` belongs to."""
         return self._input_of[channel].gate
 
     def request_partitions(self) -> list[GateEffect]:
@@ -189,51 +177,50 @@ class InputGate:
         return effects
 
     def retry(self, channel: int) -> list[GateEffect]:
-        """Request the partition of the channel again."""
         retried = self.channels[channel]
         if retried.state is not ChannelState.REQUESTED:
             return [Ignore(reason=f"{retried} is {retried.state.value}")]
         return [retried.request()]
 
-    def on_buffer(self, response: BufferResponse) -> list[GateEffect]:
+    def on_buffer(self, response: exchange.BufferResponse) -> list[GateEffect]:
         """The next element of a channel has arrived; one that no channel reads is dropped, and its sender told so."""
         channel = self._by_subpartition.get((response.partition_id, response.subpartition))
         if channel is None or not channel.is_open:
-            cancel = CancelPartitionRequest(partition_id=response.partition_id, subpartition=response.subpartition)
+            cancel = exchange.CancelPartitionRequest(
+                partition_id=response.partition_id, subpartition=response.subpartition
+            )
             return [Tell(to=Role.SENDER, message=cancel), *_release(response.buffer)]
         failure = channel.on_buffer(response)
         if failure is not None:
             is_ours = response.sequence_number >= channel.next_sequence_number
             return [self._failed(failure), *(_release(response.buffer) if is_ours else [])]
-        if isinstance(response.buffer, BatchRef):
+        if isinstance(response.buffer, exchange.BatchRef):
             self.buffers_in_use += 1
             self.waiting_bytes += response.buffer.size_bytes
         # A channel that is in the line already keeps its place.
         self._line_up(channel)
         effects = self._persisted(channel, response.buffer)
-        if isinstance(response.buffer, EndOfPartition):
+        if isinstance(response.buffer, exchange.EndOfPartition):
             effects += self._announce(channel.credits.release())
         elif channel.credits.unannounced:
             effects += self._announce([channel.credits])
         return effects
 
-    def on_backlog(self, announcement: BacklogAnnouncement) -> list[GateEffect]:
-        """Data waits for credit at the producer."""
+    def on_backlog(self, announcement: exchange.BacklogAnnouncement) -> list[GateEffect]:
         channel = self._by_subpartition.get((announcement.partition_id, announcement.subpartition))
         if channel is None or not channel.is_open:
             return [Ignore(reason="a backlog of a channel that is not open")]
         channel.on_backlog(announcement.backlog)
         return self._announce([channel.credits])
 
-    def on_error(self, response: ErrorResponse) -> list[GateEffect]:
-        """A subpartition cannot be had, for now or at all."""
+    def on_error(self, response: exchange.ErrorResponse) -> list[GateEffect]:
         channel = self._by_subpartition.get((response.partition_id, response.subpartition))
         if channel is None or not channel.is_open:
             return [Ignore(reason="an error of a channel that is not open")]
         effect = channel.on_error(response)
         return [self._failed(effect) if isinstance(effect, ChannelFailed) else effect]
 
-    def poll(self) -> tuple[int, Buffer | BarrierAnnouncement] | None:
+    def poll(self) -> tuple[int, exchange.Buffer | BarrierAnnouncement] | None:
         """The next element and its channel, turn by turn; None while there is none, and after a failure."""
         if not self.has_data:
             return None
@@ -243,12 +230,12 @@ class InputGate:
         buffer = self.channels[number].take()
         self._line_up(self.channels[number])
         match buffer:
-            case BatchRef(size_bytes=size_bytes):
+            case exchange.BatchRef(size_bytes=size_bytes):
                 self.waiting_bytes -= size_bytes
-            case EndOfData(drain=drain):
+            case exchange.EndOfData(drain=drain):
                 self._with_data -= 1
                 self._drain = self._drain and drain
-            case EndOfPartition():
+            case exchange.EndOfPartition():
                 self._not_ended -= 1
                 self._read_others_if_first_are_over(source)
         return number, buffer
@@ -291,12 +278,10 @@ class InputGate:
         ]
 
     def stop_persisting(self) -> None:
-        """Nothing that arrives is part of a checkpoint."""
         for channel in self.channels:
             channel.stop_persisting()
 
     def check(self) -> None:
-        """Assert that turns, queues and credits agree."""
         for channel in self.channels:
             channel.check()
             number, source = channel.channel, self._input_of[channel.channel]
@@ -312,7 +297,9 @@ class InputGate:
             starving = any(c.credits.is_waiting and c.credits.available < c.credits.required for c in source.channels)
             assert not (starving and source.floating.free), "a credit lies idle while a channel waits for one"
         queued = (entry.buffer for channel in self.channels for entry in channel.queue)
-        assert self.waiting_bytes == sum(buffer.size_bytes for buffer in queued if isinstance(buffer, BatchRef))
+        assert self.waiting_bytes == sum(
+            buffer.size_bytes for buffer in queued if isinstance(buffer, exchange.BatchRef)
+        )
         assert self.buffers_in_use == sum(channel.credits.in_use for channel in self.channels)
         assert not any(c.is_open and c.credits.unannounced and not c.credits.outstanding for c in self.channels)
 
@@ -345,8 +332,8 @@ class InputGate:
         else:
             self._priority_turns.pop(source, None)
 
-    def _persisted(self, channel: InputChannel, buffer: Buffer) -> list[GateEffect]:
-        if channel.persisting is None or not isinstance(buffer, BatchRef):
+    def _persisted(self, channel: InputChannel, buffer: exchange.Buffer) -> list[GateEffect]:
+        if channel.persisting is None or not isinstance(buffer, exchange.BatchRef):
             return []
         return [PersistInFlight(checkpoint_id=channel.persisting, gate=self.gate_of(channel.channel), batch=buffer)]
 
@@ -363,5 +350,5 @@ class InputGate:
         return failure
 
 
-def _release(buffer: Buffer) -> list[GateEffect]:
-    return [ReleaseBatch(batch=buffer)] if isinstance(buffer, BatchRef) else []
+def _release(buffer: exchange.Buffer) -> list[GateEffect]:
+    return [ReleaseBatch(batch=buffer)] if isinstance(buffer, exchange.BatchRef) else []

@@ -3,7 +3,7 @@
 Decides to which subpartition an element goes, what a reader is answered, and whether there is room for more. How a
 batch comes to its subpartition (hash, turn, copy) is decided by the stage that makes it. A pipelined partition is
 released as it is consumed; a blocking one is written here, and read from its TaskManager when the task has finished
-(`kept_partition`). An approximate one outlives its readers: the next one is told how far event time and data are,
+(`KeptPartition`). An approximate one outlives its readers: the next one is told how far event time and data are,
 and begins with the next batch. Follows Flink's ResultPartition.
 """
 
@@ -13,22 +13,44 @@ from collections.abc import Sequence
 
 from flykka.actors.machines.effects import Ignore, Tell
 from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch
-from flykka.actors.machines.exchange.partition_errors import partition_error, partition_not_found
 from flykka.actors.machines.exchange.subpartition import Subpartition
 from flykka.messages.graph.job_graph import ResultPartitionType
-from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
+    AddCredit,
+    BatchRef,
     BufferResponse,
+    CancelPartitionRequest,
     EndOfData,
     EndOfPartition,
     ErrorResponse,
     Event,
+    PartitionRequest,
     Watermark,
     WatermarkStatus,
 )
 from flykka.messages.tasks.task import FinishedPartition, ResultPartitionDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ResultPartitionId
 from flykka.messages.wire.ref import Ref
+
+
+def partition_error(partition_id: ResultPartitionId, subpartition: int, type_name: str, text: str) -> ErrorResponse:
+    """It cannot be had, and asking again does not help."""
+    message = f"subpartition {subpartition} of {partition_id}: {text}"
+    cause = SerializedThrowable(type_name=type_name, message=message)
+    return ErrorResponse(partition_id=partition_id, subpartition=subpartition, cause=cause)
+
+
+def partition_not_found(partition_id: ResultPartitionId, subpartition: int, text: str) -> ErrorResponse:
+    """It is not there (Flink's PartitionNotFoundException): not yet, or no more."""
+    message = f"subpartition {subpartition} of {partition_id}: {text}"
+    return ErrorResponse(
+        partition_id=partition_id,
+        subpartition=subpartition,
+        cause=SerializedThrowable(type_name="PartitionNotFoundError", message=message, lost_partition=partition_id),
+        partition_not_found=True,
+    )
+
 
 FLOATING_BUFFERS = 2
 """Buffers of a partition beyond one for each of its subpartitions, where there are enough."""
@@ -185,7 +207,6 @@ class ResultPartition:
         return [*(ReleaseBatch(batch=batch) for batch in lost), *self._served(subpartition)]
 
     def add_credit(self, subpartition: int, credit: int) -> list[PartitionEffect]:
-        """A reader has room for `credit` more batches."""
         if not self._is_read(subpartition):
             return [Ignore(reason=f"nobody reads subpartition {subpartition}")]
         self.subpartitions[subpartition].credit += credit
@@ -209,7 +230,6 @@ class ResultPartition:
         return tuple(batch for index in range(len(self.subpartitions)) for batch in self._consumed(index))
 
     def check(self) -> None:
-        """Assert that the sums are those of the subpartitions, and that nobody waits who could be served."""
         for subpartition in self.subpartitions:
             subpartition.check()
         backlogs = [subpartition.backlog for subpartition in self.subpartitions]
@@ -243,7 +263,6 @@ class ResultPartition:
         return left
 
     def _account(self, holder: Subpartition, gone: Sequence[BatchRef]) -> None:
-        """These batches wait no more in `holder`."""
         was_full = holder.backlog + len(gone) >= MAX_BUFFERS_PER_CHANNEL
         self._full_channels -= was_full and holder.backlog < MAX_BUFFERS_PER_CHANNEL
         self.queued_batches -= len(gone)
@@ -261,7 +280,6 @@ class ResultPartition:
         return index in self._unconsumed and self.subpartitions[index].consumer is not None
 
     def _refusal(self, index: int, *, reconnects: bool) -> ErrorResponse | None:
-        """The reason why a new reader cannot read the subpartition."""
         partition_id = self.descriptor.partition_id
         if not 0 <= index < len(self.subpartitions):
             return unknown_subpartition(self.descriptor, index)
@@ -276,6 +294,48 @@ class ResultPartition:
 
 
 def unknown_subpartition(descriptor: ResultPartitionDescriptor, index: int) -> ErrorResponse:
-    """The answer where the partition has no subpartition of this number."""
     text = f"the partition has {descriptor.subpartitions} subpartitions, and none with the number {index}"
     return partition_error(descriptor.partition_id, index, "UnknownSubpartitionError", text)
+
+
+class KeptPartition:
+    """A blocking partition whose task has finished: it is read by every consumer that asks, from its beginning.
+
+    What was read stays until the partition is released. Follows Flink's BoundedBlockingSubpartition.
+    """
+
+    def __init__(self, finished: FinishedPartition) -> None:
+        self._finished = finished
+        self._readers: dict[tuple[int, Ref], Subpartition] = {}
+
+    def request(self, request: PartitionRequest) -> list[PartitionEffect]:
+        index, descriptor = request.subpartition, self._finished.descriptor
+        if not 0 <= index < descriptor.subpartitions:
+            return [Tell(to=request.consumer, message=unknown_subpartition(descriptor, index))]
+        place = index, request.consumer
+        self._readers[place] = Subpartition(descriptor.partition_id, index, self._finished.subpartitions[index])
+        self._readers[place].request(request.consumer, request.credit)
+        return self._served(place)
+
+    def add_credit(self, message: AddCredit, consumer: Ref | None) -> list[PartitionEffect]:
+        if consumer is None or (message.subpartition, consumer) not in self._readers:
+            return [Ignore(reason=f"{consumer} does not read subpartition {message.subpartition}")]
+        place = message.subpartition, consumer
+        self._readers[place].credit += message.credit
+        return self._served(place)
+
+    def cancel(self, message: CancelPartitionRequest, consumer: Ref | None) -> list[PartitionEffect]:
+        if consumer is None or self._readers.pop((message.subpartition, consumer), None) is None:
+            return [Ignore(reason=f"{consumer} does not read subpartition {message.subpartition}")]
+        return []
+
+    def check(self) -> None:
+        for reader in self._readers.values():
+            reader.check()
+
+    def _served(self, place: tuple[int, Ref]) -> list[PartitionEffect]:
+        reader = self._readers[place]
+        sent = reader.serve()
+        if reader.is_consumed:
+            del self._readers[place]
+        return list(sent)

@@ -9,12 +9,175 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flykka.actors.errors import NetworkBuffersExhaustedError
+from flykka.actors.errors import BufferPoolDestroyedError, NetworkBuffersExhaustedError
 from flykka.actors.machines.exchange.buffer_pool import BufferListener, LocalBufferPool
-from flykka.actors.machines.exchange.network_buffer_pool import NetworkBufferPool
 from flykka.messages.tasks.exchange import TaskBuffers
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.messages.wire.tags import trace_tag
+
+
+class NetworkBufferPool:
+    """All network buffers of one TaskManager, divided among the pools of its tasks.
+
+    Every pool is sure of its minimum. What is not promised to anybody is spread over the pools in proportion to
+    what each could use beyond its minimum, again whenever a pool comes or goes. Sizes are worked out when somebody
+    asks for one, so that pools may come and go by the thousand. Bytes are counted where the batches are, at the
+    tasks. Follows Flink's NetworkBufferPool.
+    """
+
+    def __init__(self, total: int) -> None:
+        if total < 0:
+            raise ValueError(f"the number of network buffers cannot be negative: {total}")
+        self.total = total
+        self.promised = 0
+        self.is_destroyed = False
+        self.is_settled = True
+        self._free = total
+        self._owed_exclusive = 0
+        # An ordered set: shares that do not divide evenly go by age.
+        self._pools: dict[LocalBufferPool[BufferListener], None] = {}
+        self._resized: dict[LocalBufferPool[BufferListener], None] = {}
+        # What all pools could use beyond their minimum; a pool without a maximum could use everything.
+        self._usable = 0
+
+    @property
+    def free(self) -> int:
+        self.redistribute_buffers()
+        return self._free
+
+    @property
+    def pools(self) -> tuple[LocalBufferPool[BufferListener], ...]:
+        return tuple(self._pools)
+
+    def create_pool(self, minimum: int, maximum: int | None = None) -> LocalBufferPool[BufferListener]:
+        """A pool that is sure of `minimum` buffers and may have up to `maximum` (None: any number).
+
+        Raises:
+            NetworkBuffersExhaustedError: its minimum is more than what is not promised to others.
+            BufferPoolDestroyedError: there are no buffers any more.
+        """
+        self._promise(minimum)
+        pool = LocalBufferPool[BufferListener](minimum, minimum=minimum, maximum=maximum, provider=self)
+        self._pools[pool] = None
+        self._usable += self._beyond_minimum(pool)
+        if self.is_settled and self._is_abundant and maximum is not None:
+            pool.resize(maximum)
+        else:
+            self.is_settled = False
+        return pool
+
+    def destroy_pool(self, pool: LocalBufferPool[BufferListener]) -> None:
+        """The pool is no longer needed; buffers of it that are in use come back one by one."""
+        if self._pools.pop(pool, self) is self:
+            return
+        self._resized.pop(pool, None)
+        # Where there was enough for everybody, nobody has a use for what comes back.
+        self.is_settled = self.is_settled and self._is_abundant
+        self.promised -= pool.minimum
+        self._usable -= self._beyond_minimum(pool)
+        pool.destroy()
+
+    def take_exclusive(self, count: int) -> int:
+        """Take `count` buffers for good; how many of them are there now. The others follow as they come back.
+
+        Raises:
+            NetworkBuffersExhaustedError: so many are not to be had.
+            BufferPoolDestroyedError: there are no buffers any more.
+        """
+        if count < 1:
+            raise ValueError(f"the number of exclusive buffers must be at least 1, not {count}")
+        self._promise(count)
+        self.is_settled = self.is_settled and self._is_abundant
+        taken = min(count, self.free)
+        self._free -= taken
+        self._owed_exclusive += count - taken
+        return taken
+
+    def give_back_exclusive(self, count: int) -> None:
+        self.is_settled = self.is_settled and self._is_abundant
+        self.promised -= count
+        self.give_back_buffers(count)
+
+    def destroy(self) -> None:
+        """There are no buffers any more; what comes back is dropped."""
+        self.is_destroyed = True
+        self._free = 0
+
+    def take_resized(self) -> tuple[LocalBufferPool[BufferListener], ...]:
+        """The pools whose size has changed since the last time."""
+        self.redistribute_buffers()
+        resized, self._resized = tuple(self._resized), {}
+        return resized
+
+    def take_buffer(self) -> bool:
+        """Hand one buffer to a pool; False where there is none."""
+        if self.is_destroyed:
+            raise BufferPoolDestroyedError("the network buffers are destroyed, and none can be taken")
+        if not self._free:
+            return False
+        self._free -= 1
+        return True
+
+    def give_back_buffers(self, count: int) -> None:
+        """Buffers come back. Who was promised exclusive ones gets them first."""
+        if self.is_destroyed:
+            return
+        owed = min(count, self._owed_exclusive)
+        self._owed_exclusive -= owed
+        self._free += count - owed
+        assert self._free <= self.total, "a network buffer came back twice"
+
+    def redistribute_buffers(self) -> None:
+        """Give every pool its share, if pools have come or gone."""
+        if self.is_settled:
+            return
+        self.is_settled = True
+        spare = self.total - self.promised
+        rooms = [(pool, _room(pool, spare)) for pool in self._pools]
+        capacity = sum(room for _, room in rooms)
+        shared = min(spare, capacity)
+        so_far = given = 0
+        for pool, room in rooms:
+            so_far += room
+            share = shared * so_far // capacity - given if capacity else 0
+            given += share
+            self._resize(pool, pool.minimum + share)
+
+    def check(self) -> None:
+        self.redistribute_buffers()
+        assert 0 <= self._free <= self.total
+        assert self.promised <= self.total
+        assert sum(pool.size for pool in self._pools) <= self.total
+        for pool in self._pools:
+            pool.check()
+
+    @property
+    def _is_abundant(self) -> bool:
+        """Every pool can have as much as it may, so that no share has to be worked out."""
+        return self.promised + self._usable <= self.total
+
+    def _beyond_minimum(self, pool: LocalBufferPool[BufferListener]) -> int:
+        return self.total if pool.maximum is None else pool.maximum - pool.minimum
+
+    def _promise(self, count: int) -> None:
+        if self.is_destroyed:
+            raise BufferPoolDestroyedError("the network buffers are destroyed, and none can be promised")
+        available = self.total - self.promised
+        if count > available:
+            raise NetworkBuffersExhaustedError(required=count, available=available, total=self.total)
+        self.promised += count
+
+    def _resize(self, pool: LocalBufferPool[BufferListener], size: int) -> None:
+        before = pool.size
+        pool.resize(size)
+        if pool.size != before:
+            self._resized[pool] = None
+
+
+def _room(pool: LocalBufferPool[BufferListener], spare: int) -> int:
+    """The number of the `spare` buffers that the pool could use."""
+    return spare if pool.maximum is None else min(spare, pool.maximum - pool.minimum)
+
 
 BUFFERS_PER_CHANNEL = 2
 FLOATING_BUFFERS_PER_GATE = 2
@@ -90,7 +253,6 @@ class ShuffleEnvironment:
         return self._buffers_of(attempt)
 
     def unregister_task(self, attempt: ExecutionAttemptId) -> None:
-        """The task has ended; what it had is for the others."""
         ended = self._tasks.pop(attempt, None)
         if ended is None:
             return

@@ -15,9 +15,9 @@ from collections.abc import Iterable
 
 from flykka.actors.machines.effects import Tell
 from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR
-from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     BacklogAnnouncement,
+    BatchRef,
     Buffer,
     BufferResponse,
     CheckpointBarrier,
@@ -116,7 +116,6 @@ class Subpartition:
         return overtaken
 
     def request(self, consumer: Ref, credit: int) -> None:
-        """The reader is here, with room for `credit` batches."""
         assert self.consumer is None, f"{self} is given to one reader only"
         self.consumer = consumer
         self.credit = credit
@@ -173,7 +172,6 @@ class Subpartition:
         return batches
 
     def check(self) -> None:
-        """Assert that the counts are true, and that nothing waits that could be sent or told."""
         assert self.credit >= 0
         assert self.backlog == len(self._batches())
         assert 0 <= self._priority_events <= len(self._queue)

@@ -1,16 +1,31 @@
-"""The progress of event time at a task's inputs.
+"""Watermarks: those that are made of the event times that were read, and those of several channels together.
+
+The generators are Flink's: BoundedOutOfOrdernessWatermarks, AscendingTimestampsWatermarks with its handlers of
+violations, punctuated ones, and none. They are told of rows in batches, by the earliest and the latest event time of
+one; a row alone is a batch of one. A source with partitions has a generator for each, and its watermark is the least
+of those that are not idle: what one partition is behind is not late. Silence is measured for each partition, and so
+are the quiet periods that let its event time go on by the clock.
+
+`TimestampsAndWatermarks` says what has grown, and lets nothing pass from before it but the end of event time.
+What it said is part of a checkpoint: Flink forgets it, and takes rows that were late for rows in time after a restart.
+This is the only place where a watermark is made of event times.
 
 `WatermarkValve` decides what a task may say from what its channels say (Flink's StatusWatermarkValve): the minimum
 over the channels that are active and aligned. A channel that was idle is aligned again when it has caught up with what
-was said last. What a source may say is decided in `watermark_generators`.
+was said last.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from typing import Protocol
 
-from flykka.messages.tasks.exchange import WATERMARK_MIN, Watermark, WatermarkStatus
+from flykka.messages.graph.job_graph import JobVertex, MonotonyViolationHandler
+from flykka.messages.state.handles import PartitionWatermark, WatermarkState
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN, Watermark, WatermarkStatus
+from flykka.messages.tasks.source import PartitionTime
 
 
 @dataclass(slots=True)
@@ -58,7 +73,6 @@ class WatermarkValve:
         return self._on_idle(known) if status.idle else self._on_active(channel)
 
     def check(self) -> None:
-        """Assert that the watermark is one that all aligned channels have reached."""
         aligned = [channel for channel in self._channels if channel.is_aligned]
         assert not any(channel.is_idle for channel in aligned)
         assert all(channel.watermark_ms >= self.watermark_ms for channel in aligned)
@@ -107,3 +121,276 @@ class WatermarkValve:
             return []
         self.watermark_ms = watermark_ms
         return [Watermark(timestamp_ms=watermark_ms)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonotonyViolated:
+    """A row with an earlier event time came behind a later one. It is to be logged or, if `is_fatal`, to fail."""
+
+    timestamp_ms: int
+    latest_ms: int
+    is_fatal: bool
+
+    def __str__(self) -> str:
+        return (
+            f"event times are to ascend, but a row with event time {self.timestamp_ms} ms came behind one with"
+            f" {self.latest_ms} ms; where rows may come out of order, take"
+            " WatermarkStrategy.for_bounded_out_of_orderness"
+        )
+
+
+class WatermarkGenerator(Protocol):
+    """Learns event times; knows how far event time has come by them."""
+
+    @property
+    def watermark_ms(self) -> int:
+        """The watermark now. It never goes back."""
+
+    def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
+        """Rows with event times from `earliest_ms` to `latest_ms` were read."""
+
+    def restore(self, watermark_ms: int) -> None:
+        """Continue from the watermark of a checkpoint."""
+
+
+class BoundedOutOfOrdernessWatermarks:
+    """Rows come at most `delay_ms` later than the latest row before them."""
+
+    __slots__ = ("_behind_ms", "watermark_ms")
+
+    def __init__(self, delay_ms: int) -> None:
+        if delay_ms < 0:
+            raise ValueError(f"the delay of a watermark cannot be negative: {delay_ms} ms")
+        self._behind_ms = delay_ms + 1
+        self.watermark_ms = WATERMARK_MIN
+
+    def on_batch(self, earliest_ms: int, latest_ms: int) -> None:
+        """Rows up to `latest_ms` were read. Nothing wraps around at the beginning of time."""
+        self.watermark_ms = max(self.watermark_ms, latest_ms - self._behind_ms)
+
+    def restore(self, watermark_ms: int) -> None:
+        self.watermark_ms = watermark_ms
+
+
+class AscendingTimestampsWatermarks:
+    """Event times never go back from batch to batch; what is done where they do is said by the handler."""
+
+    __slots__ = ("_latest_ms", "_on_violation")
+
+    def __init__(self, on_violation: MonotonyViolationHandler) -> None:
+        self._on_violation = on_violation
+        self._latest_ms = WATERMARK_MIN
+
+    @property
+    def watermark_ms(self) -> int:
+        """A millisecond below the latest event time, which may come again."""
+        return max(self._latest_ms - 1, WATERMARK_MIN)
+
+    def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
+        """Rows were read; the first violation, where it is to be told."""
+        before_ms, self._latest_ms = self._latest_ms, max(self._latest_ms, latest_ms)
+        if earliest_ms >= before_ms or self._on_violation is MonotonyViolationHandler.IGNORE:
+            return None
+        is_fatal = self._on_violation is MonotonyViolationHandler.FAIL
+        return MonotonyViolated(timestamp_ms=earliest_ms, latest_ms=before_ms, is_fatal=is_fatal)
+
+    def restore(self, watermark_ms: int) -> None:
+        self._latest_ms = watermark_ms + 1
+
+
+class PunctuatedWatermarks:
+    """The batches are those of rows that mark a watermark: their own event time."""
+
+    __slots__ = ("watermark_ms",)
+
+    def __init__(self) -> None:
+        self.watermark_ms = WATERMARK_MIN
+
+    def on_batch(self, earliest_ms: int, latest_ms: int) -> None:
+        self.watermark_ms = max(self.watermark_ms, latest_ms)
+
+    def restore(self, watermark_ms: int) -> None:
+        self.watermark_ms = watermark_ms
+
+
+class NoWatermarks:
+    """There is no event time."""
+
+    __slots__ = ()
+
+    watermark_ms = WATERMARK_MIN
+
+    def on_batch(self, earliest_ms: int, latest_ms: int) -> None:
+        """Event times say nothing here."""
+
+    def restore(self, watermark_ms: int) -> None:
+        """There is nothing to continue from."""
+
+
+def watermark_generator(vertex: JobVertex) -> WatermarkGenerator:
+    if vertex.watermark_delay_ms is None:
+        return NoWatermarks()
+    if vertex.punctuated_watermarks:
+        return PunctuatedWatermarks()
+    if vertex.on_monotony_violation is not MonotonyViolationHandler.IGNORE:
+        return AscendingTimestampsWatermarks(vertex.on_monotony_violation)
+    return BoundedOutOfOrdernessWatermarks(vertex.watermark_delay_ms)
+
+
+@dataclass(slots=True)
+class _Partition:
+    generator: WatermarkGenerator
+    last_read_ms: int
+
+    @property
+    def has_event_time(self) -> bool:
+        return self.generator.watermark_ms > WATERMARK_MIN
+
+
+_WHOLE = ""
+"""The name of a source without partitions, as the only partition that it has."""
+
+
+class TimestampsAndWatermarks:
+    """Says each watermark of its generators once, as far as it has grown (Flink's operator of this name).
+
+    It has a generator for each partition of one source (Flink's WatermarkOutputMultiplexer), made by `make` when the
+    partition is first heard of; without partitions all rows are of one. A partition of which nothing was read for
+    `idle_timeout_ms` is idle and holds no other back. One of which nothing was read for `quiet_period_ms` goes on by
+    the clock, from the watermark of its last rows. If it never had a row there is nothing to go on from: it is idle,
+    after the idle timeout if there is one. If all are idle, the partition that is furthest goes on.
+    """
+
+    __slots__ = ("_idle_timeout_ms", "_make", "_partitions", "_quiet_period_ms", "_watermark_ms", "said_ms")
+
+    def __init__(
+        self,
+        make: Callable[[], WatermarkGenerator],
+        idle_timeout_ms: int | None = None,
+        quiet_period_ms: int | None = None,
+    ) -> None:
+        self._make = make
+        self._idle_timeout_ms = idle_timeout_ms
+        self._quiet_period_ms = quiet_period_ms
+        self._partitions = {_WHOLE: _Partition(make(), 0)}
+        self._watermark_ms = WATERMARK_MIN
+        self.said_ms = WATERMARK_MIN
+        """The watermark that was said last."""
+
+    def restore(self, restored: WatermarkState) -> None:
+        """Continue from the watermarks of a checkpoint: what was late then is late now."""
+        self._watermark_ms = self.said_ms = restored.watermark_ms
+        watermarks = {each.partition: each.watermark_ms for each in restored.partitions}
+        self._partitions = {name: _Partition(self._make(), 0) for name in watermarks or (_WHOLE,)}
+        for name, partition in self._partitions.items():
+            partition.generator.restore(watermarks.get(name, restored.watermark_ms))
+
+    @property
+    def state(self) -> WatermarkState:
+        """The watermarks, as a checkpoint keeps them: also those of the partitions that have one."""
+        partitions = tuple(
+            PartitionWatermark(partition=name, watermark_ms=partition.generator.watermark_ms)
+            for name, partition in self._partitions.items()
+            if name != _WHOLE and partition.has_event_time
+        )
+        return WatermarkState(watermark_ms=self.said_ms, partitions=partitions)
+
+    def start(self, now: int) -> None:
+        for partition in self._partitions.values():
+            partition.last_read_ms = now
+
+    def on_read(self, now: int) -> None:
+        """Something is read. Of which partitions that was, `on_partitions` says when it has been read."""
+        if (whole := self._partitions.get(_WHOLE)) is not None:
+            whole.last_read_ms = now
+
+    def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
+        """A batch of a source without partitions was read."""
+        generator = self._partitions[_WHOLE].generator
+        violated = generator.on_batch(earliest_ms, latest_ms)
+        self._watermark_ms = max(self._watermark_ms, generator.watermark_ms)
+        return violated
+
+    def on_partitions(self, times: Iterable[PartitionTime], now: int) -> MonotonyViolated | None:
+        """A batch was read, with something of these partitions or nothing."""
+        self._partitions.pop(_WHOLE, None)
+        violated: MonotonyViolated | None = None
+        for time in times:
+            partition = self._partitions.get(time.partition)
+            if partition is None:
+                partition = self._partitions[time.partition] = _Partition(self._make(), now)
+            if time.latest_ms is not None:
+                earliest_ms = time.latest_ms if time.earliest_ms is None else time.earliest_ms
+                violated = violated or partition.generator.on_batch(earliest_ms, time.latest_ms)
+                partition.last_read_ms = now
+        self._advance(now)
+        return violated
+
+    def emit(self) -> Watermark | None:
+        """The watermark, where it has grown since the last one; it is asked for behind each batch."""
+        return self._say(self._watermark_ms)
+
+    def on_time(self, now: int) -> Watermark | None:
+        """The watermark, if it has grown because partitions were silent."""
+        self._advance(now)
+        return self.emit()
+
+    def on_watermark(self, watermark: Watermark) -> Watermark | None:
+        """A watermark from before this operator: only the end of event time is one for those behind it, too."""
+        return self._say(WATERMARK_MAX) if watermark.timestamp_ms == WATERMARK_MAX else None
+
+    def is_idle(self, now: int) -> bool:
+        """True if all partitions are idle, and event time does not go on by the clock."""
+        partitions = self._partitions.values()
+        goes_on = self._quiet_period_ms is not None and any(each.has_event_time for each in partitions)
+        return not goes_on and all(self._is_silent(each, now) for each in partitions)
+
+    def next_change_ms(self, now: int) -> int | None:
+        """The time until silence has its next effect, None if it has none any more."""
+        quiet_ms, changes = self._quiet_period_ms, []
+        for partition in self._partitions.values():
+            silent_ms, idle_after_ms = now - partition.last_read_ms, self._idle_after_ms(partition)
+            if idle_after_ms is not None and silent_ms < idle_after_ms:
+                changes.append(idle_after_ms - silent_ms)
+            if quiet_ms is not None and partition.has_event_time:
+                changes.append(quiet_ms - silent_ms if silent_ms < quiet_ms else quiet_ms)
+        return min(changes, default=None)
+
+    def held_back_by(self, now: int) -> tuple[str, int, int] | None:
+        """The active partition that is least far, its watermark, and the time that it has been silent for."""
+        active = [
+            (self._time(each, now), name) for name, each in self._partitions.items() if not self._is_silent(each, now)
+        ]
+        if not active:
+            return None
+        watermark_ms, name = min(active)
+        return name, watermark_ms, now - self._partitions[name].last_read_ms
+
+    def _advance(self, now: int) -> None:
+        partitions = self._partitions.values()
+        active = [self._time(each, now) for each in partitions if not self._is_silent(each, now)]
+        if active:
+            self._watermark_ms = max(self._watermark_ms, min(active))
+        elif self._quiet_period_ms is not None:
+            self._watermark_ms = max(self._watermark_ms, *(self._time(each, now) for each in partitions))
+
+    def _say(self, watermark_ms: int) -> Watermark | None:
+        if watermark_ms <= self.said_ms:
+            return None
+        self.said_ms = watermark_ms
+        return Watermark(timestamp_ms=watermark_ms)
+
+    def _time(self, partition: _Partition, now: int) -> int:
+        """The watermark of a partition; behind its quiet period it has gone on as the clock has."""
+        watermark_ms, silent_ms = partition.generator.watermark_ms, now - partition.last_read_ms
+        is_quiet = self._quiet_period_ms is not None and silent_ms >= self._quiet_period_ms
+        return watermark_ms + silent_ms if is_quiet and partition.has_event_time else watermark_ms
+
+    def _is_silent(self, partition: _Partition, now: int) -> bool:
+        after_ms = self._idle_after_ms(partition)
+        return after_ms is not None and now - partition.last_read_ms >= after_ms
+
+    def _idle_after_ms(self, partition: _Partition) -> int | None:
+        if self._idle_timeout_ms is not None or partition.has_event_time:
+            return self._idle_timeout_ms
+        return self._quiet_period_ms

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
-from flykka.actors.machines.graph.effects import Deploy, Effect, ExecutionMoved, JobStatusMoved, RestartScheduled
+from flykka.actors.machines.graph.events import Deploy, Effect, ExecutionMoved, JobStatusMoved, RestartScheduled
 from flykka.actors.machines.restart.repeated_failures import FailureSignature, failure_signature
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.exception_history import (
@@ -59,7 +59,6 @@ class ExceptionHistory:
 
     @property
     def entries(self) -> tuple[RootExceptionHistoryEntry, ...]:
-        """The entries that are kept, the oldest first."""
         return tuple(self._entries.values())
 
     def check(self) -> None:

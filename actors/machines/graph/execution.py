@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from flykka.actors.errors import IllegalTransitionError
 from flykka.actors.machines.effects import Ignore, Tell
-from flykka.actors.machines.graph.effects import ExecutionMoved
+from flykka.actors.machines.graph.events import ExecutionMoved
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
 from flykka.actors.machines.states import EXECUTION_TERMINAL, execution_may_move
 from flykka.messages.state.handles import TaskStateSnapshot
@@ -84,7 +84,6 @@ class Execution:
         return True
 
     def start_from(self, checkpoint_id: int | None, state: TaskStateSnapshot | None) -> None:
-        """Set the state that the attempt starts from: its part of a checkpoint, or nothing."""
         self.restored_checkpoint_id, self.restore = checkpoint_id, state
         self.waits_for_state = False
 

@@ -22,11 +22,10 @@ from flykka.actors.machines.effects import Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.exchange.effects import PRODUCER_DISPOSED_ERROR
 from flykka.actors.machines.graph import events
 from flykka.actors.machines.graph.accumulators import merged
-from flykka.actors.machines.graph.effects import Effect, ExecutionMoved, FinalizeVertices, JobStatusMoved
+from flykka.actors.machines.graph.events import Effect, ExecutionMoved, FinalizeVertices, JobStatusMoved
 from flykka.actors.machines.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
-from flykka.actors.machines.graph.execution_job_vertex import ExecutionJobVertex
+from flykka.actors.machines.graph.execution_job_vertex import ExecutionJobVertex, ExecutionVertex
 from flykka.actors.machines.graph.execution_topology import Subtask
-from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
 from flykka.actors.machines.graph.pending_failovers import Failovers, PendingRestart, schedule_restart
 from flykka.actors.machines.graph.task_scheduling import TaskScheduling, task_of
 from flykka.actors.machines.restart.failure_handler import ExecutionFailureHandler, GiveUp, RestartTasks
@@ -71,7 +70,6 @@ class ExecutionGraph:
         self._is_stopping = self._finalizing = False
 
     def handle(self, event: events.Event, now: int) -> list[Effect]:
-        """Handle one event; its effects are in the order in which they are to be performed."""
         return [*self._on_event(event, now), *self._act_on_failures(now), *self._act_on_ends(now)]
 
     def _on_event(self, event: events.Event, now: int) -> list[Effect]:
@@ -119,7 +117,6 @@ class ExecutionGraph:
 
     @property
     def live_attempts(self) -> int:
-        """The number of attempts that have not ended."""
         return self._attempts.live
 
     @property
@@ -344,7 +341,6 @@ class ExecutionGraph:
                 assert_never(unreachable)
 
     def _perform(self, effects: Iterable[AttemptEffect | StartTimer], now: int) -> list[Effect]:
-        """Draw the consequences of what an attempt did."""
         performed: list[Effect] = []
         for effect in effects:
             match effect:

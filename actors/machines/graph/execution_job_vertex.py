@@ -1,14 +1,69 @@
-"""A vertex of the job graph with its subtasks and its wiring (Flink's ExecutionJobVertex)."""
+"""Vertices of the job graph with their wiring, and their subtasks through all attempts (Flink's ExecutionJobVertex)."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from flykka.actors.machines.graph.attempt_numbers import VertexAttemptNumberStore
-from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
-from flykka.actors.machines.state.vertex_parallelism import VertexParallelism
+from flykka.actors.machines.graph.execution import Execution
+from flykka.actors.machines.graph.execution_topology import Subtask
+from flykka.actors.machines.state.key_groups import VertexParallelism
 from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex
-from flykka.messages.wire.ids import JobId, JobVertexId
+from flykka.messages.wire.ids import JobId, JobVertexId, attempt_id
+
+
+class VertexAttemptNumberStore:
+    """Numbers of the next attempts of subtasks, also of those that a job has not at its parallelism of now.
+
+    Where a job shrinks and grows again, no attempt has the number of another one (Flink's VertexAttemptNumberStore).
+    """
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self._next: dict[Subtask, int] = {}
+
+    def next(self, task: Subtask) -> int:
+        return self._next.get(task, self._first)
+
+    def note(self, subtasks: Iterable[ExecutionVertex]) -> None:
+        for subtask in subtasks:
+            self._next[subtask.job_vertex.vertex_id, subtask.subtask] = subtask.execution.number + 1
+
+
+PRIOR_ATTEMPTS_KEPT = 16
+"""As in Flink: a job that fails for ever must not grow for ever."""
+
+
+class ExecutionVertex:
+    """A subtask: its attempt of the moment and the last ones before."""
+
+    def __init__(
+        self, job_id: JobId, job_vertex: JobVertex, subtask: int, now: int, first_attempt_number: int = 0
+    ) -> None:
+        self.job_vertex = job_vertex
+        self.subtask = subtask
+        self.name = f"{job_vertex.name} ({subtask + 1}/{job_vertex.parallelism})"
+        self.prior: deque[Execution] = deque(maxlen=PRIOR_ATTEMPTS_KEPT)
+        self._job_id = job_id
+        self.execution = self._attempt(first_attempt_number, now)
+
+    def reset(self, now: int) -> Execution:
+        """A new attempt in the place of one that has come to an end."""
+        assert self.execution.is_terminal, f"{self.execution.attempt} is {self.execution.state} and cannot be replaced"
+        self.prior.append(self.execution)
+        self.execution = self._attempt(self.execution.number + 1, now)
+        return self.execution
+
+    def _attempt(self, number: int, now: int) -> Execution:
+        return Execution(
+            attempt=attempt_id(self._job_id, self.job_vertex.vertex_id, self.subtask, number),
+            number=number,
+            vertex_id=self.job_vertex.vertex_id,
+            subtask=self.subtask,
+            name=self.name,
+            now=now,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,14 +6,7 @@ explanation has. `explain` puts it together with what the graph knows of its att
 
 from __future__ import annotations
 
-from flykka.actors.machines.graph.effects import (
-    AskForRestoreState,
-    Deploy,
-    Effect,
-    FinalizeVertices,
-    JobStatusMoved,
-    RestartScheduled,
-)
+from flykka.actors.machines.graph import events
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.slots.slot_requests import RequestSlots
 from flykka.actors.machines.states import JOB_TERMINAL
@@ -37,24 +30,23 @@ class JobWaits:
         self._slots_since: int | None = None
         self._end_since: int | None = None
 
-    def on_effect(self, effect: Effect, now: int) -> None:
-        """The graph asks for this at `now`."""
+    def on_effect(self, effect: events.Effect, now: int) -> None:
         match effect:
-            case JobStatusMoved(status=status, cause=cause):
+            case events.JobStatusMoved(status=status, cause=cause):
                 self._on_status(status, now)
                 self._cause = cause or self._cause
-            case RestartScheduled(delay_ms=delay_ms, version=version, tasks=tasks, cause=cause):
+            case events.RestartScheduled(delay_ms=delay_ms, version=version, tasks=tasks, cause=cause):
                 self._cause = cause or self._cause or _without_cause()
                 self._restarts[version] = RestartExplained(due_ms=now + delay_ms, cause=self._cause, tasks=tasks)
-            case AskForRestoreState(version=version):
+            case events.AskForRestoreState(version=version):
                 self._state_since = now
                 self._restarts.pop(version, None)
             case RequestSlots(requests=requests) if requests:
                 self._slots_since = now
-            case Deploy(descriptor=descriptor):
+            case events.Deploy(descriptor=descriptor):
                 self._state_since = None
                 self._on_deployed(descriptor)
-            case FinalizeVertices():
+            case events.FinalizeVertices():
                 self._end_since = now
             case _:
                 pass

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from flykka.actors.machines.effects import StartTimer
-from flykka.actors.machines.graph.effects import DrawRestartDelay, RestartScheduled
+from flykka.actors.machines.graph.events import DrawRestartDelay, RestartScheduled
 from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.restart.restart_strategy import RestartBackoff
 from flykka.messages.control.job_control import JobRestartDue
@@ -39,8 +39,6 @@ class _Failover:
 
 
 class Failovers:
-    """The failovers of one job, by the version of the graph that each has made."""
-
     def __init__(self) -> None:
         self._versioner: ExecutionVertexVersioner[Subtask] = ExecutionVertexVersioner()
         self._under_way: dict[int, _Failover] = {}
@@ -50,7 +48,6 @@ class Failovers:
         return bool(self._under_way)
 
     def get(self, version: int) -> PendingRestart | None:
-        """The failover of this version, where it is under way."""
         failover = self._under_way.get(version)
         return failover.restart if failover is not None else None
 
@@ -71,13 +68,11 @@ class Failovers:
         return [DrawRestartDelay(version=restart.version)] if has_jitter else schedule_restart(restart, chance=0.0)
 
     def ended(self, task: Subtask) -> None:
-        """The attempt of a task has come to its end."""
         failover = self._waiting_for.pop(task, None)
         if failover is not None:
             failover.living.discard(task)
 
     def due(self, version: int) -> None:
-        """The pause of this failover is over."""
         self._under_way[version].is_due = True
 
     def take_ready(self) -> list[tuple[PendingRestart, tuple[Subtask, ...]]]:
@@ -94,7 +89,6 @@ class Failovers:
         self._versioner.record_modifications(tuple(tasks))
 
     def check(self) -> None:
-        """Assert that nobody waits for whom nobody knows."""
         known = list(self._under_way.values())
         assert all(any(each is failover for each in known) for failover in self._waiting_for.values())
         assert all(task in failover.living for task, failover in self._waiting_for.items())
@@ -128,9 +122,7 @@ class ExecutionVertexVersioner(Generic[T]):
         return self._versions.get(task, 0)
 
     def is_modified(self, task: T, version: int) -> bool:
-        """True if the task has got a newer version since."""
         return self.version(task) != version
 
     def unmodified(self, versions: Mapping[T, int]) -> tuple[T, ...]:
-        """The tasks that still have the version given."""
         return tuple(task for task, version in versions.items() if not self.is_modified(task, version))

@@ -16,13 +16,13 @@ from dataclasses import replace
 from flykka.actors.errors import IllegalTransitionError
 from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.graph import events
-from flykka.actors.machines.graph.attempt_numbers import VertexAttemptNumberStore
-from flykka.actors.machines.graph.effects import Effect, GraphRescaled, JobStatusMoved, RescaleNotBegun
+from flykka.actors.machines.graph.events import Effect, GraphRescaled, JobStatusMoved, RescaleNotBegun
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
+from flykka.actors.machines.graph.execution_job_vertex import VertexAttemptNumberStore
 from flykka.actors.machines.graph.pending_failovers import Failovers
 from flykka.actors.machines.graph.task_scheduling import TaskScheduling
 from flykka.actors.machines.rescaling.requirements import with_parallelism
-from flykka.actors.machines.restart.failover_strategy import failover_strategy
+from flykka.actors.machines.restart.failure_handler import failover_strategy
 from flykka.actors.machines.restart.restart_strategy import RestartStrategy
 from flykka.actors.machines.slots.slot_requests import ForgetPriorSlots
 from flykka.actors.machines.states import job_may_move
@@ -35,8 +35,6 @@ from flykka.messages.wire.ids import JobVertexId
 
 
 class RescalableExecutionGraph(ExecutionGraph):
-    """An ExecutionGraph that can be rescaled."""
-
     def __init__(self, job_graph: JobGraph, restart_strategy: RestartStrategy, now: int) -> None:
         if job_graph.scheduler_type is SchedulerType.ADAPTIVE:
             job_graph = replace(job_graph, failover_strategy=FailoverStrategyKind.FULL)

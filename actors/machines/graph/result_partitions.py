@@ -14,7 +14,7 @@ from flykka.actors.machines.effects import Tell
 from flykka.actors.machines.graph.execution import Execution
 from flykka.actors.machines.graph.execution_job_vertex import ExecutionJobVertex
 from flykka.actors.machines.graph.execution_topology import Subtask
-from flykka.actors.machines.restart.failover_strategy import PartitionAvailability
+from flykka.actors.machines.restart.failure_handler import PartitionAvailability
 from flykka.actors.machines.scheduling.topology import Exchange, Partition, SchedulingTopology
 from flykka.messages.tasks.task import ReleasePartitions
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, ResultPartitionId, TaskManagerId

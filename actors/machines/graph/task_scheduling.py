@@ -6,44 +6,112 @@ waits for a slot and for what it starts from; a group is deployed when nobody in
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
 from flykka.actors.machines.effects import Ignore, StartTimer
-from flykka.actors.machines.graph.attempt_numbers import VertexAttemptNumberStore
-from flykka.actors.machines.graph.current_attempts import CurrentAttempts
-from flykka.actors.machines.graph.deployment_descriptors import coordinated_task, deployment_descriptor
-from flykka.actors.machines.graph.effects import AskForRestoreState, CoordinateTasks, Deploy, Effect, ExecutionMoved
-from flykka.actors.machines.graph.events import RestoreStateReady
+from flykka.actors.machines.graph.deployment_descriptors import coordinated_task, deployment_descriptor, slot_request
+from flykka.actors.machines.graph.events import (
+    AskForRestoreState,
+    CoordinateTasks,
+    Deploy,
+    Effect,
+    ExecutionMoved,
+    RestoreStateReady,
+)
 from flykka.actors.machines.graph.execution import AttemptEffect, Execution
-from flykka.actors.machines.graph.execution_job_vertex import execution_job_vertices
+from flykka.actors.machines.graph.execution_job_vertex import (
+    ExecutionVertex,
+    VertexAttemptNumberStore,
+    execution_job_vertices,
+)
 from flykka.actors.machines.graph.execution_topology import Subtask, execution_topology
-from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
-from flykka.actors.machines.graph.pending_deployments import Deployments
+from flykka.actors.machines.graph.pending_deployments import Deployments, UnacknowledgedDeployments
 from flykka.actors.machines.graph.result_partitions import ResultPartitions
-from flykka.actors.machines.graph.slot_profiles import slot_request
-from flykka.actors.machines.graph.unacknowledged_deployments import UnacknowledgedDeployments
 from flykka.actors.machines.job_graph.validation import recovers_approximately
 from flykka.actors.machines.job_graph.wiring import channels
-from flykka.actors.machines.restart.failover_strategy import (
+from flykka.actors.machines.restart.failure_handler import (
     ApproximateLocalRecoveryFailoverStrategy,
     FailoverStrategy,
     failover_strategy,
 )
-from flykka.actors.machines.scheduling.lazy_from_sources_scheduling import LazyFromSourcesSchedulingStrategy
-from flykka.actors.machines.scheduling.pipelined_region_scheduling import PipelinedRegionSchedulingStrategy
 from flykka.actors.machines.scheduling.scheduling_strategy import (
     EagerSchedulingStrategy,
     Groups,
+    LazyFromSourcesSchedulingStrategy,
+    PipelinedRegionSchedulingStrategy,
     SchedulingStrategy,
     in_order,
 )
 from flykka.actors.machines.scheduling.topology import SchedulingTopology
 from flykka.actors.machines.slots.slot_requests import RequestSlots, SlotAllocated
+from flykka.actors.machines.states import EXECUTION_TERMINAL
 from flykka.messages.graph.job_graph import JobGraph, ResultPartitionType, ScheduleMode
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
+
+
+class CurrentAttempts:
+    """The current attempts of a job, one of each subtask: by id, and counted.
+
+    An event is about one of them, and what follows for the job is known without looking at the others.
+    """
+
+    def __init__(self, subtasks: Iterable[ExecutionVertex]) -> None:
+        self._by_id = {subtask.execution.attempt: subtask for subtask in subtasks}
+        self._in_state = Counter({ExecutionState.CREATED: len(self._by_id)})
+        self._at_end_of_data = 0
+
+    def __getitem__(self, attempt: ExecutionAttemptId) -> ExecutionVertex:
+        return self._by_id[attempt]
+
+    def get(self, attempt: ExecutionAttemptId) -> Execution | None:
+        subtask = self._by_id.get(attempt)
+        return subtask.execution if subtask else None
+
+    @property
+    def live(self) -> int:
+        return len(self._by_id) - sum(self._in_state[state] for state in EXECUTION_TERMINAL)
+
+    @property
+    def are_deployed(self) -> bool:
+        """All of them run or have run to their end, as far as is known: none is yet to be deployed, or was ended."""
+        counted = (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.FINISHED)
+        return sum(self._in_state[state] for state in counted) == len(self._by_id)
+
+    @property
+    def have_finished(self) -> bool:
+        return self._in_state[ExecutionState.FINISHED] == len(self._by_id)
+
+    @property
+    def have_reached_end_of_data(self) -> bool:
+        return self._at_end_of_data == len(self._by_id)
+
+    def moved(self, attempt: ExecutionAttemptId, previous: ExecutionState, state: ExecutionState) -> None:
+        self._in_state[previous] -= 1
+        self._in_state[state] += 1
+
+    def replace_attempt(self, ended: Execution, subtask: ExecutionVertex) -> None:
+        del self._by_id[ended.attempt]
+        self._in_state[ended.state] -= 1
+        self._at_end_of_data -= ended.has_reached_end_of_data
+        self._by_id[subtask.execution.attempt] = subtask
+        self._in_state[ExecutionState.CREATED] += 1
+
+    def reach_end_of_data(self, execution: Execution) -> None:
+        assert not execution.has_reached_end_of_data, f"{execution.attempt} has said so before"
+        execution.has_reached_end_of_data = True
+        self._at_end_of_data += 1
+
+    def check(self) -> None:
+        executions = [subtask.execution for subtask in self._by_id.values()]
+        assert {state: count for state, count in self._in_state.items() if count} == Counter(
+            execution.state for execution in executions
+        )
+        assert [*self._by_id] == [execution.attempt for execution in executions]
+        assert self._at_end_of_data == sum(execution.has_reached_end_of_data for execution in executions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +123,6 @@ class _Restore:
 
 
 class TaskScheduling:
-    """The subtasks of one job."""
-
     def __init__(self, job_graph: JobGraph, now: int, numbers: VertexAttemptNumberStore | None = None) -> None:
         self.vertices = execution_job_vertices(job_graph, now, numbers)
         self.topology = execution_topology(job_graph)
@@ -76,7 +142,6 @@ class TaskScheduling:
         return self.vertices[vertex_id].subtasks[subtask]
 
     def subtasks(self) -> Iterator[ExecutionVertex]:
-        """All of them, in the order of the job."""
         return (subtask for vertex in self.vertices.values() for subtask in vertex.subtasks)
 
     def to_restart(self, tasks: Collection[Subtask]) -> tuple[Subtask, ...]:

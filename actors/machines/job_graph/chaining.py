@@ -58,7 +58,6 @@ def sharing_groups(graph: StreamGraph) -> dict[str, str]:
 
 
 def is_chainable(graph: StreamGraph, edge: StreamEdge, groups: dict[str, str]) -> bool:
-    """True if the two ends of an edge run in one task."""
     if edge.is_side_output:
         return True
     source, target = graph.node(edge.source_uid), graph.node(edge.target_uid)
@@ -90,7 +89,6 @@ def chains(graph: StreamGraph) -> tuple[Chain, ...]:
 
 
 def _heads(order: Sequence[StreamNode], fused: Mapping[str, StreamEdge]) -> dict[str, str]:
-    """The head of the chain of every operator."""
     head_of: dict[str, str] = {}
     for node in order:
         head_of[node.uid] = head_of[fused[node.uid].source_uid] if node.uid in fused else node.uid

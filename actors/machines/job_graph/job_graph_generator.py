@@ -17,11 +17,12 @@ from flykka.actors.machines.job_graph.operator_ids import operator_ids, vertex_i
 from flykka.actors.machines.job_graph.stream_graph import ExchangeMode, StreamEdge, StreamGraph, StreamNode
 from flykka.actors.machines.job_graph.validation import check_approximate, fixed_parallelism
 from flykka.actors.machines.slots.resource_profile import total_of
-from flykka.actors.machines.state.vertex_parallelism import VertexParallelism
+from flykka.actors.machines.state.key_groups import VertexParallelism
 from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     FailoverStrategyKind,
     FiringMode,
+    FixedDelayRestartStrategyConfiguration,
     InputDependencyConstraint,
     JobEdge,
     JobGraph,
@@ -29,13 +30,10 @@ from flykka.messages.graph.job_graph import (
     JobVertex,
     Operator,
     OperatorKind,
+    RestartStrategyConfiguration,
     ResultPartitionType,
     SchedulerType,
     TaskCancellationSettings,
-)
-from flykka.messages.graph.restart_strategies import (
-    FixedDelayRestartStrategyConfiguration,
-    RestartStrategyConfiguration,
 )
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 

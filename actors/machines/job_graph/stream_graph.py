@@ -13,16 +13,7 @@ from enum import StrEnum
 
 from flykka.actors.errors import GraphError
 from flykka.actors.machines.state.key_groups import UPPER_BOUND_MAX_PARALLELISM
-from flykka.messages.graph.job_graph import (
-    JobType,
-    MonotonyViolationHandler,
-    OperatorKind,
-    OperatorRef,
-    ResourceSpec,
-    ScheduleMode,
-    ShipStrategy,
-    WatermarkAlignment,
-)
+from flykka.messages.graph import job_graph
 from flykka.messages.state.handles import StateSchema
 
 
@@ -59,8 +50,8 @@ class StreamNode:
 
     uid: str
     name: str
-    kind: OperatorKind
-    ref: OperatorRef
+    kind: job_graph.OperatorKind
+    ref: job_graph.OperatorRef
     parallelism: int = 1
     max_parallelism: int | None = None
     parallelism_limit: int | None = None
@@ -71,13 +62,13 @@ class StreamNode:
     watermark_delay_ms: int | None = None
     idle_timeout_ms: int | None = None
     quiet_period_ms: int | None = None
-    watermark_alignment: WatermarkAlignment | None = None
-    on_monotony_violation: MonotonyViolationHandler = MonotonyViolationHandler.IGNORE
+    watermark_alignment: job_graph.WatermarkAlignment | None = None
+    on_monotony_violation: job_graph.MonotonyViolationHandler = job_graph.MonotonyViolationHandler.IGNORE
     punctuated_watermarks: bool = False
     has_automatic_uid: bool = False
     uid_hash: str | None = None
     co_location_group: str | None = None
-    resources: ResourceSpec = field(default_factory=ResourceSpec)
+    resources: job_graph.ResourceSpec = field(default_factory=job_graph.ResourceSpec)
     state_schema: StateSchema | None = None
     upsert_keys: tuple[str, ...] = ()
     has_coordinator: bool = False
@@ -95,8 +86,8 @@ class StreamEdge:
 
     source_uid: str
     target_uid: str
-    ship_strategy: ShipStrategy = ShipStrategy.FORWARD
-    key_by: OperatorRef | None = None
+    ship_strategy: job_graph.ShipStrategy = job_graph.ShipStrategy.FORWARD
+    key_by: job_graph.OperatorRef | None = None
     exchange_mode: ExchangeMode = ExchangeMode.UNDEFINED
     is_side_output: bool = False
     broadcast_variable: str | None = None
@@ -113,8 +104,8 @@ class StreamGraph:
         *,
         chaining_enabled: bool = True,
         coalesces_batches: bool = True,
-        schedule_mode: ScheduleMode = ScheduleMode.EAGER,
-        job_type: JobType = JobType.STREAMING,
+        schedule_mode: job_graph.ScheduleMode = job_graph.ScheduleMode.EAGER,
+        job_type: job_graph.JobType = job_graph.JobType.STREAMING,
         approximate_local_recovery: bool = False,
     ) -> None:
         self.job_type = job_type
@@ -154,17 +145,17 @@ class StreamGraph:
                 raise GraphError(f"the edge {edge.source_uid!r} -> {edge.target_uid!r} names {uid!r}, which is unknown")
         source, target = self._nodes[edge.source_uid], self._nodes[edge.target_uid]
         arrow = f"{source.uid!r} -> {target.uid!r}"
-        if target.kind is OperatorKind.SOURCE:
+        if target.kind is job_graph.OperatorKind.SOURCE:
             raise GraphError(f"the edge {arrow} leads into a source")
-        if source.kind is OperatorKind.SINK:
+        if source.kind is job_graph.OperatorKind.SINK:
             raise GraphError(f"the edge {arrow} leads out of a sink")
-        if edge.ship_strategy is ShipStrategy.FORWARD and source.parallelism != target.parallelism:
+        if edge.ship_strategy is job_graph.ShipStrategy.FORWARD and source.parallelism != target.parallelism:
             raise GraphError(
                 f"forward partitioning does not allow change of parallelism: the edge {arrow} joins parallelism"
                 f" {source.parallelism} and {target.parallelism}; use another partitioning, such as rebalance, rescale,"
                 " shuffle, broadcast or global"
             )
-        if (edge.ship_strategy is ShipStrategy.HASH) != (edge.key_by is not None):
+        if (edge.ship_strategy is job_graph.ShipStrategy.HASH) != (edge.key_by is not None):
             raise GraphError(f"the edge {arrow} is {edge.ship_strategy}; keys belong to HASH edges and to no other")
         self._inputs[edge.target_uid].append(edge)
         self._outputs[edge.source_uid].append(edge)
@@ -175,7 +166,6 @@ class StreamGraph:
         return tuple(self._nodes.values())
 
     def node(self, uid: str) -> StreamNode:
-        """The operator with this uid, which exists."""
         return self._nodes[uid]
 
     def inputs(self, uid: str) -> tuple[StreamEdge, ...]:
@@ -189,7 +179,7 @@ class StreamGraph:
     def topological(self) -> tuple[StreamNode, ...]:
         """Every operator after all of its inputs. Raises `GraphError` for a cycle and for an input that is missing."""
         for node in self._nodes.values():
-            if node.kind is not OperatorKind.SOURCE and not self._inputs[node.uid]:
+            if node.kind is not job_graph.OperatorKind.SOURCE and not self._inputs[node.uid]:
                 raise GraphError(f"the operator {node.uid!r} is no source and has no input")
         missing = {uid: len(edges) for uid, edges in self._inputs.items()}
         ready = deque(uid for uid, count in missing.items() if count == 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from flykka.actors.errors import GraphError
-from flykka.actors.machines.state.vertex_parallelism import VertexParallelism
+from flykka.actors.machines.state.key_groups import VertexParallelism
 from flykka.messages.graph.job_graph import (
     FailoverStrategyKind,
     JobGraph,

@@ -1,4 +1,4 @@
-"""Wires subtasks: the channels between two vertices (Flink's EdgeManagerBuildUtil).
+"""Wires subtasks: the channels between two vertices (Flink's EdgeManagerBuildUtil), and the buffers that these need.
 
 A FORWARD or RESCALE edge is point-wise, every other one all-to-all. A subpartition belongs to one consuming subtask, so
 the partition of a producer has as many as it has consumers.
@@ -6,9 +6,10 @@ the partition of a producer has as many as it has consumers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex, ShipStrategy
 
 POINTWISE = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE})
 
@@ -54,3 +55,40 @@ def pointwise_consumers(upstream: int, downstream: int, producer: int) -> range:
     # The last consumer whose share begins at or before the producer.
     consumer = ((producer + 1) * downstream - 1) // upstream
     return range(consumer, consumer + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskMinimum:
+    task: str
+    buffers: int
+
+
+def task_minima(job_graph: JobGraph, buffers_per_channel: int) -> Iterator[TaskMinimum]:
+    """Calculates the least network buffers of each task of a job, before it runs.
+
+    The same rule as at its TaskManager (`exchange.shuffle_environment`): one for each subpartition and one more
+    for each output, and the exclusive ones of its channels.
+    """
+    vertices = {vertex.vertex_id: vertex for vertex in job_graph.vertices}
+    for vertex in job_graph.vertices:
+        outgoing = _outgoing(job_graph, vertex)
+        for subtask in range(vertex.parallelism):
+            outputs = sum(
+                subpartitions(edge.ship_strategy, vertex.parallelism, consumer.parallelism, subtask) + 1
+                for edge, consumer in outgoing
+            )
+            inputs = sum(
+                len(channels(edge.ship_strategy, vertices[edge.source].parallelism, vertex.parallelism, subtask))
+                for edge in vertex.inputs
+            )
+            name = f"{vertex.name} ({subtask + 1}/{vertex.parallelism})"
+            yield TaskMinimum(task=name, buffers=outputs + buffers_per_channel * inputs)
+
+
+def _outgoing(job_graph: JobGraph, vertex: JobVertex) -> list[tuple[JobEdge, JobVertex]]:
+    return [
+        (edge, consumer)
+        for consumer in job_graph.vertices
+        for edge in consumer.inputs
+        if edge.source == vertex.vertex_id
+    ]

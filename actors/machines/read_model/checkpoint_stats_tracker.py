@@ -121,7 +121,6 @@ class CheckpointStatsTracker:
     # What is reported
 
     def on_message(self, message: Message) -> None:
-        """Read a message about a checkpoint; others change nothing."""
         match message:
             case CheckpointTriggered():
                 self._on_triggered(message)

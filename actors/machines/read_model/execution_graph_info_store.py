@@ -9,17 +9,7 @@ from __future__ import annotations
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.messages.control.job import JobFound, JobNotFound, JobStatus
 from flykka.messages.control.rescaling import RequestRescales
-from flykka.messages.monitoring.job_details import (
-    ArchivedJob,
-    JobInfoRequest,
-    JobsOverview,
-    RequestCheckpointDetails,
-    RequestCheckpointStats,
-    RequestJobDetails,
-    RequestJobGraph,
-    RequestJobVertexDetails,
-    TrackJob,
-)
+from flykka.messages.monitoring import job_details
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 
@@ -36,13 +26,13 @@ class ExecutionGraphInfoStore:
         self._ended: dict[JobId, None] = {}
         """In the order of their ends."""
 
-    def on_message(self, message: Message, now: int) -> ArchivedJob | None:
+    def on_message(self, message: Message, now: int) -> job_details.ArchivedJob | None:
         """Read a message about a job; one about a job that is not tracked changes nothing.
 
         Returns what is to be archived of a job whose result is told, where it has come to its end here. One that was
         suspended has been ended by somebody else, who knows more of it.
         """
-        if isinstance(message, TrackJob):
+        if isinstance(message, job_details.TrackJob):
             self._track(message, now)
             return None
         model = self.jobs.get(getattr(message, "job_id", JobId("")))
@@ -57,29 +47,28 @@ class ExecutionGraphInfoStore:
                 del self._ended[oldest], self.jobs[oldest]
         return model.archived(now) if model.has_result and not is_over and model.archive_directory else None
 
-    def overview(self, now: int) -> JobsOverview:
-        return JobsOverview(jobs=tuple(model.overview(now) for model in self.jobs.values()))
+    def overview(self, now: int) -> job_details.JobsOverview:
+        return job_details.JobsOverview(jobs=tuple(model.overview(now) for model in self.jobs.values()))
 
-    def answer(self, request: JobInfoRequest, now: int) -> Message:
-        """The answer to a question about one job at `now`."""
+    def answer(self, request: job_details.JobInfoRequest, now: int) -> Message:
         model = self.jobs.get(request.job_id)
         match request:
             case _ if model is None:
                 return JobNotFound(job_id=request.job_id)
-            case RequestJobDetails(checkpoints=checkpoints):
+            case job_details.RequestJobDetails(checkpoints=checkpoints):
                 return model.details(now, checkpoints)
-            case RequestJobGraph(job_id=job_id):
+            case job_details.RequestJobGraph(job_id=job_id):
                 return JobFound(job_id=job_id, job_graph=model.job_graph)
-            case RequestJobVertexDetails(vertex_id=vertex_id):
+            case job_details.RequestJobVertexDetails(vertex_id=vertex_id):
                 return model.subtasks(vertex_id, now)
-            case RequestCheckpointStats(job_id=job_id):
+            case job_details.RequestCheckpointStats(job_id=job_id):
                 return model.checkpoints.snapshot(job_id)
-            case RequestCheckpointDetails(job_id=job_id, checkpoint_id=checkpoint_id):
+            case job_details.RequestCheckpointDetails(job_id=job_id, checkpoint_id=checkpoint_id):
                 return model.checkpoints.details(job_id, checkpoint_id)
             case RequestRescales(job_id=job_id):
                 return model.rescales.snapshot(job_id)
 
-    def _track(self, message: TrackJob, now: int) -> None:
+    def _track(self, message: job_details.TrackJob, now: int) -> None:
         job_id = message.job_graph.job_id
         known = self.jobs.get(job_id)
         if known is not None and known.ended_ms is None and known.submitted.vertices == message.job_graph.vertices:

@@ -1,47 +1,28 @@
-"""The read model of a job: a fold over what its JobMaster and the JobManager tell those who listen."""
+"""The read model of a job: a fold over what its JobMaster and the JobManager tell those who listen.
+
+With its parts: the last rescales (Flink's RescalesStatsSnapshot), and numbers over time.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from abc import ABC, abstractmethod
+from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import replace
 
 from flykka.actors.machines.graph.accumulators import merged
 from flykka.actors.machines.graph.exception_history import MAX_ENTRIES
 from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
-from flykka.actors.machines.read_model.rescale_history import RescaleHistory
-from flykka.actors.machines.read_model.time_series import Peaks, RowCounts
 from flykka.actors.machines.read_model.vertex_read_model import VertexReadModel
 from flykka.actors.machines.rescaling.requirements import with_parallelism
 from flykka.actors.machines.states import JOB_TERMINAL
-from flykka.messages.control.job import (
-    CheckpointCompleted,
-    ExecutionStateChanged,
-    JobRestored,
-    JobResultFailure,
-    JobResultSuccess,
-    JobStatus,
-    JobStatusChanged,
-    MetricsReported,
-    TaskManagerLost,
-)
-from flykka.messages.control.rescaling import JobParallelismChanged, RescaleChanged
+from flykka.messages.control import job, rescaling
 from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.monitoring import job_details
 from flykka.messages.monitoring.exception_history import (
     ExceptionHistoryChanged,
     FailureOutcome,
     RootExceptionHistoryEntry,
-)
-from flykka.messages.monitoring.job_details import (
-    CHECKPOINT_HISTORY,
-    ArchivedJob,
-    Deploying,
-    JobDetails,
-    JobOverview,
-    Restart,
-    StatusTimestamp,
-    SubtaskCount,
-    SubtasksOfVertex,
 )
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot
 from flykka.messages.tasks.operator_event import OperatorCoordinatorMetricsReported
@@ -49,6 +30,133 @@ from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, TaskManagerId, vertex_subtask_and_number
 from flykka.messages.wire.message import Message
+
+MAX_RESCALES = 100
+"""So many are kept, the last ones (Flink's web.adaptive-scheduler.rescale-history.size)."""
+
+
+class RescaleHistory:
+    """The rescales of one job, through all of its JobMasters."""
+
+    def __init__(self) -> None:
+        self._rescales: OrderedDict[str, rescaling.Rescale] = OrderedDict()
+        self._counts: Counter[rescaling.RescaleTerminalState] = Counter()
+
+    @property
+    def has_one_under_way(self) -> bool:
+        return bool(self._rescales) and next(reversed(self._rescales.values())).reason is None
+
+    def note(self, rescale: rescaling.Rescale) -> None:
+        if rescale.terminal_state is not None:
+            self._counts[rescale.terminal_state] += 1
+        self._rescales[rescale.rescale_id] = rescale
+        if len(self._rescales) > MAX_RESCALES:
+            self._rescales.popitem(last=False)
+
+    def on_new_job_master(self, at_ms: int) -> None:
+        """End the rescales that the JobMaster before it had begun."""
+        reason = rescaling.RescaleTerminatedReason.EXCEPTION_OCCURRED
+        for rescale in [each for each in self._rescales.values() if each.reason is None]:
+            self.note(replace(rescale, ended_ms=at_ms, reason=reason, comment="its JobMaster has ended"))
+
+    def snapshot(self, job_id: JobId) -> rescaling.RescalesSnapshot:
+        return rescaling.RescalesSnapshot(
+            job_id=job_id,
+            rescales=tuple(self._rescales.values()),
+            completed=self._counts[rescaling.RescaleTerminalState.COMPLETED],
+            failed=self._counts[rescaling.RescaleTerminalState.FAILED],
+            ignored=self._counts[rescaling.RescaleTerminalState.IGNORED],
+        )
+
+
+POINTS = 120
+"""Of one series at most; there are at least half as many once it has been coarsened."""
+
+STEP_MS = 1_000
+"""The first step: actors do not report more often."""
+
+
+class _Points(ABC):
+    """Numbers over the life of a job, in a fixed number of points however long it runs.
+
+    A point stands for a step of time. When the points are used up, each pair becomes one (`combined`) and the step is
+    twice as long: a job of a minute is seen second by second, one of a day by the half hour.
+    """
+
+    def __init__(self) -> None:
+        self.start_ms: int | None = None
+        self.step_ms = STEP_MS
+        self.values: list[float | None] = []
+
+    def start_at(self, at_ms: int) -> None:
+        """Let the first step begin then, unless it has begun."""
+        if self.start_ms is None:
+            self.start_ms = at_ms
+
+    def place(self, at_ms: int) -> int:
+        """The index of the step of this time. What was noted before the series began belongs to the first."""
+        self.start_at(at_ms)
+        assert self.start_ms is not None
+        while (index := max(0, at_ms - self.start_ms) // self.step_ms) >= POINTS:
+            self._coarsen()
+        return index
+
+    @abstractmethod
+    def combined(self, first: float, second: float) -> float:
+        """The value of two steps that become one, or of two numbers that were noted in one step."""
+
+    def note(self, at_ms: int, value: float) -> None:
+        index = self.place(at_ms)
+        self.values.extend([None] * (index + 1 - len(self.values)))
+        known = self.values[index]
+        self.values[index] = value if known is None else self.combined(known, value)
+
+    def _coarsen(self) -> None:
+        if len(self.values) % 2:
+            self.values.append(None)
+        pairs = zip(self.values[::2], self.values[1::2], strict=True)
+        self.values = [
+            second if first is None else first if second is None else self.combined(first, second)
+            for first, second in pairs
+        ]
+        self.step_ms *= 2
+
+
+class RowCounts(_Points):
+    """Counts per step, told as rates per second."""
+
+    def combined(self, first: float, second: float) -> float:
+        return first + second
+
+    def per_second(self, until_ms: int) -> job_details.TimeSeries:
+        """The rates up to `until_ms`. The last step counts only as long as it has lasted, a step without news is 0."""
+        if self.start_ms is None:
+            return job_details.TimeSeries()
+        lasted = max(1, until_ms - self.start_ms)
+        steps = max(len(self.values), min(POINTS, -(-lasted // self.step_ms)))
+        counts = [*self.values, *[None] * (steps - len(self.values))]
+        rates = [
+            (count or 0) * 1_000 / min(self.step_ms, max(STEP_MS, lasted - index * self.step_ms))
+            for index, count in enumerate(counts)
+        ]
+        return job_details.TimeSeries(start_ms=self.start_ms, step_ms=self.step_ms, values=tuple(rates))
+
+
+class Peaks(_Points):
+    """The highest of the numbers that were noted in each step."""
+
+    def combined(self, first: float, second: float) -> float:
+        return max(first, second)
+
+    def begins_step(self, at_ms: int) -> bool:
+        """True for the first time that is asked about in its step; the step exists from then on."""
+        new = self.place(at_ms) + 1 - len(self.values)
+        self.values.extend([None] * new)
+        return new > 0
+
+    def series(self) -> job_details.TimeSeries:
+        return job_details.TimeSeries(start_ms=self.start_ms or 0, step_ms=self.step_ms, values=tuple(self.values))
+
 
 LAST_RESTARTS = 10
 """A job may be restarted without end, and each restart holds the failure that led to it."""
@@ -62,10 +170,10 @@ class JobReadModel:
 
     def __init__(self, job_graph: JobGraph) -> None:
         self.submitted = self.job_graph = job_graph
-        self.status = JobStatus.CREATED
+        self.status = job.JobStatus.CREATED
         self._began_ms: int | None = None
         self.ended_ms: int | None = None
-        self._timestamps: dict[JobStatus, StatusTimestamp] = {}
+        self._timestamps: dict[job.JobStatus, job_details.StatusTimestamp] = {}
         self._deployments = DeployingAttempts()
         self._vertices = {vertex.vertex_id: VertexReadModel(vertex) for vertex in job_graph.vertices}
         self.checkpoints = CheckpointStatsTracker(
@@ -74,7 +182,7 @@ class JobReadModel:
         self.rescales = RescaleHistory()
         self._restored: int | None = None
         self._restored_ms: int | None = None
-        self._restarts: deque[Restart] = deque(maxlen=LAST_RESTARTS)
+        self._restarts: deque[job_details.Restart] = deque(maxlen=LAST_RESTARTS)
         self.number_of_restarts = 0
         self._exceptions: dict[int, RootExceptionHistoryEntry] = {}
         self._number_of_exceptions = 0
@@ -100,37 +208,37 @@ class JobReadModel:
         self._modified_ms = at_ms
         self.checkpoints.on_message(message)
         match message:
-            case JobStatusChanged(status=status, timestamp_ms=told_ms, cause=cause):
+            case job.JobStatusChanged(status=status, timestamp_ms=told_ms, cause=cause):
                 self._on_status(status, told_ms, cause)
-            case ExecutionStateChanged(attempt=attempt, state=state):
+            case job.ExecutionStateChanged(attempt=attempt, state=state):
                 vertex_id, subtask, number = vertex_subtask_and_number(attempt, self.job_id)
                 self._vertices[vertex_id].note_state(subtask, number, message)
                 self._deployments.note(message)
                 if state is ExecutionState.FAILED:
                     self._failure = message.failure or self._failure
-            case MetricsReported(attempt=attempt, metrics=metrics, accumulators=accumulators):
+            case job.MetricsReported(attempt=attempt, metrics=metrics, accumulators=accumulators):
                 self._on_metrics(attempt, metrics, at_ms, accumulators, message.files_unassigned)
             case OperatorCoordinatorMetricsReported(vertex_id=vertex_id, metrics=measured):
                 self._vertices[vertex_id].coordinator_metrics = measured
-            case CheckpointCompleted(is_retained=True):
+            case job.CheckpointCompleted(is_retained=True):
                 for vertex in self._vertices.values():
                     vertex.note_checkpoint(message.timestamp_ms - message.duration_ms)
             case ExceptionHistoryChanged(entry=entry):
                 self._on_exception(entry, at_ms)
-            case JobRestored(checkpoint_id=checkpoint, timestamp_ms=restored_ms):
+            case job.JobRestored(checkpoint_id=checkpoint, timestamp_ms=restored_ms):
                 self._restored = checkpoint
                 if checkpoint is not None:
                     self._restored_ms = restored_ms
-            case RescaleChanged(rescale=rescale):
+            case rescaling.RescaleChanged(rescale=rescale):
                 self.rescales.note(rescale)
-            case JobParallelismChanged(vertices=vertices):
+            case rescaling.JobParallelismChanged(vertices=vertices):
                 self._on_rescaled({each.vertex_id: each.parallelism for each in vertices})
-            case TaskManagerLost(task_manager=task_manager):
+            case job.TaskManagerLost(task_manager=task_manager):
                 self.lost_task_managers[task_manager] = None
-            case JobResultSuccess(checkpoint_path=kept, accumulators=final):
+            case job.JobResultSuccess(checkpoint_path=kept, accumulators=final):
                 self.has_result, self._kept, self._final_accumulators = True, kept, final
-                self._end(JobStatus.FINISHED, at_ms)
-            case JobResultFailure(cause=cause, status=status, checkpoint_path=kept):
+                self._end(job.JobStatus.FINISHED, at_ms)
+            case job.JobResultFailure(cause=cause, status=status, checkpoint_path=kept):
                 self.has_result, self._failure, self._kept = True, cause, kept
                 self._end(status, at_ms)
             case _:
@@ -142,10 +250,9 @@ class JobReadModel:
         self.checkpoints.on_coordinator_lost(at_ms)
         self.rescales.on_new_job_master(at_ms)
 
-    def overview(self, at_ms: int) -> JobOverview:
-        """The job at `at_ms` in a list of jobs."""
+    def overview(self, at_ms: int) -> job_details.JobOverview:
         counts = sum((vertex.states for vertex in self._vertices.values()), Counter[ExecutionState]())
-        return JobOverview(
+        return job_details.JobOverview(
             job_id=self.job_id,
             name=self.job_graph.name,
             status=self.status,
@@ -153,24 +260,23 @@ class JobReadModel:
             ended_ms=self.ended_ms,
             duration_ms=self._duration_ms(at_ms),
             last_modification_ms=self._modified_ms,
-            subtask_counts=tuple(SubtaskCount(state=state, count=count) for state, count in counts.items()),
+            subtask_counts=tuple(job_details.SubtaskCount(state=state, count=count) for state, count in counts.items()),
             job_type=self.job_graph.job_type,
             number_of_restarts=self.number_of_restarts,
             scheduler_type=self.job_graph.scheduler_type,
         )
 
-    def subtasks(self, vertex_id: JobVertexId, at_ms: int) -> SubtasksOfVertex:
-        """A vertex at `at_ms`, with its subtasks and their attempts."""
+    def subtasks(self, vertex_id: JobVertexId, at_ms: int) -> job_details.SubtasksOfVertex:
         vertex = self._vertices.get(vertex_id)
         if vertex is None:
-            return SubtasksOfVertex(job_id=self.job_id, vertex=None)
+            return job_details.SubtasksOfVertex(job_id=self.job_id, vertex=None)
         subtasks = vertex.subtasks(self.checkpoints.last_acknowledged)
-        return SubtasksOfVertex(job_id=self.job_id, vertex=vertex.details(at_ms), subtasks=subtasks)
+        return job_details.SubtasksOfVertex(job_id=self.job_id, vertex=vertex.details(at_ms), subtasks=subtasks)
 
-    def details(self, at_ms: int, checkpoints: int = CHECKPOINT_HISTORY) -> JobDetails:
+    def details(self, at_ms: int, checkpoints: int = job_details.CHECKPOINT_HISTORY) -> job_details.JobDetails:
         """The job as it stands at `at_ms`, with that many of its last checkpoints."""
         until = at_ms if self.ended_ms is None else self.ended_ms
-        return JobDetails(
+        return job_details.JobDetails(
             job_id=self.job_id,
             name=self.job_graph.name,
             status=self.status,
@@ -200,9 +306,8 @@ class JobReadModel:
             deploying=self._deployments.told,
         )
 
-    def archived(self, at_ms: int) -> ArchivedJob:
-        """All that can be asked about the job, as it stands at `at_ms`."""
-        return ArchivedJob(
+    def archived(self, at_ms: int) -> job_details.ArchivedJob:
+        return job_details.ArchivedJob(
             overview=self.overview(at_ms),
             details=self.details(at_ms),
             job_graph=self.job_graph,
@@ -212,17 +317,17 @@ class JobReadModel:
             rescales=self.rescales.snapshot(self.job_id),
         )
 
-    def _on_status(self, status: JobStatus, told_ms: int, cause: SerializedThrowable | None) -> None:
+    def _on_status(self, status: job.JobStatus, told_ms: int, cause: SerializedThrowable | None) -> None:
         if self._began_ms is None:
             self._began_ms = told_ms
             self._rows_read.start_at(told_ms)
             self._lags.start_at(told_ms)
         self._failure = cause or self._failure
-        is_rescaled = self.status is JobStatus.RUNNING and cause is None and self.rescales.has_one_under_way
+        is_rescaled = self.status is job.JobStatus.RUNNING and cause is None and self.rescales.has_one_under_way
         self._enter(status, told_ms)
-        if status is JobStatus.RESTARTING and not is_rescaled:
+        if status is job.JobStatus.RESTARTING and not is_rescaled:
             self._restarted(told_ms, self._failure)
-        elif status is JobStatus.CREATED:
+        elif status is job.JobStatus.CREATED:
             for vertex in self._vertices.values():
                 vertex.reset()
             self._deployments.end(told_ms)
@@ -242,13 +347,13 @@ class JobReadModel:
         self._number_of_exceptions = max(self._number_of_exceptions, entry.number)
         if len(self._exceptions) > MAX_ENTRIES:
             del self._exceptions[min(self._exceptions)]
-        if entry.outcome is FailureOutcome.RESTARTING and not was_restarting and self.status is JobStatus.RUNNING:
+        if entry.outcome is FailureOutcome.RESTARTING and not was_restarting and self.status is job.JobStatus.RUNNING:
             # A region restarts, and the job runs all the while.
             self._restarted(at_ms, entry.root.cause)
 
     def _restarted(self, at_ms: int, cause: SerializedThrowable | None) -> None:
         self.number_of_restarts += 1
-        self._restarts.append(Restart(at_ms=at_ms, cause=cause))
+        self._restarts.append(job_details.Restart(at_ms=at_ms, cause=cause))
 
     def _on_metrics(
         self,
@@ -273,14 +378,14 @@ class JobReadModel:
         until = at_ms if self.ended_ms is None else self.ended_ms
         return 0 if self._began_ms is None else max(0, until - self._began_ms)
 
-    def _end(self, status: JobStatus, at_ms: int) -> None:
+    def _end(self, status: job.JobStatus, at_ms: int) -> None:
         if self.ended_ms is None:
             self.ended_ms = at_ms
         self._deployments.end(at_ms)
         if self.status is not status:
             self._enter(status, at_ms)
 
-    def _enter(self, status: JobStatus, at_ms: int) -> None:
+    def _enter(self, status: job.JobStatus, at_ms: int) -> None:
         left = self._timestamps.get(self.status)
         if left is not None:
             self._timestamps[self.status] = replace(left, total_ms=left.total_ms + max(0, at_ms - left.at_ms))
@@ -288,7 +393,7 @@ class JobReadModel:
         # At the end of the dictionary: in the order of the times.
         before = self._timestamps.pop(status, None)
         total_ms = 0 if before is None else before.total_ms
-        self._timestamps[status] = StatusTimestamp(status=status, at_ms=at_ms, total_ms=total_ms)
+        self._timestamps[status] = job_details.StatusTimestamp(status=status, at_ms=at_ms, total_ms=total_ms)
 
 
 class DeployingAttempts:
@@ -296,13 +401,13 @@ class DeployingAttempts:
 
     def __init__(self) -> None:
         self._attempts: set[ExecutionAttemptId] = set()
-        self.told = Deploying()
+        self.told = job_details.Deploying()
 
-    def note(self, message: ExecutionStateChanged) -> None:
+    def note(self, message: job.ExecutionStateChanged) -> None:
         if message.state is ExecutionState.DEPLOYING:
             self._attempts.add(message.attempt)
             if self.told.since_ms is None:
-                self.told = Deploying(since_ms=message.timestamp_ms, total_ms=self.told.total_ms)
+                self.told = job_details.Deploying(since_ms=message.timestamp_ms, total_ms=self.told.total_ms)
         elif message.attempt in self._attempts:
             self._attempts.remove(message.attempt)
             if not self._attempts:
@@ -313,4 +418,4 @@ class DeployingAttempts:
         self._attempts.clear()
         if self.told.since_ms is not None:
             total_ms = self.told.total_ms + max(0, at_ms - self.told.since_ms)
-            self.told = Deploying(total_ms=total_ms)
+            self.told = job_details.Deploying(total_ms=total_ms)

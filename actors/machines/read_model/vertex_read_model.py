@@ -1,30 +1,26 @@
-"""A vertex of a job as messages tell of it: the states of its subtasks, and their counts over time."""
+"""A vertex of a job as messages tell of it: states of its subtasks, counts over time, and aggregates of both."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from flykka.actors.machines.read_model.aggregation import (
-    aggregate_state,
-    event_time_has_ended,
-    least_watermark,
-    slowest,
-)
 from flykka.messages.checkpointing.statistics import SubtaskCheckpointStatistics
 from flykka.messages.control.job import ExecutionStateChanged
 from flykka.messages.graph.job_graph import JobVertex, OperatorKind
 from flykka.messages.monitoring.job_details import (
     AttemptDetails,
     JobVertexDetails,
+    Latency,
     StateTimestamp,
     SubtaskCount,
     SubtaskDetails,
     TimeShares,
 )
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
-from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
+from flykka.messages.tasks.task import ExecutionState, LatencyStatistics, TaskIOMetrics
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, TaskManagerId
 
@@ -88,7 +84,6 @@ class _Subtask:
         return number == self.attempt_number
 
     def note_state(self, message: ExecutionStateChanged) -> None:
-        """The newest attempt has a new state."""
         self.state, self.attempt = message.state, message.attempt
         self.timestamps.setdefault(message.state, message.timestamp_ms)
         self.task_manager = message.task_manager or self.task_manager
@@ -98,7 +93,6 @@ class _Subtask:
             self.sample(message.timestamp_ms, _NOTHING)
 
     def details(self) -> AttemptDetails:
-        """The newest attempt as it stands now."""
         return AttemptDetails(
             attempt=self.attempt,
             attempt_number=self.attempt_number,
@@ -210,7 +204,6 @@ class VertexReadModel:
 
     @property
     def accumulators(self) -> Iterator[AccumulatorSnapshot]:
-        """The accumulators of the newest attempts so far."""
         return (snapshot for subtask in self._subtasks for snapshot in subtask.accumulators)
 
     @property
@@ -228,7 +221,6 @@ class VertexReadModel:
         )
 
     def details(self, at_ms: int) -> JobVertexDetails:
-        """The vertex as it stands at `at_ms`."""
         states = self.states
         # Each subtask is looked at once: there may be thousands, and those who watch the job ask each second.
         now = [subtask.now for subtask in self._subtasks]
@@ -323,3 +315,36 @@ def _counted(so_far: TaskIOMetrics, more: TaskIOMetrics) -> TaskIOMetrics:
         late_rows=so_far.late_rows + more.late_rows,
         rows_published=so_far.rows_published + more.rows_published,
     )
+
+
+def aggregate_state(subtasks: Mapping[ExecutionState, int]) -> ExecutionState:
+    """The state that stands for all subtasks of a vertex (Flink's ExecutionJobVertex.getAggregateJobVertexState)."""
+    for state in (
+        ExecutionState.FAILED,
+        ExecutionState.CANCELING,
+        ExecutionState.CANCELED,
+        ExecutionState.RUNNING,
+    ):
+        if subtasks.get(state):
+            return state
+    if finished := subtasks.get(ExecutionState.FINISHED):
+        return ExecutionState.FINISHED if finished == sum(subtasks.values()) else ExecutionState.RUNNING
+    return ExecutionState.CREATED
+
+
+def least_watermark(watermarks: Iterable[int | None]) -> int | None:
+    """The least of the subtasks' watermarks; None while one of them has none, or where there are no subtasks."""
+    known = [WATERMARK_MIN if watermark is None else watermark for watermark in watermarks]
+    least = min(known, default=WATERMARK_MIN)
+    return None if least == WATERMARK_MIN else least
+
+
+def slowest(latencies: Iterable[LatencyStatistics]) -> Latency | None:
+    """The way whose median is the greatest; None where there is none."""
+    slow = max(latencies, key=lambda way: (way.median_ms, way.p99_ms), default=None)
+    return None if slow is None else Latency(median_ms=slow.median_ms, p99_ms=slow.p99_ms)
+
+
+def event_time_has_ended(watermark_ms: int | None) -> bool:
+    """True if this is the watermark behind the last row."""
+    return watermark_ms == WATERMARK_MAX

@@ -37,8 +37,6 @@ class SlotsCounted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointAnswered:
-    """The requested checkpoint has completed or failed."""
-
     request_id: str
     is_complete: bool
 

@@ -9,7 +9,6 @@ Not here: what the components are, and how one is started.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_never
 
 PAUSE_MS_MIN = 100
 PAUSE_MS_MAX = 10_000
@@ -17,42 +16,6 @@ FORGIVEN_AFTER_MS = 60_000
 """Uptime after which the restart count is reset."""
 MAX_ENDS = 10
 """The number of ends in a row, each soon behind its start, after which there is no restart."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComponentStarted:
-    """The component lives."""
-
-    component: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComponentEnded:
-    """The component has ended, of whatever."""
-
-    component: str
-
-
-ComponentEvent = ComponentStarted | ComponentEnded
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartComponent:
-    """Restart it, after this delay."""
-
-    component: str
-    delay_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GiveUpCluster:
-    """It has ended so many times in a row; nothing goes on without it."""
-
-    component: str
-    ends: int
-
-
-ComponentEffect = StartComponent | GiveUpCluster
 
 
 @dataclass(slots=True)
@@ -67,27 +30,16 @@ class ComponentRestarts:
     def __init__(self) -> None:
         self._components: dict[str, _Component] = {}
 
-    def handle(self, event: ComponentEvent, now: int) -> list[ComponentEffect]:
-        """Take one event at `now` (ms); what is to be done about it."""
-        match event:
-            case ComponentStarted(component=name):
-                self._components.setdefault(name, _Component(now)).started_ms = now
-                return []
-            case ComponentEnded(component=name):
-                return [self._on_ended(name, now)]
-            case _:
-                assert_never(event)
+    def started(self, name: str, now: int) -> None:
+        self._components.setdefault(name, _Component(now)).started_ms = now
 
-    def check(self) -> None:
-        assert all(0 <= component.ends <= MAX_ENDS for component in self._components.values())
-
-    def _on_ended(self, name: str, now: int) -> ComponentEffect:
+    def ended(self, name: str, now: int) -> int | None:
+        """The delay (ms) after which it is restarted; None where it has ended `MAX_ENDS` times in a row."""
         component = self._components[name]
         if now - component.started_ms >= FORGIVEN_AFTER_MS:
             component.ends = 0
         component.ends += 1
         if component.ends >= MAX_ENDS:
-            return GiveUpCluster(component=name, ends=component.ends)
+            return None
         again = component.ends - 2
-        delay_ms = 0 if again < 0 else min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2**again)
-        return StartComponent(component=name, delay_ms=delay_ms)
+        return 0 if again < 0 else min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2**again)

@@ -10,13 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
-from flykka.messages.graph.restart_strategies import (
-    ExponentialDelayRestartStrategyConfiguration,
-    FailureRateRestartStrategyConfiguration,
-    FixedDelayRestartStrategyConfiguration,
-    NoRestartStrategyConfiguration,
-    RestartStrategyConfiguration,
-)
+from flykka.messages.graph import job_graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +107,6 @@ class FailureRateRestartStrategy:
 
     @property
     def allowance(self) -> str:
-        """The number of restarts, and the interval."""
         return f"{_restarts(self._restarts.maxlen or 0)} within {self._interval_ms / 1_000:g} s"
 
     def can_restart(self, now: int) -> bool:
@@ -184,18 +177,18 @@ class ExponentialDelayRestartStrategy:
         self._last_failure_ms = now
 
 
-def restart_strategy(configuration: RestartStrategyConfiguration) -> RestartStrategy:
+def restart_strategy(configuration: job_graph.RestartStrategyConfiguration) -> RestartStrategy:
     """The strategy of a job. Raises `ValueError` where the configuration makes no sense."""
     match configuration:
-        case NoRestartStrategyConfiguration():
+        case job_graph.NoRestartStrategyConfiguration():
             return NoRestartStrategy()
-        case FixedDelayRestartStrategyConfiguration(attempts=attempts, delay_ms=delay_ms):
+        case job_graph.FixedDelayRestartStrategyConfiguration(attempts=attempts, delay_ms=delay_ms):
             return FixedDelayRestartStrategy(attempts, delay_ms)
-        case FailureRateRestartStrategyConfiguration(
+        case job_graph.FailureRateRestartStrategyConfiguration(
             max_failures=max_failures, interval_ms=interval_ms, delay_ms=delay_ms
         ):
             return FailureRateRestartStrategy(max_failures, interval_ms, delay_ms)
-        case ExponentialDelayRestartStrategyConfiguration():
+        case job_graph.ExponentialDelayRestartStrategyConfiguration():
             return ExponentialDelayRestartStrategy(
                 initial_backoff_ms=configuration.initial_backoff_ms,
                 max_backoff_ms=configuration.max_backoff_ms,
@@ -212,19 +205,15 @@ def _restarts(number: int) -> str:
     return {0: "no restart", 1: "1 restart"}.get(number, f"{number} restarts")
 
 
-def restarts_without_end(configuration: RestartStrategyConfiguration) -> bool:
+def restarts_without_end(configuration: job_graph.RestartStrategyConfiguration) -> bool:
     """True if a job that fails again and again, with the same failure, is restarted for ever."""
     match configuration:
-        case NoRestartStrategyConfiguration():
+        case job_graph.FixedDelayRestartStrategyConfiguration(attempts=None):
+            return True
+        case job_graph.ExponentialDelayRestartStrategyConfiguration(max_same_failures=None):
+            return True
+        case _:
             return False
-        case FixedDelayRestartStrategyConfiguration(attempts=attempts):
-            return attempts is None
-        case FailureRateRestartStrategyConfiguration():
-            return False
-        case ExponentialDelayRestartStrategyConfiguration(max_same_failures=max_same_failures):
-            return max_same_failures is None
-        case unreachable:
-            assert_never(unreachable)
 
 
 def _at_least(number: int, least: int, what: str) -> int:

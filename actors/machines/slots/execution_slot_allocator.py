@@ -24,18 +24,8 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.slots import slot_pool
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits, merged
-from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotPool
-from flykka.actors.machines.slots.slot_pool_events import (
-    OutwardEffect,
-    SlotAssigned,
-    SlotPoolEvent,
-    SlotRemoved,
-    SlotRequestRejected,
-    SlotReturned,
-    SlotUnkept,
-    SlotWanted,
-)
 from flykka.actors.machines.slots.slot_requests import (
     CoLocationConstraint,
     ForgetPriorSlots,
@@ -54,9 +44,9 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, SlotRequestId, TaskManagerId
 from flykka.messages.wire.ref import Ref
 
-AllocatorEvent = RequestSlots | ReturnSlot | ForgetPriorSlots | SlotPoolEvent
+AllocatorEvent = RequestSlots | ReturnSlot | ForgetPriorSlots | slot_pool.SlotPoolEvent
 """Requests of the ExecutionGraph, and events of the job's slots."""
-AllocatorEffect = SlotAnswer | OutwardEffect
+AllocatorEffect = SlotAnswer | slot_pool.OutwardEffect
 
 
 class ExecutionSlotAllocator:
@@ -72,18 +62,17 @@ class ExecutionSlotAllocator:
         job_master: Ref,
         *,
         batch: bool = False,
-        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
-        idle_timeout_ms: int = IDLE_TIMEOUT_MS,
+        request_timeout_ms: int = slot_pool.REQUEST_TIMEOUT_MS,
+        idle_timeout_ms: int = slot_pool.IDLE_TIMEOUT_MS,
     ) -> None:
         self._batch = batch
-        self.pool = SlotPool(
+        self.pool = slot_pool.SlotPool(
             name, job_id, job_master, request_timeout_ms=request_timeout_ms, idle_timeout_ms=idle_timeout_ms
         )
         self.sharing = SlotSharing()
         self._locations: dict[CoLocationConstraint, TaskManagerId] = {}
 
     def handle(self, event: AllocatorEvent, now: int) -> list[AllocatorEffect]:
-        """Handle one event at `now` (ms); its effects are in the order in which they are to be performed."""
         match event:
             case RequestSlots(requests=requests):
                 return self._place_all(requests, now)
@@ -91,7 +80,9 @@ class ExecutionSlotAllocator:
                 return self._on_returned(attempt, now, will_return=will_return)
             case ForgetPriorSlots():
                 free = filter(self.pool.is_free, self.sharing.forget_all())
-                return [each for slot in free for each in self._tell_pool(SlotUnkept(allocation_id=slot), now)]
+                return [
+                    each for slot in free for each in self._tell_pool(slot_pool.SlotUnkept(allocation_id=slot), now)
+                ]
             case TaskManagerLost():
                 return self._on_task_manager_lost(event, now)
             case _:
@@ -120,7 +111,7 @@ class ExecutionSlotAllocator:
         for shared in asked:
             # One that was kept for an attempt which has found another place may be free by now.
             held = self.pool.choose(shared.required)
-            wanted = SlotWanted(
+            wanted = slot_pool.SlotWanted(
                 request_id=shared.request_id, resources=shared.required, held=held, is_batch=self._batch
             )
             effects += self._tell_pool(wanted, now)
@@ -186,8 +177,8 @@ class ExecutionSlotAllocator:
     def _occupy(self, free: AllocationId, request: SlotRequest, now: int) -> list[AllocatorEffect]:
         """A free slot becomes a shared one."""
         shared = self.sharing.create(request.slot_sharing_group)
-        for effect in self.pool.handle(SlotWanted(request_id=shared.request_id, held=free), now):
-            assert isinstance(effect, SlotAssigned), f"a free slot was not simply taken: {effect}"
+        for effect in self.pool.handle(slot_pool.SlotWanted(request_id=shared.request_id, held=free), now):
+            assert isinstance(effect, slot_pool.SlotAssigned), f"a free slot was not simply taken: {effect}"
             self.sharing.resolve(shared, effect.slot)
         return self._join(shared, request, now)
 
@@ -198,7 +189,7 @@ class ExecutionSlotAllocator:
         if shared.slot is not None:
             effects.append(self._placed(shared, (request,)))
         if released is not None and self.pool.is_free(released):
-            effects += self._tell_pool(SlotUnkept(allocation_id=released), now)
+            effects += self._tell_pool(slot_pool.SlotUnkept(allocation_id=released), now)
         return effects
 
     def _placed(self, shared: SharedSlot, members: Iterable[SlotRequest]) -> SlotAllocated:
@@ -227,17 +218,17 @@ class ExecutionSlotAllocator:
     def _give_back(self, shared: SharedSlot, now: int) -> list[AllocatorEffect]:
         self.sharing.drop(shared)
         is_kept = shared.slot is not None and self.sharing.is_kept(shared.slot.allocation_id)
-        return self._tell_pool(SlotReturned(request_id=shared.request_id, is_kept=is_kept), now)
+        return self._tell_pool(slot_pool.SlotReturned(request_id=shared.request_id, is_kept=is_kept), now)
 
-    def _tell_pool(self, event: SlotPoolEvent, now: int) -> list[AllocatorEffect]:
+    def _tell_pool(self, event: slot_pool.SlotPoolEvent, now: int) -> list[AllocatorEffect]:
         effects: list[AllocatorEffect] = []
         for effect in self.pool.handle(event, now):
             match effect:
-                case SlotAssigned():
+                case slot_pool.SlotAssigned():
                     effects += self._on_assigned(effect, now)
-                case SlotRequestRejected(reason=reason, is_temporary=is_temporary):
+                case slot_pool.SlotRequestRejected(reason=reason, is_temporary=is_temporary):
                     effects.append(_failed(self._drop(effect.request_id), reason, is_temporary=is_temporary))
-                case SlotRemoved(request_id=request_id):
+                case slot_pool.SlotRemoved(request_id=request_id):
                     if request_id is not None:
                         cause = _lost(effect.task_manager, effect.reason)
                         effects.append(SlotsLost(attempts=self._drop(request_id), cause=cause))
@@ -270,7 +261,7 @@ class ExecutionSlotAllocator:
             for constraint in [each for each, where in self._locations.items() if where == task_manager]:
                 del self._locations[constraint]
 
-    def _on_assigned(self, assigned: SlotAssigned, now: int) -> list[AllocatorEffect]:
+    def _on_assigned(self, assigned: slot_pool.SlotAssigned, now: int) -> list[AllocatorEffect]:
         shared = self.sharing.get(assigned.request_id)
         assert shared is not None, f"{assigned.request_id} is nobody's"
         self.sharing.resolve(shared, assigned.slot)
@@ -280,7 +271,7 @@ class ExecutionSlotAllocator:
             slot = assigned.slot
             reason = f"{slot.allocation_id} at {slot.task_manager_id} is too small for any of {', '.join(attempts)}"
             self.sharing.drop(shared)
-            returned = self._tell_pool(SlotReturned(request_id=shared.request_id), now)
+            returned = self._tell_pool(slot_pool.SlotReturned(request_id=shared.request_id), now)
             return [_failed(attempts, reason), *returned]
         for request in evicted:
             self.sharing.leave(request.attempt, will_return=False)

@@ -1,4 +1,4 @@
-"""Matches sizes of slots (Flink's ResourceProfile.isMatching).
+"""Matches sizes of slots (Flink's ResourceProfile.isMatching), and keeps account of what slots have of a TaskManager.
 
 What a request does not say it does not need; what a slot does not say it has as much of as anybody needs (Flink's
 UNKNOWN and ANY). So where nobody says anything every slot serves everybody.
@@ -16,7 +16,6 @@ UNSPECIFIED = ResourceSpec()
 
 
 def fits(required: ResourceSpec, slot: ResourceSpec) -> bool:
-    """True if a slot of the size `slot` has what is required."""
     return all(not there or needed <= there for needed, there in zip(figures(required), figures(slot), strict=True))
 
 
@@ -61,3 +60,71 @@ def too_large(required: ResourceSpec, largest: Iterable[ResourceSpec]) -> str:
     there = sorted(largest, key=figures, reverse=True)
     offered = f"the largest that there can be has {' or '.join(map(shown, there))}" if there else "there will be none"
     return f"no slot is large enough: {shown(required)} is needed, and {offered}"
+
+
+class ResourceBudget:
+    """The resources of one TaskManager, and what is left of them (Flink's ResourceBudgetManager).
+
+    A resource that the TaskManager has not declared never runs out.
+    """
+
+    def __init__(self, total: ResourceSpec) -> None:
+        self.total = total
+        self._taken: tuple[int, ...] = figures(UNSPECIFIED)
+
+    @property
+    def remaining(self) -> ResourceSpec:
+        """The resources that no slot has; 0 where nothing is left, and where nothing was declared."""
+        return of_figures(max(there - taken, 0) for there, taken in zip(figures(self.total), self._taken, strict=True))
+
+    @property
+    def utilization(self) -> float:
+        """The used part of the resource that is used most, from 0 to 1."""
+        return max(
+            taken / there if there else 0.0 for there, taken in zip(figures(self.total), self._taken, strict=True)
+        )
+
+    def has_room_for(self, size: ResourceSpec) -> bool:
+        """True if a slot of this size can be had of what is left."""
+        needed = zip(figures(size), figures(self.total), self._taken, strict=True)
+        return all(not there or taken + own <= there for own, there, taken in needed)
+
+    def slots_left(self, size: ResourceSpec, at_most: int) -> int:
+        """The number of slots of this size that can be had of what is left, `at_most` of them."""
+        needed = zip(figures(size), figures(self.total), self._taken, strict=True)
+        return min([at_most, *(max(there - taken, 0) // own for own, there, taken in needed if own and there)])
+
+    def take(self, size: ResourceSpec) -> None:
+        """A slot of this size is there. More than there is may be taken: a slot that is reported is there."""
+        self._taken = tuple(taken + own for taken, own in zip(self._taken, figures(size), strict=True))
+
+    def give_back(self, size: ResourceSpec) -> None:
+        self._taken = tuple(taken - own for taken, own in zip(self._taken, figures(size), strict=True))
+        assert min(self._taken) >= 0, "more was given back than was taken"
+
+
+def task_managers_needed(sizes: Iterable[tuple[ResourceSpec, int]], total: ResourceSpec) -> int:
+    """Packs slots of declared sizes into TaskManagers that are still to come (Flink's
+    DefaultResourceAllocationStrategy).
+
+    Each goes to the TaskManager that is used most of those that have room for it, so that large ones find room
+    beside.
+    """
+    budgets: list[ResourceBudget] = []
+    for size, number in sizes:
+        if not ResourceBudget(total).has_room_for(size):
+            continue
+        for budget in sorted(budgets, key=lambda each: -each.utilization):
+            number -= _fill(budget, size, number)
+        while number:
+            budgets.append(ResourceBudget(total))
+            number -= _fill(budgets[-1], size, number)
+    return len(budgets)
+
+
+def _fill(budget: ResourceBudget, size: ResourceSpec, number: int) -> int:
+    """Take up to so many slots; how many were taken."""
+    taken = min(number, budget.slots_left(size, number))
+    for _ in range(taken):
+        budget.take(size)
+    return taken

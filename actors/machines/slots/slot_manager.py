@@ -16,41 +16,95 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from flykka.actors.machines.effects import Ignore, JobMasterOf, Tell
-from flykka.actors.machines.slots.dynamic_slots import ChosenSlot
 from flykka.actors.machines.slots.resource_profile import fits, too_large
-from flykka.actors.machines.slots.slot_manager_events import (
-    AcceptTaskManager,
-    ForgetTaskManager,
-    GiveSlot,
-    ResourceManagerStarted,
-    SlotManagerEffect,
-    SlotManagerEvent,
-    TaskManagerGone,
+from flykka.actors.machines.slots.slot_table import JobDisconnected
+from flykka.actors.machines.slots.task_manager_slots import (
+    ChosenSlot,
+    SlotState,
+    TaskManagerSlot,
+    TaskManagerSlots,
+    Usage,
 )
-from flykka.actors.machines.slots.slot_states import SlotState
-from flykka.actors.machines.slots.slot_table_events import JobDisconnected
-from flykka.actors.machines.slots.task_manager_slots import TaskManagerSlot, TaskManagerSlots, Usage
-from flykka.actors.machines.slots.task_manager_tracker import TaskManagerTracker, WorkerCounts
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
-from flykka.messages.control.registration import (
-    AskForRelease,
-    RefuseRegistration,
-    RegisterTaskManager,
-    ReleaseAnswer,
-    ReleaseTaskManager,
-    SlotReport,
-    StartUpPeriodElapsed,
-)
-from flykka.messages.control.slots import (
-    AllocateSlotConfirmed,
-    AllocateSlotRefused,
-    CancelSlotRequest,
-    RequestSlot,
-    SlotAvailable,
-    SlotRequestFailed,
-)
+from flykka.actors.machines.slots.task_manager_tracker import StartTaskManager, TaskManagerTracker, WorkerCounts
+from flykka.messages.control import registration, slots
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId
+
+# Events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceManagerStarted:
+    """The ResourceManager begins; these TaskManagers of an earlier one live and are about to register."""
+
+    task_managers: tuple[TaskManagerId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskManagerGone:
+    """A TaskManager has ended or is silent; also one that was started and never registered.
+
+    Where it `is_superseded`, its successor, or it itself, registers under its name.
+    """
+
+    task_manager: TaskManagerId
+    reason: str
+    instance: int = 1
+    is_superseded: bool = False
+
+
+SlotManagerEvent = (
+    ResourceManagerStarted
+    | registration.RegisterTaskManager
+    | registration.Heartbeat
+    | TaskManagerGone
+    | registration.ReleaseAnswer
+    | registration.HeartbeatDue
+    | registration.StartUpPeriodElapsed
+    | slots.RequestSlot
+    | slots.CancelSlotRequest
+    | slots.AllocateSlotConfirmed
+    | slots.AllocateSlotRefused
+    | slots.SlotAvailable
+    | JobDisconnected
+)
+
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptTaskManager:
+    """Acknowledge the registration of the TaskManager, under a session of its own."""
+
+    task_manager: TaskManagerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetTaskManager:
+    """End the registration of the TaskManager, which is refused or released."""
+
+    task_manager: TaskManagerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiveSlot:
+    """Have the TaskManager allocate the slot to the job, whose JobMaster the actor adds.
+
+    One that is `cut` is made for it, of this size.
+    """
+
+    task_manager: TaskManagerId
+    slot_id: SlotId
+    job_id: JobId
+    allocation_id: AllocationId
+    cut: ResourceSpec | None = None
+
+
+SlotManagerEffect = (
+    StartTaskManager | AcceptTaskManager | ForgetTaskManager | GiveSlot | Tell[TaskManagerId | JobMasterOf] | Ignore
+)
+
 
 REQUEST_TIMEOUT_MS = 300_000
 """Flink's slot.request.timeout, which the SlotPool of the job keeps as well."""
@@ -72,35 +126,34 @@ class SlotManager:
         self._waiting = PendingSlotRequests()
 
     def handle(self, event: SlotManagerEvent, now: int) -> list[SlotManagerEffect]:
-        """Handle one event at `now` (ms); its effects are in the order in which they are to be performed."""
         self._now = now
         match event:
             case ResourceManagerStarted(task_managers=task_managers):
                 self._tracker.take_over(task_managers)
                 return [*self._tracker.start_missing()]
-            case RegisterTaskManager():
+            case registration.RegisterTaskManager():
                 return self._on_register_task_manager(event)
-            case Heartbeat(task_manager_id=task_manager, slot_report=report):
+            case registration.Heartbeat(task_manager_id=task_manager, slot_report=report):
                 return self._on_slot_report(task_manager, report)
             case TaskManagerGone():
                 return self._on_task_manager_gone(event)
-            case ReleaseAnswer():
+            case registration.ReleaseAnswer():
                 return self._on_release_answer(event)
-            case HeartbeatDue():
+            case registration.HeartbeatDue():
                 return self._check_timeouts()
-            case StartUpPeriodElapsed():
+            case registration.StartUpPeriodElapsed():
                 # Before, a TaskManager might come with slots that are larger than those known.
                 self._refuses_unfulfillable = True
                 return self._fail_unfulfillable()
-            case RequestSlot():
+            case slots.RequestSlot():
                 return self._on_request_slot(event)
-            case CancelSlotRequest(allocation_id=allocation_id):
+            case slots.CancelSlotRequest(allocation_id=allocation_id):
                 return self._on_cancel_slot_request(allocation_id)
-            case AllocateSlotConfirmed():
+            case slots.AllocateSlotConfirmed():
                 return self._on_confirmed(event)
-            case AllocateSlotRefused():
+            case slots.AllocateSlotRefused():
                 return self._on_refused(event)
-            case SlotAvailable():
+            case slots.SlotAvailable():
                 return self._on_slot_available(event)
             case JobDisconnected(job_id=job_id):
                 return self._on_job_disconnected(job_id)
@@ -132,15 +185,12 @@ class SlotManager:
 
     @property
     def task_manager_tracker(self) -> TaskManagerTracker:
-        """The TaskManagers that live, and those that are on their way."""
         return self._tracker
 
     def usage(self, task_manager: TaskManagerId) -> Usage:
-        """The slots and the resources of a TaskManager, and the free ones of both."""
         return self._slots.usage(task_manager)
 
     def is_idle(self, task_manager: TaskManagerId) -> bool:
-        """True if it is registered and none of its slots is used."""
         return self._tracker.is_idle(task_manager)
 
     def check(self) -> None:
@@ -160,11 +210,11 @@ class SlotManager:
 
     # TaskManagers
 
-    def _on_register_task_manager(self, event: RegisterTaskManager) -> list[SlotManagerEffect]:
+    def _on_register_task_manager(self, event: registration.RegisterTaskManager) -> list[SlotManagerEffect]:
         task_manager, instance = event.task_manager_id, event.task_manager.incarnation
-        report = event.slot_report or SlotReport(slots=())
+        report = event.slot_report or registration.SlotReport(slots=())
         if self._tracker.is_gone(task_manager, instance):
-            refusal = RefuseRegistration(reason=f"{task_manager} was given up and replaced")
+            refusal = registration.RefuseRegistration(reason=f"{task_manager} was given up and replaced")
             return [
                 Tell(to=task_manager, message=refusal),
                 ForgetTaskManager(task_manager=task_manager),
@@ -179,7 +229,9 @@ class SlotManager:
         self._note_use(task_manager)
         return [AcceptTaskManager(task_manager=task_manager), *self._serve()]
 
-    def _on_slot_report(self, task_manager: TaskManagerId, report: SlotReport | None) -> list[SlotManagerEffect]:
+    def _on_slot_report(
+        self, task_manager: TaskManagerId, report: registration.SlotReport | None
+    ) -> list[SlotManagerEffect]:
         if not self._tracker.is_registered(task_manager):
             return [Ignore(reason=f"{task_manager} is not registered")]
         if report is not None:
@@ -206,10 +258,10 @@ class SlotManager:
         del self._allocated[slot.holder]
         if slot.job_id is None:
             return []
-        failed = SlotRequestFailed(allocation_id=slot.holder, reason=reason)
+        failed = slots.SlotRequestFailed(allocation_id=slot.holder, reason=reason)
         return [Tell(to=JobMasterOf(slot.job_id), message=failed)]
 
-    def _adopt(self, task_manager: TaskManagerId, report: SlotReport) -> None:
+    def _adopt(self, task_manager: TaskManagerId, report: registration.SlotReport) -> None:
         for status in report.slots:
             slot = self._slots.get(status.slot_id) or self._slots.add(task_manager, status)
             if status.allocation_id is not None:
@@ -233,23 +285,23 @@ class SlotManager:
             elif request.slot_id is not None and self._now - request.given_at_ms >= ALLOCATE_TIMEOUT_MS:
                 effects += self._try_elsewhere(self._slots[request.slot_id])
         for task_manager, idle_period in self._tracker.idle_for_too_long(self._now):
-            effects.append(Tell(to=task_manager, message=AskForRelease(idle_period=idle_period)))
+            effects.append(Tell(to=task_manager, message=registration.AskForRelease(idle_period=idle_period)))
         return [*effects, *self._serve()]
 
-    def _on_release_answer(self, event: ReleaseAnswer) -> list[SlotManagerEffect]:
+    def _on_release_answer(self, event: registration.ReleaseAnswer) -> list[SlotManagerEffect]:
         task_manager = event.task_manager_id
         if not event.can_be_released or not self._tracker.may_release(task_manager, event.idle_period):
             return [Ignore(reason=f"{task_manager} is needed")]
         self._slots.remove(task_manager)
         self._tracker.forget_released(task_manager)
         return [
-            Tell(to=task_manager, message=ReleaseTaskManager()),
+            Tell(to=task_manager, message=registration.ReleaseTaskManager()),
             ForgetTaskManager(task_manager=task_manager),
         ]
 
     # Requests
 
-    def _on_request_slot(self, event: RequestSlot) -> list[SlotManagerEffect]:
+    def _on_request_slot(self, event: slots.RequestSlot) -> list[SlotManagerEffect]:
         allocation_id = event.allocation_id
         if allocation_id in self._requests or allocation_id in self._allocated:
             return [Ignore(reason=f"{allocation_id} was asked for before")]
@@ -280,7 +332,7 @@ class SlotManager:
     ) -> Tell[JobMasterOf]:
         allocation_id = request.allocation_id
         self._drop_request(allocation_id)
-        failed = SlotRequestFailed(allocation_id=allocation_id, reason=reason, is_unfulfillable=is_unfulfillable)
+        failed = slots.SlotRequestFailed(allocation_id=allocation_id, reason=reason, is_unfulfillable=is_unfulfillable)
         return Tell(to=JobMasterOf(request.job_id), message=failed)
 
     def _on_cancel_slot_request(self, allocation_id: AllocationId) -> list[SlotManagerEffect]:
@@ -302,14 +354,14 @@ class SlotManager:
 
     # Answers of TaskManagers
 
-    def _on_confirmed(self, event: AllocateSlotConfirmed) -> list[SlotManagerEffect]:
+    def _on_confirmed(self, event: slots.AllocateSlotConfirmed) -> list[SlotManagerEffect]:
         slot = self._slots.get(event.slot_id) or self._slots.unknown_cut(event)
         if slot is None:
             return [Ignore(reason=f"{event.slot_id} is not known")]
         self._allocate(slot, event.allocation_id, event.job_id)
         return self._serve()
 
-    def _on_refused(self, event: AllocateSlotRefused) -> list[SlotManagerEffect]:
+    def _on_refused(self, event: slots.AllocateSlotRefused) -> list[SlotManagerEffect]:
         slot = self._slots.get(event.slot_id)
         if slot is None or slot.state is not SlotState.PENDING or slot.allocation_id != event.allocation_id:
             return [Ignore(reason=f"{event.slot_id} was not waiting for an answer about {event.allocation_id}")]
@@ -332,7 +384,7 @@ class SlotManager:
         self._waiting.add_first(request)
         return effects
 
-    def _on_slot_available(self, event: SlotAvailable) -> list[SlotManagerEffect]:
+    def _on_slot_available(self, event: slots.SlotAvailable) -> list[SlotManagerEffect]:
         slot = self._slots.get(event.slot_id)
         if slot is None or slot.state is not SlotState.ALLOCATED or slot.allocation_id != event.allocation_id:
             return [Ignore(reason=f"{event.slot_id} is not held by {event.allocation_id}")]

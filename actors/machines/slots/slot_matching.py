@@ -90,7 +90,6 @@ class LeastUtilized:
         return candidate.first_free(required) if candidate else None
 
     def has_slot_for(self, required: ResourceSpec) -> bool:
-        """True if any slot, free or not, is large enough."""
         sizes = {size for candidate in self._candidates.values() for size in candidate.sizes.values()}
         return any(fits(required, size) for size in sizes)
 
@@ -103,11 +102,9 @@ class LeastUtilized:
         return self._candidates[task_manager].utilization
 
     def is_unused(self, task_manager: TaskManagerId) -> bool:
-        """True if all of its slots are free."""
         return self._candidates[task_manager].used == 0
 
     def check(self) -> None:
-        """Assert that whatever is free can come up."""
         for task_manager, candidate in self._candidates.items():
             free = sum(map(len, candidate.free.values()))
             assert free + candidate.used == len(candidate.sizes), f"{task_manager}: slots are neither free nor used"

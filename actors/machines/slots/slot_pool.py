@@ -15,26 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Literal, assert_never
 
 from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits
 from flykka.actors.machines.slots.slot_matching import LeastUtilized
-from flykka.actors.machines.slots.slot_pool_events import (
-    PoolAddress,
-    PoolClosed,
-    ReleaseEmptyTaskManager,
-    ResourceManagerConnected,
-    ResourceManagerDisconnected,
-    SlotAssigned,
-    SlotPoolEffect,
-    SlotPoolEvent,
-    SlotRemoved,
-    SlotRequestRejected,
-    SlotReturned,
-    SlotUnkept,
-    SlotWanted,
-)
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
 from flykka.messages.control.job import TaskManagerLost
 from flykka.messages.control.job_control import IdleSlotsDue, SlotRequestTimedOut
@@ -53,6 +38,111 @@ from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, JobId, SlotId, SlotRequestId, TaskManagerId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
+
+# Events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotWanted:
+    """The job needs a slot of this size: the free one of `held`, or a new one from the ResourceManager.
+
+    One that `is_batch` waits for slots that the job has, as long as one is large enough (Flink's batch slot request).
+    """
+
+    request_id: SlotRequestId
+    resources: ResourceSpec = UNSPECIFIED
+    held: AllocationId | None = None
+    is_batch: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotReturned:
+    """The request needs its slot no longer; a slot that `is_kept` stays reserved until `SlotUnkept`."""
+
+    request_id: SlotRequestId
+    is_kept: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotUnkept:
+    """The reservation of the slot has ended, because its attempt has another slot; it can serve any request."""
+
+    allocation_id: AllocationId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceManagerConnected:
+    """The ResourceManager knows the JobMaster and accepts its requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceManagerDisconnected:
+    """No ResourceManager is connected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolClosed:
+    """The job has ended and needs no slots."""
+
+
+SlotPoolEvent = (
+    SlotWanted
+    | SlotReturned
+    | SlotUnkept
+    | ResourceManagerConnected
+    | ResourceManagerDisconnected
+    | RegisterTaskManager
+    | TaskManagerLost
+    | OfferSlots
+    | SlotRequestFailed
+    | FailSlot
+    | SlotRequestTimedOut
+    | IdleSlotsDue
+    | PoolClosed
+)
+
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotAssigned:
+    request_id: SlotRequestId
+    slot: AssignedSlot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotRequestRejected:
+    """The request has failed; if that `is_temporary`, its slot was lost, and another request can succeed."""
+
+    request_id: SlotRequestId
+    reason: str
+    is_temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotRemoved:
+    """The job has lost the slot, and with it the attempts that ran in it for a request."""
+
+    allocation_id: AllocationId
+    task_manager: TaskManagerId
+    reason: str
+    request_id: SlotRequestId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseEmptyTaskManager:
+    """Disconnect the TaskManager, whose last slot has failed (Flink's releaseEmptyTaskManager)."""
+
+    task_manager: TaskManagerId
+    reason: str
+
+
+PoolAddress = Literal[Role.RESOURCE_MANAGER] | TaskManagerId
+OutwardEffect = Tell[PoolAddress] | ReleaseEmptyTaskManager | StartTimer | CancelTimer | Ignore
+"""Effects of the pool that are not about slots of attempts."""
+SlotPoolEffect = SlotAssigned | SlotRequestRejected | SlotRemoved | OutwardEffect
+
 
 REQUEST_TIMEOUT_MS = 300_000
 """Flink's slot.request.timeout."""
@@ -75,8 +165,6 @@ class _PooledSlot:
 
 @dataclass(slots=True, kw_only=True)
 class _Pending:
-    """A request that waits."""
-
     allocation_id: AllocationId
     resources: ResourceSpec
     is_batch: bool
@@ -115,7 +203,6 @@ class SlotPool:
         self._assigned: dict[SlotRequestId, _PooledSlot] = {}
 
     def handle(self, event: SlotPoolEvent, now: int) -> list[SlotPoolEffect]:
-        """Handle one event at `now` (ms); its effects are in the order in which they are to be performed."""
         match event:
             case OfferSlots():
                 return self._on_offer_slots(event, now)
@@ -160,7 +247,6 @@ class SlotPool:
         return tuple(self._pending)
 
     def holds(self, allocation_id: AllocationId) -> bool:
-        """True if the slot of this allocation is the job's, used or free."""
         return allocation_id in self._slots
 
     def is_free(self, allocation_id: AllocationId, required: ResourceSpec = UNSPECIFIED) -> bool:

@@ -81,8 +81,6 @@ class _Group:
 
 
 class SlotSharing:
-    """The shared slots of one job."""
-
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
         self._by_request: dict[SlotRequestId, SharedSlot] = {}
@@ -134,7 +132,6 @@ class SlotSharing:
         return self._joinable(request, self._open(request.slot_sharing_group, _place(request)).pending.values())
 
     def can_join(self, request: SlotRequest, shared: SharedSlot) -> bool:
-        """True if the request finds room in this slot of its group."""
         return (
             shared.group == request.slot_sharing_group
             and all(self._is_open(shared, place, _subtask(request)) for place in _places(request))
@@ -305,7 +302,6 @@ def _subtask(request: SlotRequest) -> Subtask:
 
 
 def _place(request: SlotRequest) -> Place:
-    """The place by which room for the request is looked for."""
     return _places(request)[-1]
 
 

@@ -13,24 +13,12 @@ Not here: refs, sessions, and how a task is run.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from enum import Enum
+from typing import Literal, assert_never
 
 from flykka.actors.machines.effects import CancelTimer, Ignore, JobMasterOf, Role, StartTimer, Tell
-from flykka.actors.machines.phases import next_phase
-from flykka.actors.machines.slots.resource_budget import ResourceBudget
-from flykka.actors.machines.slots.resource_profile import MIB, UNSPECIFIED, fits, total_of
-from flykka.actors.machines.slots.slot_states import TASK_SLOT_MOVES, TaskSlotState
-from flykka.actors.machines.slots.slot_table_events import (
-    AllocationsKnown,
-    End,
-    JobConnected,
-    JobDisconnected,
-    JobLost,
-    RunTask,
-    SlotTableEffect,
-    SlotTableEvent,
-    TaskEnded,
-)
+from flykka.actors.machines.slots.resource_profile import MIB, UNSPECIFIED, ResourceBudget, fits, total_of
+from flykka.actors.machines.states import next_phase
 from flykka.messages.control.registration import ReleaseTaskManager, SlotReport, SlotStatus
 from flykka.messages.control.slots import (
     AcceptSlots,
@@ -57,10 +45,91 @@ from flykka.messages.tasks.task import (
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, SlotId, TaskManagerId, slot_id
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobConnected:
+    """The JobMaster of the job has acknowledged this TaskManager: it can be offered slots."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationsKnown:
+    """The JobMaster reports the allocations that it has here, as far as it knows (Flink's AllocatedSlotReport)."""
+
+    job_id: JobId
+    allocations: tuple[AllocationId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEnded:
+    attempt: ExecutionAttemptId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDisconnected:
+    """The JobMaster of the job has left or was lost, and its allocations end."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLost:
+    """The JobMaster is silent: its tasks end, and slots without tasks are offered to it again."""
+
+    job_id: JobId
+
+
+SlotTableEvent = (
+    AllocateSlot
+    | JobConnected
+    | AcceptSlots
+    | OfferTimedOut
+    | SlotTimedOut
+    | AllocationsKnown
+    | SubmitTask
+    | TaskEnded
+    | FreeSlot
+    | JobDisconnected
+    | JobLost
+    | ReleaseTaskManager
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTask:
+    descriptor: TaskDeploymentDescriptor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """Stop the TaskManager: nothing runs here, and nothing will."""
+
+
+TableAddress = Literal[Role.RESOURCE_MANAGER] | JobMasterOf | ExecutionAttemptId
+SlotTableEffect = Tell[TableAddress] | RunTask | StartTimer | CancelTimer | End | Ignore
+
+
 OFFER_TIMEOUT_MS = 10_000
 """After which a JobMaster that has not answered is offered its slots again (Flink's akka.ask.timeout)."""
 SLOT_TIMEOUT_MS = 60_000
 """After which a slot that no JobMaster has taken is free again (Flink's taskmanager.slot.timeout)."""
+
+
+class TaskSlotState(Enum):
+    FREE = "FREE"
+    ALLOCATED = "ALLOCATED"
+    ACTIVE = "ACTIVE"
+    RELEASING = "RELEASING"
+
+
+TASK_SLOT_MOVES: dict[TaskSlotState, tuple[TaskSlotState, ...]] = {
+    TaskSlotState.FREE: (TaskSlotState.ALLOCATED,),
+    TaskSlotState.ALLOCATED: (TaskSlotState.ACTIVE, TaskSlotState.FREE),
+    TaskSlotState.ACTIVE: (TaskSlotState.ALLOCATED, TaskSlotState.RELEASING, TaskSlotState.FREE),
+    TaskSlotState.RELEASING: (TaskSlotState.FREE,),
+}
+"""From ACTIVE to ALLOCATED when its JobMaster is lost: the slot is offered again."""
 
 
 @dataclass(slots=True)
@@ -108,7 +177,6 @@ class SlotTable:
         self._jobs: dict[JobId, _Job] = {}
 
     def handle(self, event: SlotTableEvent, now: int) -> list[SlotTableEffect]:
-        """Handle one event; its effects are in the order in which they are to be performed."""
         match event:
             case AllocateSlot():
                 return self._on_allocate_slot(event)
@@ -145,7 +213,6 @@ class SlotTable:
                 assert_never(event)
 
     def report(self) -> SlotReport:
-        """The state of all slots, as the ResourceManager is to know it."""
         return SlotReport(
             slots=tuple(
                 SlotStatus(

@@ -1,22 +1,35 @@
 """The slots of all TaskManagers as the ResourceManager knows them, and which of them are free.
 
-A request of a declared size gets a slot that is cut to it, where a TaskManager cuts slots (`dynamic_slots`).
+A request of a declared size gets a slot that is cut to it, where a TaskManager cuts slots (`DynamicSlots`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 
-from flykka.actors.machines.phases import next_phase
-from flykka.actors.machines.slots.dynamic_slots import ChosenSlot, DynamicSlots
-from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, ResourceBudget, cut_for
 from flykka.actors.machines.slots.slot_matching import LeastUtilized
-from flykka.actors.machines.slots.slot_states import SLOT_MOVES, SlotState
+from flykka.actors.machines.states import next_phase
 from flykka.messages.control.registration import SlotReport, SlotStatus
 from flykka.messages.control.slots import AllocateSlotConfirmed
 from flykka.messages.graph.job_graph import ResourceSpec
-from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId, task_manager_of
+from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId, slot_id, task_manager_of
+
+
+class SlotState(Enum):
+    FREE = "FREE"
+    PENDING = "PENDING"
+    ALLOCATED = "ALLOCATED"
+
+
+SLOT_MOVES: dict[SlotState, tuple[SlotState, ...]] = {
+    SlotState.FREE: (SlotState.PENDING, SlotState.ALLOCATED),
+    SlotState.PENDING: (SlotState.ALLOCATED, SlotState.FREE),
+    SlotState.ALLOCATED: (SlotState.FREE,),
+}
+"""From FREE to ALLOCATED if a TaskManager reports an allocation that was not known."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,8 +65,6 @@ class Usage:
 
 
 class TaskManagerSlots:
-    """All of them."""
-
     def __init__(self) -> None:
         self._by_id: dict[SlotId, TaskManagerSlot] = {}
         self._of: dict[TaskManagerId, dict[SlotId, TaskManagerSlot]] = {}
@@ -93,7 +104,6 @@ class TaskManagerSlots:
         return {*declared.values(), *(slot.size for slot in self if slot.task_manager not in declared)}
 
     def usage(self, task_manager: TaskManagerId) -> Usage:
-        """The slots and the resources of a TaskManager, and the free ones of both."""
         slots = self._of[task_manager].values()
         total, remaining = self._dynamic.resources(task_manager)
         return Usage(
@@ -154,7 +164,6 @@ class TaskManagerSlots:
         return slots
 
     def hold(self, slot: TaskManagerSlot, state: SlotState, allocation_id: AllocationId, job_id: JobId | None) -> None:
-        """The slot is PENDING for an allocation, or ALLOCATED to it."""
         was_free = slot.state is SlotState.FREE
         slot.state = next_phase(SLOT_MOVES, slot.state, state)
         slot.allocation_id, slot.job_id = allocation_id, job_id
@@ -199,3 +208,133 @@ class TaskManagerSlots:
                 continue
             offered = self._free.is_free(slot.task_manager, slot.slot_id)
             assert offered == self.is_free(slot), f"{slot} is offered while it is held"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenSlot:
+    """The slot that a request gets: one that is there, or one that is `cut` to this size."""
+
+    task_manager: TaskManagerId
+    slot_id: SlotId
+    cut: ResourceSpec | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Declared:
+    budget: ResourceBudget
+    default: ResourceSpec = UNSPECIFIED
+    open: int = 0
+    """Free slots of the default size that can be had."""
+    blocked: dict[SlotId, None] = field(default_factory=dict)
+    """Free ones that cannot."""
+    next_index: int = 0
+
+
+class DynamicSlots:
+    """Slots that are cut to the size of a request, out of what a TaskManager has left (Flink's fine-grained
+    resources).
+
+    Only TaskManagers that have declared their resources cut slots. Their slots of the default size, which are
+    there from the start, take the same resources when they are used: where not enough is left for one that is
+    free, it is blocked. A slot is cut at the TaskManager that is used most of those that have room, so that large
+    requests find some as well.
+
+    Not here: which slots are free and who has them (`task_manager_slots`).
+    """
+
+    def __init__(self) -> None:
+        self._declared: dict[TaskManagerId, _Declared] = {}
+
+    def register(self, task_manager: TaskManagerId, total: ResourceSpec) -> None:
+        """A TaskManager without slots as yet; nothing to do where it has declared no resources."""
+        if total != UNSPECIFIED:
+            self._declared[task_manager] = _Declared(budget=ResourceBudget(total))
+
+    def forget(self, task_manager: TaskManagerId) -> None:
+        self._declared.pop(task_manager, None)
+
+    def note(self, task_manager: TaskManagerId, slot: SlotId, size: ResourceSpec, *, is_dynamic: bool) -> None:
+        """A slot is there, which is free where it is of the default size."""
+        own = self._declared.get(task_manager)
+        if own is None:
+            return
+        own.next_index = max(own.next_index, int(slot.rpartition("/")[2]) + 1)
+        if not is_dynamic:
+            own.default = size
+            own.open += 1
+
+    def take(self, task_manager: TaskManagerId, slot: SlotId, size: ResourceSpec, *, is_dynamic: bool) -> bool:
+        """A slot that was free, or was not there, is used; True where it was blocked."""
+        own = self._declared.get(task_manager)
+        if own is None:
+            return False
+        own.budget.take(size)
+        if is_dynamic:
+            return False
+        if slot in own.blocked:
+            del own.blocked[slot]
+            return True
+        own.open -= 1
+        return False
+
+    def give_back(self, task_manager: TaskManagerId, size: ResourceSpec, *, is_dynamic: bool) -> None:
+        """A slot is free, or gone where it is dynamic."""
+        own = self._declared.get(task_manager)
+        if own is not None:
+            own.budget.give_back(size)
+            own.open += not is_dynamic
+
+    def to_block(self, task_manager: TaskManagerId) -> int:
+        """The number of free slots that cannot be had any more; below 0 that of blocked ones that can again."""
+        own = self._declared.get(task_manager)
+        if own is None:
+            return 0
+        room = own.budget.slots_left(own.default, at_most=own.open + len(own.blocked))
+        return own.open - room
+
+    def block(self, task_manager: TaskManagerId, slot: SlotId) -> None:
+        own = self._declared[task_manager]
+        own.open -= 1
+        own.blocked[slot] = None
+
+    def unblock(self, task_manager: TaskManagerId) -> SlotId:
+        """A blocked slot can be had again."""
+        own = self._declared[task_manager]
+        own.open += 1
+        slot, _ = own.blocked.popitem()
+        return slot
+
+    def choose(self, required: ResourceSpec) -> ChosenSlot | None:
+        """The slot to be cut for a request; None where nobody has room, or it needs nothing in particular."""
+        if required == UNSPECIFIED:
+            return None
+        candidates = [
+            (-own.budget.utilization, order, task_manager, own)
+            for order, (task_manager, own) in enumerate(self._declared.items())
+            if own.budget.has_room_for(cut_for(required, own.default))
+        ]
+        if not candidates:
+            return None
+        *_, task_manager, own = min(candidates, key=lambda each: each[:2])
+        new = slot_id(task_manager, own.next_index)
+        return ChosenSlot(task_manager=task_manager, slot_id=new, cut=cut_for(required, own.default))
+
+    def is_unused(self, task_manager: TaskManagerId) -> bool:
+        """True if no slot has anything of a TaskManager, as far as that is known."""
+        return task_manager not in self._declared or not self._declared[task_manager].budget.utilization
+
+    def totals(self) -> dict[TaskManagerId, ResourceSpec]:
+        return {task_manager: own.budget.total for task_manager, own in self._declared.items()}
+
+    def resources(self, task_manager: TaskManagerId) -> tuple[ResourceSpec, ResourceSpec]:
+        """The resources of a TaskManager, and what is left of them; nothing in particular where they are not known."""
+        own = self._declared.get(task_manager)
+        return (UNSPECIFIED, UNSPECIFIED) if own is None else (own.budget.total, own.budget.remaining)
+
+    def is_blocked(self, task_manager: TaskManagerId, slot: SlotId) -> bool:
+        """True if a slot is free and cannot be had."""
+        return task_manager in self._declared and slot in self._declared[task_manager].blocked
+
+    def check(self) -> None:
+        for task_manager in self._declared:
+            assert self.to_block(task_manager) == 0, f"{task_manager} has other free slots than there is room for"

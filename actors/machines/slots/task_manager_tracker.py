@@ -12,9 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, cut_for
-from flykka.actors.machines.slots.slot_manager_events import StartTaskManager
-from flykka.actors.machines.slots.slot_packing import task_managers_needed
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, cut_for, task_managers_needed
 from flykka.messages.control.registration import SlotReport
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import TaskManagerId
@@ -31,6 +29,14 @@ START_FAILURES_MAX = 3
 """So many failures in a row, and nobody should go on waiting for a TaskManager to come."""
 TASK_MANAGER_TIMEOUT_MS = 30_000
 """Flink's resourcemanager.taskmanager-timeout."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartTaskManager:
+    """Start a TaskManager of this id, after `delay_ms`."""
+
+    task_manager: TaskManagerId
+    delay_ms: int = 0
 
 
 @trace_tag("cluster.worker_counts")
@@ -50,18 +56,14 @@ class WorkerCounts:
     idle_timeout_ms: int = TASK_MANAGER_TIMEOUT_MS
 
     def limit(self) -> int:
-        """The number that there may be."""
         return self.configured if self.maximum is None else max(self.configured, self.maximum)
 
     @property
     def largest_slot(self) -> ResourceSpec:
-        """The largest slot that a TaskManager can have."""
         return self.slot_size if self.total == UNSPECIFIED else self.total
 
 
 class TaskManagerTracker:
-    """The TaskManagers by what is known of them."""
-
     def __init__(self, workers: WorkerCounts) -> None:
         self._workers = workers
         self._starting: dict[TaskManagerId, int] = {}
@@ -90,12 +92,10 @@ class TaskManagerTracker:
         return instance <= self._gone.get(task_manager, 0)
 
     def is_idle(self, task_manager: TaskManagerId) -> bool:
-        """None of its slots is used."""
         return task_manager in self._idle_since_ms
 
     @property
     def expected_slots(self) -> int:
-        """The number of slots that those on their way will bring."""
         return sum(self._starting.values())
 
     @property

@@ -18,7 +18,6 @@ from enum import Enum, auto
 from typing import assert_never
 
 from flykka.actors.machines.effects import Ignore, LogWarning, StartTimer, Tell
-from flykka.actors.machines.phases import next_phase
 from flykka.actors.machines.sources.source_events import (
     AttemptEnded,
     DiscoverSplits,
@@ -30,6 +29,7 @@ from flykka.actors.machines.sources.source_events import (
     SplitEnumeratorEvent,
     SubtaskReset,
 )
+from flykka.actors.machines.states import next_phase
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
@@ -70,8 +70,6 @@ _NO_DISCOVERY = Ignore(reason="no discovery of this source's splits is under way
 
 
 class DiscoveryPhase(Enum):
-    """The schedule of a source's split discovery."""
-
     NONE = auto()
     UNDER_WAY = auto()
     LATER = auto()
@@ -106,8 +104,6 @@ class _Source:
 
 
 class SourceCoordinator:
-    """All sources of one job."""
-
     def __init__(self, job_graph: JobGraph) -> None:
         self._job_id = job_graph.job_id
         self._sources: Mapping[OperatorId, _Source] = {
@@ -126,7 +122,6 @@ class SourceCoordinator:
         self._of_vertex = {source.vertex_id: source for source in self._sources.values()}
 
     def handle(self, event: SourceEvent, now: int) -> list[SourceEffect]:
-        """Handle one event; its effects are in the order in which they are to be performed."""
         match event:
             case SourcesReset(states=states):
                 return self._on_reset(states)
@@ -152,7 +147,6 @@ class SourceCoordinator:
                 assert_never(event)
 
     def files_unassigned(self, vertex_id: JobVertexId) -> int:
-        """The number of discovered files of a vertex's source that wait for a reader."""
         source = self._of_vertex.get(vertex_id)
         return 0 if source is None else source.enumerator.files_unassigned + source.files_left
 
@@ -334,7 +328,6 @@ class SplitEnumerator:
         return self._finished
 
     def handle(self, event: SplitEnumeratorEvent, now: int) -> list[SplitEnumeratorEffect]:
-        """Handle one event; its effects are in the order in which they are to be performed."""
         match event:
             case SplitsDiscovered():
                 return self._on_splits_discovered(event)
@@ -412,7 +405,6 @@ class SplitEnumerator:
         self._assigned.check()
 
     def _place(self, attempt: ExecutionAttemptId) -> tuple[int, int]:
-        """The subtask and the number of an attempt."""
         _, subtask, number = vertex_subtask_and_number(attempt, self._job_id)
         return subtask, number
 
@@ -575,7 +567,6 @@ class SplitAssignmentTracker:
         return tuple(split for each in (*since, self._uncheckpointed) for split in each.pop(subtask, ()))
 
     def check(self) -> None:
-        """Assert that nothing has gone out twice."""
         ids = [
             split.split_id
             for assignments in (*self._by_checkpoint.values(), self._uncheckpointed)

@@ -65,8 +65,6 @@ class _Group:
 
 
 class WatermarkAlignments:
-    """The groups of aligned sources of one job."""
-
     def __init__(self, job_graph: JobGraph) -> None:
         self._job_id = job_graph.job_id
         self._groups: dict[str, _Group] = {}
@@ -80,7 +78,6 @@ class WatermarkAlignments:
                     group.readers[vertex.vertex_id, subtask] = _Reader(wanted.max_drift_ms)
 
     def handle(self, event: AlignmentEvent) -> list[AlignmentEffect]:
-        """Handle one event; its effects are in the order in which they are to be performed."""
         match event:
             case ReportedWatermark():
                 return self._on_reported(event)
@@ -97,7 +94,6 @@ class WatermarkAlignments:
                 return [effect for group in groups for effect in self._begin(group, group.readers.values())]
 
     def check(self) -> None:
-        """Assert that nobody was told to go further than its group allows, unless that is about to be told."""
         for group in self._groups.values():
             for reader in group.readers.values():
                 is_current = reader.told_ms is None or reader.told_ms <= _allowed_ms(group.watermark_ms, reader)

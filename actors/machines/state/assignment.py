@@ -12,14 +12,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from flykka.actors.errors import RescaleNotSupportedError, StateWithoutOperatorError
+from flykka.actors.machines.state.handles import with_operators
 from flykka.actors.machines.state.in_flight import InFlightState, assign_in_flight, is_in_flight
 from flykka.actors.machines.state.key_groups import intersection, key_groups_of, owner
 from flykka.actors.machines.state.operator_state import repartition
 from flykka.actors.machines.state.schema_evolution import has_changed
-from flykka.actors.machines.state.user_defined_ids import current_ids, under_current_ids
 from flykka.actors.machines.state.watermarks import assigned_watermarks, sources_of
-from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, OperatorCoordinatorState
 from flykka.messages.graph.job_graph import JobVertex, Operator, OperatorKind
 from flykka.messages.state.handles import (
     OperatorListState,
@@ -97,8 +96,6 @@ def assign(
 
 @dataclass(slots=True, kw_only=True)
 class _OperatorState:
-    """All of an operator's state in the checkpoint."""
-
     parallelism: int
     max_parallelism: int
     in_flight: InFlightState
@@ -260,3 +257,33 @@ def _holds_state(state: OperatorSubtaskState) -> bool:
     return bool(
         any(each.elements for each in state.operator_state) or state.shared or state.exclusive or state.keyed_state
     )
+
+
+def under_current_ids(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex]) -> CompletedCheckpoint:
+    """The checkpoint, with state under the ids that operators have now where users have named others (`set_uid_hash`).
+
+    So a program that was run without uids can be given them: Flink's user-defined operator ids. An id that the
+    checkpoint does not have is no error: then the operator's own is looked for.
+    """
+    current = current_ids(vertices)
+    if not current:
+        return checkpoint
+
+    def moved(state: OperatorSubtaskState) -> OperatorSubtaskState:
+        return replace(state, operator_id=current.get(state.operator_id, state.operator_id))
+
+    coordinators = tuple(
+        replace(state, operator_id=current.get(state.operator_id, state.operator_id))
+        for state in checkpoint.coordinator_states
+    )
+    return replace(with_operators(checkpoint, moved), coordinator_states=coordinators)
+
+
+def current_ids(vertices: Iterable[JobVertex]) -> dict[OperatorId, OperatorId]:
+    """The ids of today, by those that the user has named."""
+    return {
+        operator.user_defined_operator_id: operator.operator_id
+        for vertex in vertices
+        for operator in vertex.operators
+        if operator.user_defined_operator_id is not None
+    }

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.state.handles import (
+    COMMITTABLES,
     ExclusiveStateHandle,
     OperatorListState,
     OperatorSubtaskState,
+    PendingFile,
     SharedStateHandle,
+    StagedBatch,
     TaskStateSnapshot,
+    WriterState,
 )
-from flykka.messages.state.operator_state import COMMITTABLES, PendingFile, StagedBatch, WriterState
 from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.ids import OperatorId
@@ -91,7 +94,6 @@ def state_sizes(checkpoint: CompletedCheckpoint) -> dict[OperatorId, int]:
 
 
 def operator_metadata(job_graph: JobGraph) -> tuple[OperatorMetadata, ...]:
-    """The metadata of the operators in a checkpoint."""
     return tuple(
         OperatorMetadata(
             operator_id=operator.operator_id,

@@ -35,7 +35,6 @@ class InFlightState:
 
 
 def is_in_flight(state: OperatorSubtaskState) -> bool:
-    """True if there were rows on their way to the subtask or from it."""
     return bool(state.input_channels or state.result_subpartitions)
 
 

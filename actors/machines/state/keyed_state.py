@@ -15,13 +15,15 @@ from flykka.actors.machines.state.key_groups import covers
 from flykka.actors.machines.state.segments import ResultBounds, Written, latest
 from flykka.actors.machines.state.watermarks import begins_again
 from flykka.messages.state.handles import (
+    ClosedTo,
+    EmittedTo,
+    EventTimeBounds,
     ExclusiveStateHandle,
     KeyGroupRange,
     OperatorSubtaskState,
     SharedStateHandle,
     StateSchema,
 )
-from flykka.messages.state.operator_state import ClosedTo, EmittedTo, EventTimeBounds
 from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.ids import OperatorId

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from flykka.actors.errors import UnreadableStateError
 from flykka.messages.state.handles import OperatorListState, OperatorStateMode, OperatorSubtaskState
@@ -143,3 +143,28 @@ def _union(named: dict[str, list[OperatorListState]], result: list[list[Operator
     everything = [each for lists in named.values() for each in lists]
     for received in result:
         received += everything
+
+
+class Committable(Protocol):
+    """Output that is published when checkpoint `checkpoint_id`, or a later one, is complete."""
+
+    @property
+    def checkpoint_id(self) -> int:
+        """The checkpoint that it was prepared for."""
+
+
+Piece = TypeVar("Piece", bound=Committable)
+
+
+class Committables(Generic[Piece]):
+    """Every snapshot holds all of `pending`: what an aborted checkpoint has prepared is committed with the next."""
+
+    def __init__(self) -> None:
+        self.pending: tuple[Piece, ...] = ()
+
+    def due(self, checkpoint_id: int) -> tuple[Piece, ...]:
+        """Return what a complete checkpoint commits: its own, and what those before it have left."""
+        return tuple(piece for piece in self.pending if piece.checkpoint_id <= checkpoint_id)
+
+    def on_committed(self, checkpoint_id: int) -> None:
+        self.pending = tuple(piece for piece in self.pending if piece.checkpoint_id > checkpoint_id)

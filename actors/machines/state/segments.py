@@ -202,6 +202,5 @@ class Segments(Generic[Frame]):
         ]
 
     def check(self) -> None:
-        """Assert the invariants: no segment twice, none empty."""
         assert len({segment.batch_id for segment in self._live}) == len(self._live)
         assert all(segment.first_ms <= segment.last_ms for segment in self._live)

@@ -32,8 +32,6 @@ class WindowFiring(Generic[Frame]):
 
 
 class WindowSegments(Segments[Frame]):
-    """The live segments of one window operator."""
-
     def __init__(self, windows: EventTimeWindows, allowed_lateness_ms: int = 0) -> None:
         super().__init__()
         self.emitted_to_ms: int | None = None

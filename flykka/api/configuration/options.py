@@ -39,10 +39,10 @@ from flykka.messages.graph.job_graph import (
     ExternalizedCheckpointRetention,
     FailoverStrategyKind,
     InputDependencyConstraint,
+    RestartStrategyConfiguration,
     ScheduleMode,
     SchedulerType,
 )
-from flykka.messages.graph.restart_strategies import RestartStrategyConfiguration
 from flykka.metrics.endpoint import checked_endpoint
 from flykka.runtime.durations import Duration
 from flykka.runtime.errors import DurationError

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from flykka.errors import ProgramError
-from flykka.messages.graph.tolerable_failures import (
+from flykka.messages.graph.job_graph import (
     UNLIMITED_TOLERABLE_FAILURES,
     CheckpointFailureReason,
     TolerableFailures,

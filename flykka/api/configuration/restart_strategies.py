@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
 from flykka.api.streams.program import at_least_one, not_negative
 from flykka.errors import ProgramError
-from flykka.messages.graph.restart_strategies import (
+from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
     FixedDelayRestartStrategyConfiguration,

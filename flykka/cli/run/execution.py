@@ -13,7 +13,7 @@ from typing import Protocol
 
 from rich.console import Console as RichConsole
 
-from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
+from flykka.actors.checkpoint_storage.file_names import is_savepoint
 from flykka.api.configuration.option import Values
 from flykka.api.environment import StreamExecutionEnvironment
 from flykka.api.job_settings import JobSettings

@@ -21,7 +21,7 @@ from flykka.client.checkpoints import compatibility, find_checkpoint
 from flykka.client.state_compatibility import OperatorMatch, StateCompatibility
 from flykka.console.output import lasting_output
 from flykka.errors import CheckpointError
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.views.text.formats import NOTHING, format_bytes
 

@@ -21,7 +21,7 @@ from flykka.client.saved_state import keyed_operators, state_in
 from flykka.client.savepoint_summary import OperatorSummary, operator_summaries
 from flykka.console.output import lasting_output
 from flykka.errors import CheckpointError
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.runtime.durations import format_ms
 from flykka.spark_bridge.errors import SavedStateError
 from flykka.views.text.formats import NOTHING, format_bytes, format_count

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from importlib.metadata import version
 
-from flykka.actors.execution_graph_info_store.environment import process_environment
+from flykka.actors.execution_graph_info_store.actor import process_environment
 from flykka.actors.machines.slots.resource_profile import MIB
 from flykka.actors.machines.states import EXECUTION_TERMINAL
 from flykka.diagnosis.job_queries import ClusterQueries, JobQueries

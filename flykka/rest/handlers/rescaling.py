@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from flykka.actors.machines.read_model.rescale_history import MAX_RESCALES
+from flykka.actors.machines.read_model.job_read_model import MAX_RESCALES
 from flykka.actors.machines.rescaling.adaptive_scheduler import MAX_FAILED_CHECKPOINTS
 from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS
 from flykka.diagnosis.job_queries import JobQueries

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
-from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
+from flykka.actors.checkpoint_storage.file_names import is_savepoint
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage, discard_savepoint
 from flykka.actors.errors import CheckpointStorageError
 from flykka.client.directories import absolute_directory

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
-from flykka.messages.graph.restart_strategies import (
+from flykka.messages.graph.job_graph import (
+    CheckpointingSettings,
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
     FixedDelayRestartStrategyConfiguration,
+    JobGraph,
     NoRestartStrategyConfiguration,
     RestartStrategyConfiguration,
 )

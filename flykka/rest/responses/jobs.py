@@ -14,13 +14,17 @@ from html import escape
 from flykka.actors.machines.job_graph.json_plan import input_from, node, vertex_node
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.messages.control.job import JobStatus
-from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator, OperatorKind, ShipStrategy
-from flykka.messages.graph.restart_strategies import (
+from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
     FixedDelayRestartStrategyConfiguration,
+    JobGraph,
+    JobVertex,
     NoRestartStrategyConfiguration,
+    Operator,
+    OperatorKind,
     RestartStrategyConfiguration,
+    ShipStrategy,
 )
 from flykka.messages.monitoring.exception_history import FailureOutcome, RootExceptionHistoryEntry
 from flykka.messages.monitoring.job_details import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from flykka.actors.machines.read_model.aggregation import aggregate_state
+from flykka.actors.machines.read_model.vertex_read_model import aggregate_state
 from flykka.messages.monitoring.job_details import AttemptDetails, JobVertexDetails, SubtaskDetails, TimeShares
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from flykka.actors.machines.graph.deployment_descriptors import slot_request
 from flykka.actors.machines.graph.execution_job_vertex import execution_job_vertices
-from flykka.actors.machines.graph.slot_profiles import slot_request
 from flykka.actors.machines.job_graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from flykka.actors.machines.job_graph.wiring import POINTWISE, channels
 from flykka.actors.machines.slots.execution_slot_allocator import ExecutionSlotAllocator

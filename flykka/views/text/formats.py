@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from flykka.messages.attempt.work import WorkProgress
+from flykka.messages.attempt.answers import WorkProgress
 from flykka.messages.monitoring.job_details import JobDetails
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.tasks.task import EventTimeHold

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NewType, get_args, get_type_hints
 
 import msgpack
 
-from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.monitoring.blocking_work import BlockingWork
 from flykka.messages.wire.annotations import class_form
 from flykka.messages.wire.codec import encode

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from fsspec.core import url_to_fs
 
-from flykka.messages.state.file_digest import FileDigest
+from flykka.messages.state.handles import FileDigest
 from flykka.spark_bridge.connectors.staging import check_size, lost_file
 from flykka.spark_bridge.errors import SinkError, StagedFileError
 from flykka.spark_bridge.rows.partition_folders import partition_in

@@ -23,9 +23,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from flykka.actors.checkpoint_storage.staged_paths import batch_folder
-from flykka.actors.machines.state.committables import Committables
-from flykka.messages.state.file_digest import FileDigest
-from flykka.messages.state.operator_state import PendingFile
+from flykka.actors.machines.state.operator_state import Committables
+from flykka.messages.state.handles import FileDigest, PendingFile
 from flykka.spark_bridge.connectors.file.published_files import published_prefix
 from flykka.spark_bridge.connectors.staging import (
     StagedCheck,

@@ -13,15 +13,18 @@ from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.checkpoint_storage.verification import damages
 from flykka.actors.machines.state.operator_state import list_state
 from flykka.client.checkpoints import verify_checkpoint
-from flykka.messages.checkpointing.checkpoint import SnapshotType
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, SnapshotType, TaskStateEntry
 from flykka.messages.state.handles import (
+    COMMITTABLES,
     ExclusiveStateHandle,
     OperatorListState,
     OperatorSubtaskState,
+    PendingFile,
+    StagedBatch,
+    StagingFolder,
     TaskStateSnapshot,
+    WriterState,
 )
-from flykka.messages.state.operator_state import COMMITTABLES, PendingFile, StagedBatch, StagingFolder, WriterState
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.wire.message import Value
 

@@ -11,8 +11,12 @@ from flykka.messages.control.job import (
     JobStatus,
     ReportJobClientHeartbeat,
 )
-from flykka.messages.graph.job_graph import ClientHeartbeatSettings, FailoverStrategyKind, JobGraph
-from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
+from flykka.messages.graph.job_graph import (
+    ClientHeartbeatSettings,
+    FailoverStrategyKind,
+    FixedDelayRestartStrategyConfiguration,
+    JobGraph,
+)
 from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged, FailureOutcome
 from flykka.messages.tasks.task import CancelTask, ExecutionState
 from tests.actors.job_cluster import JobCluster

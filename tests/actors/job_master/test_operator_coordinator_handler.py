@@ -8,8 +8,7 @@ from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, OperatorCoordinatorState
 from flykka.messages.control.checkpoint_coordination import RestoreState
 from flykka.messages.control.job import CheckpointCompleted, JobResultFailure, JobStatus, JobStatusChanged, SubmitJob
-from flykka.messages.graph.job_graph import JobGraph
-from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
+from flykka.messages.graph.job_graph import FixedDelayRestartStrategyConfiguration, JobGraph
 from flykka.messages.tasks.source import AddSplits, SplitsDiscovered
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, OperatorId

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.client_sessions import ClientExpired, ClientSessions
 from flykka.actors.machines.effects import CancelTimer, StartTimer
+from flykka.actors.machines.heartbeat import ClientExpired, ClientSessions
 from flykka.messages.control.job import JobClientExpired
 from flykka.messages.wire.ids import JobId
 

@@ -9,15 +9,16 @@ from itertools import product
 import pytest
 
 from flykka.actors.errors import IllegalTransitionError
-from flykka.actors.job_manager.job_phases import JOB_PHASE_MOVES, JobPhase
+from flykka.actors.job_manager.managed_job import JOB_PHASE_MOVES, JobPhase
 from flykka.actors.machines.checkpoint.completed_store import CLOSING_MOVES, ClosingPhase
 from flykka.actors.machines.checkpoint.final_checkpoint import FINAL_MOVES, FinalPhase
 from flykka.actors.machines.checkpoint.pending import PENDING_MOVES, PendingPhase
 from flykka.actors.machines.exchange.input_channel import CHANNEL_MOVES, ChannelState
-from flykka.actors.machines.phases import next_phase
 from flykka.actors.machines.rescaling.adaptive_scheduler import RESCALE_MOVES, RescalePhase
-from flykka.actors.machines.slots.slot_states import SLOT_MOVES, TASK_SLOT_MOVES, SlotState, TaskSlotState
+from flykka.actors.machines.slots.slot_table import TASK_SLOT_MOVES, TaskSlotState
+from flykka.actors.machines.slots.task_manager_slots import SLOT_MOVES, SlotState
 from flykka.actors.machines.sources.source_coordinator import DISCOVERY_MOVES, DiscoveryPhase
+from flykka.actors.machines.states import next_phase
 
 Moves = Mapping[Enum, tuple[Enum, ...]]
 

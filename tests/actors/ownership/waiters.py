@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flykka.actors.ownership.folders import checkpoint_folder
-from flykka.actors.ownership.owner_record import OwnedFolder
-from flykka.actors.ownership.ownership import LEASE_MS, Waiting
+from flykka.actors.ownership.ownership import LEASE_MS, OwnedFolder, Waiting
 
 
 def counts_in(directory: object, lease_ms: int = LEASE_MS) -> OwnedFolder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.messages.control.leader import JobManagerLeaderAddress
+from flykka.messages.control.high_availability import JobManagerLeaderAddress
 from flykka.messages.control.registration import DisconnectTaskManager
 from flykka.messages.control.slots import SlotAvailable
 from flykka.messages.wire.ids import LeaderSessionId

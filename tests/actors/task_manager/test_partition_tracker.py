@@ -8,15 +8,13 @@ from dataclasses import replace
 import pytest
 
 from flykka.actors.task.empty_engine import EmptyEngine
-from flykka.messages.attempt.answers import StageResult
-from flykka.messages.attempt.commands import ReadSplits
-from flykka.messages.attempt.values import StageOutput
-from flykka.messages.attempt.work import EngineFailed
+from flykka.messages.attempt.answers import EngineFailed, StageResult
+from flykka.messages.attempt.commands import ReadSplits, StageOutput
 from flykka.messages.control.registration import DisconnectJobMaster
 from flykka.messages.graph.job_graph import JobType, OperatorKind, ResultPartitionType, ShipStrategy
-from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     AddCredit,
+    BatchRef,
     Buffer,
     BufferResponse,
     EndOfData,

@@ -6,9 +6,10 @@ import pytest
 
 from flykka.actors.resource_manager_connection import RETRY_MS
 from flykka.actors.task_manager.actor import TaskManager
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest
 from flykka.messages.control.registration import (
     DisconnectJobMaster,
+    Heartbeat,
+    HeartbeatRequest,
     RefuseRegistration,
     RegisterTaskManager,
     SlotReport,

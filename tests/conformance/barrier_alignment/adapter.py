@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from flykka.actors.machines.effects import StartTimer
-from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
-from flykka.actors.machines.exchange.barrier_tracker import BarrierTracker
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     AbortCheckpointOnBarrier,
     BarrierAction,
+    BarrierAligner,
     BarrierEvent,
+    BarrierTracker,
     BlockChannel,
     CheckpointBarrierHandler,
     EndOfPartitionMode,
@@ -29,8 +29,7 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
 from flykka.actors.machines.exchange.effects import GateEffect, PersistInFlight
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfPartition
+from flykka.messages.tasks.exchange import BatchRef, Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfPartition
 from flykka.messages.wire.ids import BatchId
 from tests.actors.machines.exchange.builders import gate_descriptor, response
 from tests.conformance.case_files import Case, UnknownWordError, is_since, only_known_words

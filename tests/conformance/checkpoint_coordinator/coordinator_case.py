@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.actors.machines.state.handles import exclusive_state_of, shared_state_of
@@ -161,7 +161,7 @@ class CoordinatorCase:
         only_known_words("trigger", step, {"do", "want", "kind", "periodic", "during_id_assignment", "rpc"})
         self._world.while_an_id_is_drawn = lambda: self._do_all(step.get("during_id_assignment", []))
         made = self._world.handle(_request(step))
-        declined = [effect.reason for effect in made if isinstance(effect, effects.TriggerDeclined)]
+        declined = [effect.reason for effect in made if isinstance(effect, events.TriggerDeclined)]
         self._result = declined[-1] if declined else "ok"
         for name, what in step.get("rpc", {}).items():
             if what != "task finishes, trigger call fails":
@@ -246,7 +246,7 @@ class CoordinatorCase:
                 return any(
                     declined.reason is CheckpointDeclineReason.COORDINATOR_SHUTDOWN
                     for declined in world.trigger()
-                    if isinstance(declined, effects.TriggerDeclined)
+                    if isinstance(declined, events.TriggerDeclined)
                 )
             case "id_counter_shut_down_with" | "store_shut_down_with":
                 # Counter and store live in the coordinator and end with it.
@@ -258,7 +258,7 @@ class CoordinatorCase:
         """Counts the discards of each state, one by one or with all that was left of the job."""
         world = self._world
         discarded = Counter(world.disposed())
-        if world.effects(effects.DeleteJob):
+        if world.effects(events.DeleteJob):
             written = world.written_checkpoints()
             checkpoints = [each for each in written if each.snapshot_type is SnapshotType.CHECKPOINT]
             of_job = {handle.path for checkpoint in checkpoints for handle in exclusive_state_of(checkpoint)}

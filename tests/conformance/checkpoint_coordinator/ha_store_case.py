@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpointStore
-from flykka.actors.machines.checkpoint.effects import DeleteJob, Dispose
+from flykka.actors.machines.checkpoint.events import DeleteJob, Dispose
 from flykka.messages.control.high_availability import CheckpointPointer
 from flykka.messages.control.job import JobStatus
 from flykka.messages.wire.ids import JobId

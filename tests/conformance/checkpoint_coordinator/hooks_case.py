@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks, MasterTriggerRestoreHook
 from flykka.actors.errors import MasterHookError
-from flykka.actors.machines.checkpoint import effects
+from flykka.actors.machines.checkpoint import events
 from flykka.messages.checkpointing.checkpoint import MasterState
 from flykka.messages.control.checkpoint_coordination import (
     MetadataRead,
@@ -114,7 +114,7 @@ class _Hooked:
             case "trigger":
                 only_known_words("trigger", step, {"do", "want"})
                 made = world.trigger()
-                declined = [effect.reason for effect in made if isinstance(effect, effects.TriggerDeclined)]
+                declined = [effect.reason for effect in made if isinstance(effect, events.TriggerDeclined)]
                 self._result = declined[-1] if declined else "ok"
             case "ack_all":
                 for name in TASKS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flykka.actors.machines.checkpoint import effects
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.messages.control.checkpoint_coordination import (
@@ -69,7 +69,7 @@ class _Pending:
             case "discarded" if isinstance(value, bool):
                 return not world.machine.pending
             case "fully_acknowledged":
-                return len(world.effects(effects.WriteMetadata)) == 1
+                return len(world.effects(events.WriteMetadata)) == 1
             case "future":
                 return _future(world)
             case "discarded":
@@ -79,7 +79,7 @@ class _Pending:
             case "timeout_cancelled":
                 return not world.timers
             case "operator_states_empty":
-                [written] = world.effects(effects.WriteMetadata)
+                [written] = world.effects(events.WriteMetadata)
                 return all(entry.state is None for entry in written.checkpoint.task_states)
             case "can_be_subsumed":
                 return self._pending.properties.can_be_subsumed

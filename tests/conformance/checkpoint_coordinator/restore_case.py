@@ -8,7 +8,7 @@ from typing import Any
 from flykka.actors.errors import RestoreError
 from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.key_groups import key_groups_of
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import MetadataRead, RestoreState, StopCheckpointing
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import JobVertex

@@ -13,7 +13,7 @@ from flykka.actors.machines.checkpoint.properties import (
     for_savepoint,
     for_sync_savepoint,
 )
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from flykka.messages.wire.ids import JobId

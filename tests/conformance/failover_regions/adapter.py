@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flykka.actors.machines.graph.result_partitions import RegionPartitionReleaseStrategy
-from flykka.actors.machines.restart.failover_strategy import (
+from flykka.actors.machines.restart.failure_handler import (
     PartitionAvailability,
     RestartPipelinedRegionFailoverStrategy,
 )

@@ -10,14 +10,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.machines.graph.effects import (
+from flykka.actors.machines.graph.events import (
     AskForRestoreState,
     Effect,
+    Event,
     FinalizeVertices,
+    GlobalFailureReported,
     JobStatusMoved,
     RestartScheduled,
+    RestoreStateReady,
+    SchedulingRequested,
 )
-from flykka.actors.machines.graph.events import Event, GlobalFailureReported, RestoreStateReady, SchedulingRequested
 from flykka.actors.machines.graph.execution import Execution
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.restart.restart_strategy import FixedDelayRestartStrategy

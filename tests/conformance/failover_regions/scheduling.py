@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.actors.machines.scheduling.lazy_from_sources_scheduling import LazyFromSourcesSchedulingStrategy
-from flykka.actors.machines.scheduling.pipelined_region_scheduling import PipelinedRegionSchedulingStrategy
-from flykka.actors.machines.scheduling.scheduling_strategy import EagerSchedulingStrategy, Groups, SchedulingStrategy
+from flykka.actors.machines.scheduling.scheduling_strategy import (
+    EagerSchedulingStrategy,
+    Groups,
+    LazyFromSourcesSchedulingStrategy,
+    PipelinedRegionSchedulingStrategy,
+    SchedulingStrategy,
+)
 from flykka.messages.graph.job_graph import InputDependencyConstraint
 from tests.conformance.case_files import UnknownWordError, only_known_words
 from tests.conformance.failover_regions.topologies import topology_of

@@ -10,13 +10,13 @@ import pytest
 
 from flykka.actors.errors import JobRuntimeError
 from flykka.actors.machines.state.key_groups import (
+    VertexParallelism,
     groups_in,
     intersection,
     key_group_range,
     key_groups_of,
     owner,
 )
-from flykka.actors.machines.state.vertex_parallelism import VertexParallelism
 from flykka.errors import FlykkaError
 from flykka.messages.state.handles import KeyGroupRange
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
@@ -46,8 +46,8 @@ def run_case(case: Case) -> None:
     if not is_refused:
         _KINDS[kind](given, expect)
         return
-    # A broadcast that is asked for its one channel is used as what it is not: hence the TypeError.
-    refusals = (JobRuntimeError, FlykkaError, *((TypeError,) if kind == "selector" else ()))
+    # A broadcast selects several channels, and so has no single one: hence the ValueError.
+    refusals = (JobRuntimeError, FlykkaError, *((ValueError,) if kind == "selector" else ()))
     with pytest.raises(refusals):
         _KINDS[kind](given, expect)
 

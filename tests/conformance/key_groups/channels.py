@@ -47,7 +47,11 @@ def _selected(given: dict[str, Any], channels: int, first: int) -> list[int]:
     except ValueError as unknown:
         raise UnknownWordError(f"partitioner {given['partitioner']!r}") from unknown
     selects = channel_selector(strategy, channels, first=first, draw=Random(first).randrange)
-    return [selects.select_channel() for _ in range(given["records"])]
+    selected = []
+    for _ in range(given["records"]):
+        [channel] = selects()
+        selected.append(channel)
+    return selected
 
 
 def _check(selected: list[int], channels: int, expect: dict[str, Any]) -> None:

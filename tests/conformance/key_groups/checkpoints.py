@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from flykka.actors.machines.state.key_groups import key_groups_of
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.graph.job_graph import JobVertex, Operator, OperatorKind, OperatorRef
 from flykka.messages.state.handles import OperatorListState, OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId

@@ -10,7 +10,7 @@ from typing import Any
 from flykka.actors.machines.state.assignment import StateAssignment, assign
 from flykka.actors.machines.state.key_groups import groups_in
 from flykka.client.checkpoints import LATEST, find_checkpoint
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.graph.job_graph import JobVertex
 from flykka.messages.state.handles import OperatorListState, TaskStateSnapshot
 from tests.conformance.case_files import UnknownWordError, only_known_words

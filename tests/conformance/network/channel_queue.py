@@ -6,11 +6,9 @@ from typing import Any
 
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAnnouncement
 from flykka.actors.machines.exchange.credits import ChannelCredits, FloatingCredits
-from flykka.actors.machines.exchange.input_channel import InputChannel
-from flykka.actors.machines.exchange.partition_request import PartitionRequestBackoff
+from flykka.actors.machines.exchange.input_channel import InputChannel, PartitionRequestBackoff
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import Buffer, CheckpointBarrier
+from flykka.messages.tasks.exchange import BatchRef, Buffer, CheckpointBarrier
 from flykka.messages.wire.ids import BatchId
 from tests.actors.machines.exchange.builders import gate_descriptor, response
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words

@@ -11,8 +11,7 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAn
 from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, ChannelFailureKind
 from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGate
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import Buffer, CheckpointBarrier, EndOfData, EndOfPartition, Watermark
+from flykka.messages.tasks.exchange import BatchRef, Buffer, CheckpointBarrier, EndOfData, EndOfPartition, Watermark
 from tests.actors.machines.exchange.builders import (
     announcement,
     batch_ref,

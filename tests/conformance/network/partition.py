@@ -7,8 +7,7 @@ from typing import Any
 from flykka.actors.machines.attempt.outputs import TaskOutputs
 from flykka.actors.machines.effects import Tell
 from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch
-from flykka.actors.machines.exchange.kept_partition import KeptPartition
-from flykka.actors.machines.exchange.result_partition import ResultPartition
+from flykka.actors.machines.exchange.result_partition import KeptPartition, ResultPartition
 from flykka.messages.graph.job_graph import ResultPartitionType
 from flykka.messages.tasks.exchange import ErrorResponse, PartitionRequest
 from flykka.messages.wire.failure import SerializedThrowable

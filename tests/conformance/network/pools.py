@@ -12,8 +12,7 @@ from typing import Any
 
 from flykka.actors.errors import NetworkBufferError, NetworkBuffersExhaustedError
 from flykka.actors.machines.exchange.buffer_pool import BufferListener, LocalBufferPool, NotificationResult
-from flykka.actors.machines.exchange.network_buffer_pool import NetworkBufferPool
-from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
+from flykka.actors.machines.exchange.shuffle_environment import NetworkBufferPool, NetworkSettings, ShuffleEnvironment
 from flykka.messages.wire.ids import ExecutionAttemptId
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 

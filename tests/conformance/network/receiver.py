@@ -17,11 +17,9 @@ from flykka.actors.machines.exchange.effects import (
     ReleaseBatch,
     RequestPartition,
 )
-from flykka.actors.machines.exchange.input_channel import InputChannel
+from flykka.actors.machines.exchange.input_channel import InputChannel, PartitionRequestBackoff
 from flykka.actors.machines.exchange.input_gate import InputGate
-from flykka.actors.machines.exchange.partition_request import PartitionRequestBackoff
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import AddCredit, Buffer, CancelPartitionRequest, CheckpointBarrier
+from flykka.messages.tasks.exchange import AddCredit, BatchRef, Buffer, CancelPartitionRequest, CheckpointBarrier
 from tests.actors.machines.exchange.builders import (
     CONSUMER,
     announcement,

@@ -13,9 +13,9 @@ from typing import Any
 from flykka.actors.machines.effects import Ignore, Tell
 from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect
 from flykka.actors.machines.exchange.result_partition import ResultPartition
-from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     BacklogAnnouncement,
+    BatchRef,
     Buffer,
     BufferResponse,
     CheckpointBarrier,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.machines.restart.failover_strategy import RestartAllFailoverStrategy
 from flykka.actors.machines.restart.failure_handler import (
     ExecutionFailureHandler,
     GiveUp,
+    RestartAllFailoverStrategy,
     RestartTasks,
     ThrowableType,
     classify,
@@ -20,7 +20,7 @@ from flykka.actors.machines.restart.restart_strategy import FixedDelayRestartStr
 from flykka.actors.machines.scheduling.topology import SchedulingTopology
 from flykka.api.configuration.options import restart_strategy as read_restart_strategy
 from flykka.api.configuration.restart_strategies import FallbackRestartStrategyConfiguration, resolve_restart_strategy
-from flykka.messages.graph.restart_strategies import (
+from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
     FixedDelayRestartStrategyConfiguration,

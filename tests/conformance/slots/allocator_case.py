@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from flykka.actors.machines.slots.slot_pool_events import ResourceManagerConnected
+from flykka.actors.machines.slots.slot_pool import ResourceManagerConnected
 from flykka.actors.machines.slots.slot_requests import (
     CoLocationConstraint,
     RequestSlots,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from flykka.actors.machines.graph.deployment_descriptors import slot_request
 from flykka.actors.machines.graph.execution_job_vertex import execution_job_vertices
-from flykka.actors.machines.graph.slot_profiles import slot_request
 from flykka.actors.machines.slots.execution_slot_allocator import ExecutionSlotAllocator
 from flykka.actors.machines.slots.slot_requests import RequestSlots, SlotRequest
 from flykka.actors.machines.slots.slot_sharing_groups import parallelism_for, slot_sharing_groups, slots_needed

@@ -6,19 +6,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flykka.actors.machines.effects import Ignore, JobMasterOf, Tell
-from flykka.actors.machines.slots.slot_manager import ALLOCATE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotManager
-from flykka.actors.machines.slots.slot_manager_events import (
+from flykka.actors.machines.slots.slot_manager import (
+    ALLOCATE_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
     GiveSlot,
+    SlotManager,
     SlotManagerEffect,
     SlotManagerEvent,
-    StartTaskManager,
     TaskManagerGone,
 )
-from flykka.actors.machines.slots.slot_states import SlotState
-from flykka.actors.machines.slots.task_manager_tracker import TASK_MANAGER_TIMEOUT_MS, WorkerCounts
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
+from flykka.actors.machines.slots.task_manager_slots import SlotState
+from flykka.actors.machines.slots.task_manager_tracker import TASK_MANAGER_TIMEOUT_MS, StartTaskManager, WorkerCounts
 from flykka.messages.control.registration import (
     AskForRelease,
+    Heartbeat,
+    HeartbeatDue,
     ReleaseAnswer,
     ReleaseTaskManager,
     SlotReport,

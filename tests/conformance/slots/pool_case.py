@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from flykka.actors.machines.effects import Tell
-from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS
-from flykka.actors.machines.slots.slot_pool_events import (
+from flykka.actors.machines.slots.slot_pool import (
+    IDLE_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
     PoolClosed,
     ReleaseEmptyTaskManager,
     ResourceManagerConnected,

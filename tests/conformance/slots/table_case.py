@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from flykka.actors.machines.effects import CancelTimer, StartTimer, Tell
-from flykka.actors.machines.slots.slot_states import TaskSlotState
-from flykka.actors.machines.slots.slot_table import SlotTable
-from flykka.actors.machines.slots.slot_table_events import (
+from flykka.actors.machines.slots.slot_table import (
     RunTask,
+    SlotTable,
     SlotTableEffect,
     SlotTableEvent,
     TaskEnded,
+    TaskSlotState,
 )
 from flykka.messages.control.registration import ReleaseTaskManager
 from flykka.messages.control.slots import AllocateSlot, AllocateSlotConfirmed, FreeSlot, SlotAvailable, SlotTimedOut

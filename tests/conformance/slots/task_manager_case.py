@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.actors.machines.slots.slot_states import TaskSlotState
-from flykka.actors.machines.slots.slot_table import OFFER_TIMEOUT_MS
+from flykka.actors.machines.slots.slot_table import OFFER_TIMEOUT_MS, TaskSlotState
 from flykka.actors.task_manager.actor import TaskManager
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest
-from flykka.messages.control.registration import AcknowledgeRegistration, DisconnectTaskManager, RegisterTaskManager
+from flykka.messages.control.registration import (
+    AcknowledgeRegistration,
+    DisconnectTaskManager,
+    Heartbeat,
+    HeartbeatRequest,
+    RegisterTaskManager,
+)
 from flykka.messages.control.slots import (
     AcceptSlots,
     AllocateSlot,

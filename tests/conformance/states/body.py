@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from flykka.actors.machines.attempt.events import TaskEvent
-from flykka.messages.attempt.work import EngineFailed
+from flykka.messages.attempt.answers import EngineFailed
 from flykka.messages.tasks.source import NoMoreSplits
 from flykka.messages.tasks.task import CancelTask, TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable

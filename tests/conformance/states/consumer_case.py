@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from flykka.actors.machines.attempt.attempt import StreamTask
-from flykka.actors.machines.attempt.effects import TaskEffect
-from flykka.actors.machines.attempt.events import StartTask, TaskEvent
+from flykka.actors.machines.attempt.events import StartTask, TaskEffect, TaskEvent
 from flykka.actors.machines.effects import Role, StartTimer, Tell
 from flykka.actors.machines.exchange.effects import PRODUCER_DISPOSED_ERROR
 from flykka.messages.attempt.answers import ChainClosed, ChainOpened

@@ -11,7 +11,7 @@ from typing import Any
 
 from flykka.actors.errors import IllegalTransitionError
 from flykka.actors.machines.effects import Tell
-from flykka.actors.machines.graph.effects import ExecutionMoved
+from flykka.actors.machines.graph.events import ExecutionMoved
 from flykka.actors.machines.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
 from flykka.actors.machines.states import EXECUTION_TERMINAL
 from flykka.messages.state.handles import TaskStateSnapshot

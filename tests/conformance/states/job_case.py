@@ -13,17 +13,20 @@ from dataclasses import replace
 from typing import Any
 
 from flykka.actors.machines.effects import Tell
-from flykka.actors.machines.graph.effects import (
+from flykka.actors.machines.graph.events import (
     AskForRestoreState,
     Deploy,
     Effect,
+    Event,
     FinalizeVertices,
+    GlobalFailureReported,
     RestartScheduled,
+    RestoreStateReady,
+    SchedulingRequested,
 )
-from flykka.actors.machines.graph.events import Event, GlobalFailureReported, RestoreStateReady, SchedulingRequested
 from flykka.actors.machines.graph.execution import Execution
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
-from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
+from flykka.actors.machines.graph.execution_job_vertex import ExecutionVertex
 from flykka.actors.machines.restart.restart_strategy import FixedDelayRestartStrategy
 from flykka.actors.machines.slots.slot_requests import (
     RequestSlots,

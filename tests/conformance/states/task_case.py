@@ -15,14 +15,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from flykka.actors.machines.attempt.attempt import StreamTask
-from flykka.actors.machines.attempt.effects import EndAttempt, TaskEffect
-from flykka.actors.machines.attempt.events import BridgeLost, StartTask, TaskEvent
+from flykka.actors.machines.attempt.events import BridgeLost, EndAttempt, StartTask, TaskEffect, TaskEvent
 from flykka.actors.machines.effects import Role, StartTimer, Tell
 from flykka.messages.attempt.answers import (
     ChainClosed,
     ChainOpened,
     CheckpointCommitted,
     CommitPrepared,
+    EngineFailed,
     SnapshotWritten,
     StageResult,
 )
@@ -36,7 +36,6 @@ from flykka.messages.attempt.commands import (
     SnapshotState,
     WriteSnapshot,
 )
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointOptions,

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.machines.exchange.watermark_generators import (
+from flykka.actors.machines.exchange.watermarks import (
     AscendingTimestampsWatermarks,
     BoundedOutOfOrdernessWatermarks,
     NoWatermarks,
     PunctuatedWatermarks,
     TimestampsAndWatermarks,
     WatermarkGenerator,
+    WatermarkValve,
 )
-from flykka.actors.machines.exchange.watermarks import WatermarkValve
 from flykka.messages.graph.job_graph import MonotonyViolationHandler
 from flykka.messages.tasks.exchange import Watermark, WatermarkStatus
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words

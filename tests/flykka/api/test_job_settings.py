@@ -15,16 +15,15 @@ from flykka.api.streams.stream_graph_generator import Defaults
 from flykka.client.continuation import StartSettings
 from flykka.errors import DurationError, ProgramError
 from flykka.messages.graph.job_graph import (
+    UNLIMITED_TOLERABLE_FAILURES,
+    CheckpointFailureReason,
     CheckpointingMode,
     CheckpointingSettings,
     ClientHeartbeatSettings,
-    ExternalizedCheckpointRetention,
-)
-from flykka.messages.graph.restart_strategies import (
     ExponentialDelayRestartStrategyConfiguration,
+    ExternalizedCheckpointRetention,
     NoRestartStrategyConfiguration,
 )
-from flykka.messages.graph.tolerable_failures import UNLIMITED_TOLERABLE_FAILURES, CheckpointFailureReason
 from tests.flykka.api.without_spark import without_spark
 
 

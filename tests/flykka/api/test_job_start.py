@@ -11,7 +11,7 @@ from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.api.job_start import _TraceSearch
 from flykka.client.continuation import Found, StartMode
 from flykka.client.running_jobs import RunningJob
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobEnded, JobRun
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobType

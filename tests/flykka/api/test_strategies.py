@@ -11,12 +11,13 @@ from flykka.api.configuration.restart_strategies import RestartStrategies
 from flykka.api.streams.side_outputs import OutputTag
 from flykka.api.streams.watermark_strategy import WatermarkStrategy
 from flykka.errors import DurationError, ProgramError
-from flykka.messages.graph.job_graph import MonotonyViolationHandler, WatermarkAlignment
-from flykka.messages.graph.restart_strategies import (
+from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
     FixedDelayRestartStrategyConfiguration,
+    MonotonyViolationHandler,
     NoRestartStrategyConfiguration,
+    WatermarkAlignment,
 )
 from flykka.spark_bridge.functions.windowing.time_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 

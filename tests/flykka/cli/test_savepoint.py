@@ -15,8 +15,7 @@ from flykka.actors.checkpoint_storage.storage import CheckpointStorage, initiali
 from flykka.actors.machines.job_graph.operator_ids import operator_id
 from flykka.actors.machines.state.handles import operator_metadata
 from flykka.cli.main import main
-from flykka.messages.checkpointing.checkpoint import SnapshotType
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata, TaskStateEntry
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, OperatorMetadata, SnapshotType, TaskStateEntry
 from flykka.messages.graph.job_graph import OperatorKind, OperatorRef
 from flykka.messages.state.handles import (
     ExclusiveStateHandle,

@@ -10,7 +10,7 @@ import pytest
 
 from flykka.cli.main import main
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
-from flykka.messages.control.heartbeat import HeartbeatDue
+from flykka.messages.control.registration import HeartbeatDue
 from flykka.runtime.trace.file.frame_format import FRAME
 from tests.flykka.cli.shell import Shell
 from tests.flykka.traces.recording import BEGIN_MS, JOB, TASK_MANAGER, Recording, coordinator, record_checkpoint

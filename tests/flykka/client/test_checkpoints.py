@@ -12,7 +12,7 @@ from flykka.actors.checkpoint_storage.storage import CheckpointStorage, initiali
 from flykka.actors.machines.job_graph.operator_ids import operator_id
 from flykka.client.checkpoints import UnreadableCheckpoint, check_restorable, find_checkpoint, list_checkpoints
 from flykka.errors import CheckpointError, CheckpointNotFoundError
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.graph.job_graph import JobGraph, JobVertex
 from flykka.messages.state.handles import (
     KeyGroupRange,

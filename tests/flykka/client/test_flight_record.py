@@ -18,8 +18,7 @@ from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import ClusterError, JobCancelledError, JobExecutionError, JobSubmissionError
 from flykka.messages.control.job import JobResultFailure, JobStatus, JobSubmitSuccess, SubmitJob
-from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
-from flykka.messages.graph.restart_strategies import NoRestartStrategyConfiguration
+from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph, NoRestartStrategyConfiguration
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
 from flykka.runtime.props import Props

@@ -21,7 +21,7 @@ from flykka.errors import (
     JobSubmissionError,
     ProgramError,
 )
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.control.job import (
     CancelJob,
     CancellationFailure,

@@ -9,8 +9,7 @@ from flykka.actors.machines.job_graph.operator_ids import operator_id
 from flykka.actors.machines.state.handles import operator_metadata
 from flykka.actors.machines.state.operator_state import list_state
 from flykka.client.state_compatibility import OperatorMatch, StateCompatibility, state_compatibility
-from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, OperatorCoordinatorState, TaskStateEntry
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, OperatorKind, OperatorRef
 from flykka.messages.state.handles import (
     InFlightRows,
@@ -19,10 +18,10 @@ from flykka.messages.state.handles import (
     OperatorStateMode,
     OperatorStateSchema,
     OperatorSubtaskState,
+    StagingFolder,
     StateSchema,
     TaskStateSnapshot,
 )
-from flykka.messages.state.operator_state import StagingFolder
 from flykka.messages.wire.ids import JobId, JobVertexId
 from tests.actors.machines.graph.graphs import graph_of, vertex, with_uids
 

@@ -21,8 +21,12 @@ from flykka.errors import (
     UnknownTaskManagerError,
 )
 from flykka.messages.control.job import JobResultSuccess
-from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph, ShipStrategy
-from flykka.messages.graph.restart_strategies import NoRestartStrategyConfiguration
+from flykka.messages.graph.job_graph import (
+    CheckpointingSettings,
+    JobGraph,
+    NoRestartStrategyConfiguration,
+    ShipStrategy,
+)
 from flykka.messages.monitoring.job_details import TrackJob
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.runtime.patterns.coordinated_shutdown import BEFORE_SERVICE_UNBIND

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console as RichConsole
 
 from flykka.console.live import LiveScreen, can_be_live
-from flykka.messages.attempt.work import WorkProgress
+from flykka.messages.attempt.answers import WorkProgress
 from flykka.messages.monitoring.job_details import JobDetails
 from tests.flykka.console.pictures import DETAILS
 

@@ -6,7 +6,7 @@ from threading import Event
 
 from flykka.console.job_picture import JobPicture
 from flykka.console.live import LongWork
-from flykka.messages.attempt.work import WorkProgress
+from flykka.messages.attempt.answers import WorkProgress
 from tests.flykka.console.pictures import DETAILS, shown
 
 PATIENCE_SECONDS = 10

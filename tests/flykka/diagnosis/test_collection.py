@@ -10,7 +10,7 @@ import pytest
 
 from flykka.diagnosis.collection import collect_reports
 from flykka.diagnosis.job_diagnosis import JobDiagnosis, diagnose
-from flykka.messages.attempt.work import EngineFailed
+from flykka.messages.attempt.answers import EngineFailed
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.testing.seeded import SeededSystem

@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flykka.messages.attempt.answers import ChainOpened, SnapshotWritten
-from flykka.messages.attempt.commands import OpenChain, ProcessBatch, SnapshotState, WriteChannelState
-from flykka.messages.attempt.values import ChannelStatePart, ChannelStateRead
+from flykka.messages.attempt.commands import (
+    ChannelStatePart,
+    ChannelStateRead,
+    OpenChain,
+    ProcessBatch,
+    SnapshotState,
+    WriteChannelState,
+)
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     AlignmentType,

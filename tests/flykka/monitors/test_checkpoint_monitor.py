@@ -8,14 +8,15 @@ from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,
     CheckpointOptions,
+    CompletedCheckpoint,
     NotifyCheckpointAborted,
     OperatorCoordinatorsSnapshotted,
     SnapshotOperatorCoordinators,
     SnapshotType,
     TaskCheckpointMessages,
+    TaskStateEntry,
     TriggerCheckpoint,
 )
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointIds,
     CheckpointsRecovered,

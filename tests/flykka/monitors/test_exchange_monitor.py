@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flykka.messages.attempt.answers import ChainClosed, ChainOpened, StageResult
-from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     AddCredit,
+    BatchRef,
     Buffer,
     BufferResponse,
     CancelPartitionRequest,

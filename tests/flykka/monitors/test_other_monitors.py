@@ -7,10 +7,9 @@ import pytest
 from flykka.actors.machines.attempt.batches import IN_TRANSIT
 from flykka.messages.attempt.answers import StageResult
 from flykka.messages.attempt.commands import HoldBatches, ProcessBatch, ReadSplits, ReleaseBatches
-from flykka.messages.control.heartbeat import HeartbeatDue
 from flykka.messages.control.job import JobStatus, JobStatusChanged
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import BufferResponse
+from flykka.messages.control.registration import HeartbeatDue
+from flykka.messages.tasks.exchange import BatchRef, BufferResponse
 from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId, ResultPartitionId

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
-from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.control.registration import (
     AcknowledgeRegistration,
     DisconnectJobMaster,
     DisconnectTaskManager,
+    Heartbeat,
+    HeartbeatDue,
     JobMasterRegistrationSuccess,
     RegisterTaskManager,
 )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from flykka.messages.checkpointing.checkpoint import NotifyCheckpointComplete
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import Buffer, BufferResponse, PartitionRequest
+from flykka.messages.tasks.exchange import BatchRef, Buffer, BufferResponse, PartitionRequest
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, JobId, ResultPartitionId
 from flykka.messages.wire.message import Message

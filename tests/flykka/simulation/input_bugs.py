@@ -9,8 +9,7 @@ import pytest
 
 from flykka.actors.machines.attempt import inputs
 from flykka.actors.machines.attempt.source import AlignedReading
-from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
-from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAction
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAction, BarrierAligner
 from flykka.actors.machines.exchange.effects import PersistInFlight
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.actors.machines.exchange.watermarks import WatermarkValve

@@ -12,16 +12,15 @@ from flykka.actors.job_master.actor import JobMaster
 from flykka.actors.machines.attempt.attempt import StreamTask
 from flykka.actors.machines.attempt.batches import IN_TRANSIT, BatchHolders
 from flykka.actors.machines.attempt.checkpoints import Checkpoint, CheckpointBook, CheckpointPhase
-from flykka.actors.machines.attempt.effects import TaskEffect
-from flykka.actors.machines.attempt.metrics import TaskMeter
+from flykka.actors.machines.attempt.events import TaskEffect
 from flykka.actors.machines.attempt.outputs import TaskOutputs
 from flykka.actors.machines.attempt.source import SplitReader
+from flykka.actors.machines.attempt.stages import TaskMeter
 from flykka.actors.machines.attempt.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from flykka.actors.machines.checkpoint.completed_store import SharedStateRegistry
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
-from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
-from flykka.actors.machines.checkpoint.plan import PlannedTask
-from flykka.actors.machines.checkpoint.shared_state_registry import SharedStateRegistry
+from flykka.actors.machines.checkpoint.events import CoordinatorEffect
+from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, PlannedTask, TaskAcknowledgeResult
 from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.exchange.credits import ChannelCredits
 from flykka.actors.task.bridge import Bridge

@@ -11,7 +11,7 @@ from flykka.actors.job_master.actor import JobMaster
 from flykka.actors.task_manager.actor import TaskManager
 from flykka.messages.attempt.answers import ChainOpened
 from flykka.messages.control.slots import OfferSlots
-from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
+from flykka.messages.graph.job_graph import FixedDelayRestartStrategyConfiguration
 from flykka.messages.tasks.task import AcknowledgeDeployments, SubmitTask
 from flykka.simulation.fault_injection import LOST
 from flykka.simulation.scenario import Fault, Scenario

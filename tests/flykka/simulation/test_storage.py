@@ -7,7 +7,7 @@ import pytest
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage, initialize_savepoint
 from flykka.actors.checkpoint_storage.verification import check_state
 from flykka.actors.errors import CheckpointDirectoryError, CheckpointFileNotFoundError, CheckpointStateMissingError
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 from flykka.simulation.rows import Row

@@ -14,7 +14,7 @@ from flykka.actors.machines.exchange.watermarks import WatermarkValve
 from flykka.messages.attempt.answers import SnapshotWritten
 from flykka.messages.attempt.commands import WriteSnapshot
 from flykka.messages.graph.job_graph import CheckpointingMode
-from flykka.messages.state.operator_state import PendingFile
+from flykka.messages.state.handles import PendingFile
 from flykka.simulation.engine import SimulatedEngine, SimulatedSinkWriter
 from flykka.simulation.rows import Row
 from flykka.simulation.scenario_drawing import draw_scenario

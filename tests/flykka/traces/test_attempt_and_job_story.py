@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from flykka.errors import TraceSelectionError
-from flykka.messages.attempt.answers import ChainClosed, ChainOpened, StageResult
+from flykka.messages.attempt.answers import ChainClosed, ChainOpened, EngineFailed, StageResult
 from flykka.messages.attempt.commands import CloseChain, OpenChain
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     NotifyCheckpointComplete,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from flykka.errors import TraceSelectionError
-from flykka.messages.control.heartbeat import HeartbeatDue, HeartbeatRequest
+from flykka.messages.control.registration import HeartbeatDue, HeartbeatRequest
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ref import Ref
 from flykka.traces.diagram import Arrow, Collapsed, Line, View, begin_of, drawn, lines_of, short_names, streamed

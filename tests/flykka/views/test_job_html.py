@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.read_model.time_series import TimeSeries
 from flykka.messages.control.job import JobStatus
-from flykka.messages.monitoring.job_details import JobDetails, Latency
+from flykka.messages.monitoring.job_details import JobDetails, Latency, TimeSeries
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 from flykka.views.job_text import job_text

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.wire.markers import NotInfluenceReceiveTimeout
-from flykka.messages.wire.message import Message, message
+from flykka.messages.wire.message import Message, NotInfluenceReceiveTimeout, message
 from flykka.runtime.actor import Actor
 from flykka.runtime.context import ActorContext
 from flykka.runtime.dispatch.seeded import SeededDispatcher

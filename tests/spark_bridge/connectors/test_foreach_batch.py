@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from flykka.messages.state.operator_state import PendingFile
+from flykka.messages.state.handles import PendingFile
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink, ForeachBatchWriter
 from flykka.spark_bridge.errors import OperatorFailedError, SinkError
 from flykka.spark_bridge.rows.filesystem import FileSystem

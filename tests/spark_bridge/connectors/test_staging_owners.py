@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from flykka.actors.checkpoint_storage.staged_paths import batch_folder
 from flykka.actors.errors import OwnershipLostError
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
-from flykka.messages.state.operator_state import PendingFile
+from flykka.messages.state.handles import PendingFile
 from flykka.messages.wire.ids import JobId
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink

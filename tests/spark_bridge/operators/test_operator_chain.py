@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from flykka.messages.attempt.commands import (
+    ChannelStateRead,
     Lane,
     PrepareCommit,
     ProcessBatch,
@@ -15,10 +16,9 @@ from flykka.messages.attempt.commands import (
     SnapshotState,
     UpdateState,
 )
-from flykka.messages.attempt.values import ChannelStateRead
 from flykka.messages.checkpointing.checkpoint import CheckpointOptions, SnapshotType
 from flykka.messages.graph.job_graph import OperatorKind
-from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
 from flykka.spark_bridge.operators.operator_chain import BatchResult, OperatorChain

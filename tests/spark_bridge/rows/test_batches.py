@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from flykka.actors.errors import UnknownBatchError
 from flykka.actors.machines.attempt.batches import IN_TRANSIT, KEPT, Address
-from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
 from flykka.spark_bridge.rows.batches import Batch, BatchStore
 from flykka.spark_bridge.rows.materialise import Blocks

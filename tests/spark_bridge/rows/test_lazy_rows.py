@@ -8,11 +8,9 @@ import pytest
 from pyspark.sql import functions as F
 
 from flykka.messages.attempt.answers import ChannelStateWritten, StageResult, WorkDone
-from flykka.messages.attempt.commands import HoldBatches, ProcessBatch, WriteChannelState
-from flykka.messages.attempt.values import ChannelStatePart
+from flykka.messages.attempt.commands import ChannelStatePart, HoldBatches, ProcessBatch, WriteChannelState
 from flykka.messages.graph.job_graph import ShipStrategy
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.messages.tasks.exchange import WATERMARK_MIN, BatchRef
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.session.fast_paths import LAZY_READING

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from flykka.messages.state.operator_state import PendingFile, StagedBatch, StagingFolder
+from flykka.messages.state.handles import PendingFile, StagedBatch, StagingFolder
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchWriter
 from flykka.spark_bridge.rows.filesystem import FileSystem

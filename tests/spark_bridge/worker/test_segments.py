@@ -16,7 +16,7 @@ from pyspark import SparkFiles
 
 from flykka.actors.checkpoint_storage.file_digests import sealed
 from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError
-from flykka.messages.state.file_digest import FileDigest
+from flykka.messages.state.handles import FileDigest
 from flykka.spark_bridge.worker import segment_file
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.look_up import look_up

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from flykka.actors.machines.attempt.attempt import StreamTask
-from flykka.actors.machines.attempt.effects import TaskEffect
-from flykka.actors.machines.attempt.events import StartTask, TaskEvent
+from flykka.actors.machines.attempt.events import StartTask, TaskEffect, TaskEvent
 from flykka.actors.machines.effects import Role, Tell
 from flykka.messages.attempt.answers import (
     ChainOpened,
@@ -17,8 +16,7 @@ from flykka.messages.attempt.answers import (
     WorkDone,
     WorkFailed,
 )
-from flykka.messages.attempt.commands import Command, StageCommand
-from flykka.messages.attempt.values import StagedOutput, StageOutput
+from flykka.messages.attempt.commands import Command, StageCommand, StagedOutput, StageOutput
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointOptions,
     NotifyCheckpointAborted,
@@ -33,8 +31,7 @@ from flykka.messages.state.handles import (
     ResultSubpartitionStateHandle,
     TaskStateSnapshot,
 )
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import Buffer, BufferResponse, CheckpointBarrier, PartitionRequest
+from flykka.messages.tasks.exchange import BatchRef, Buffer, BufferResponse, CheckpointBarrier, PartitionRequest
 from flykka.messages.tasks.source import AddSplits, FileSplit
 from flykka.messages.tasks.task import (
     InputChannelDescriptor,

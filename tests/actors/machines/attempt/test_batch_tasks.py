@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.attempt.effects import EndAttempt, TaskEffect
-from flykka.actors.machines.attempt.events import BridgeLost, StartTask
+from flykka.actors.machines.attempt.events import BridgeLost, EndAttempt, StartTask, TaskEffect
 from flykka.actors.machines.effects import Tell
 from flykka.messages.attempt.answers import ChainClosed, ChainOpened, CheckpointCommitted
 from flykka.messages.attempt.commands import (

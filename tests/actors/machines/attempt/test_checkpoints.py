@@ -14,7 +14,7 @@ from flykka.actors.machines.attempt.checkpoints import (
     checkpoint_may_move,
 )
 from flykka.messages.attempt.answers import CommitPrepared, SnapshotWritten
-from flykka.messages.attempt.values import StagedOutput
+from flykka.messages.attempt.commands import StagedOutput
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, CheckpointMetrics
 from flykka.messages.state.handles import (
     ExclusiveStateHandle,

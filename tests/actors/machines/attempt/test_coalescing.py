@@ -6,16 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.attempt.effects import TaskEffect
-from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.attempt.events import StartTask, TaskEffect
 from flykka.actors.machines.attempt.inputs import COALESCED_BATCHES, COALESCED_BYTES
 from flykka.actors.machines.attempt.source import LIMIT_START, MAX_PAUSE_MS, OPEN_BYTES
 from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.answers import ChainOpened, StageResult
 from flykka.messages.attempt.commands import AdvanceWatermark, ProcessBatch, ReadSplits, SnapshotState
 from flykka.messages.graph.job_graph import OperatorKind
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import WATERMARK_MIN, PartitionRequest, Watermark
+from flykka.messages.tasks.exchange import WATERMARK_MIN, BatchRef, PartitionRequest, Watermark
 from flykka.messages.tasks.source import AddSplits, FileBatchSplit
 from flykka.messages.tasks.task import MetricsDue, ReadDue, TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId, SplitId

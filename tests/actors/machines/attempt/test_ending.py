@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.attempt.effects import EndAttempt, TaskEffect
 from flykka.actors.machines.attempt.ending import INTERVAL_MS, TIMEOUT_MS, AttemptState, TaskCancellation
-from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.attempt.events import EndAttempt, StartTask, TaskEffect
 from flykka.actors.machines.effects import Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.exchange.effects import PRODUCER_DISPOSED_ERROR
 from flykka.messages.attempt.answers import ChainClosed, ChainOpened

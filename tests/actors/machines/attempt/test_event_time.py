@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.attempt.effects import LogWarning, TaskEffect
+from flykka.actors.machines.attempt.events import LogWarning, TaskEffect
 from flykka.messages.attempt.answers import ChainClosed, StageResult
 from flykka.messages.attempt.commands import CloseChain
 from flykka.messages.graph.job_graph import MonotonyViolationHandler

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.attempt.effects import TaskEffect
-from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.attempt.events import StartTask, TaskEffect
 from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.answers import ChainOpened
 from flykka.messages.graph.job_graph import OperatorKind

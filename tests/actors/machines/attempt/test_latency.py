@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.actors.machines.attempt.effects import TaskEffect
-from flykka.actors.machines.attempt.events import StartTask
-from flykka.actors.machines.attempt.metrics import HISTORY_SIZE, LatencyStats
+from flykka.actors.machines.attempt.events import StartTask, TaskEffect
+from flykka.actors.machines.attempt.stages import HISTORY_SIZE, LatencyStats
 from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.answers import ChainOpened
 from flykka.messages.graph.job_graph import FiringMode, OperatorKind

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flykka.actors.machines.attempt.events import StartTask
-from flykka.actors.machines.attempt.metrics import Activity, TaskMeter
+from flykka.actors.machines.attempt.stages import Activity, TaskMeter
 from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.exchange.result_partition import FLOATING_BUFFERS
 from flykka.messages.attempt.answers import (
@@ -19,7 +19,7 @@ from flykka.messages.attempt.answers import (
     SnapshotWritten,
     StageResult,
 )
-from flykka.messages.attempt.values import StagedOutput
+from flykka.messages.attempt.commands import StagedOutput
 from flykka.messages.graph.job_graph import FiringMode, OperatorKind
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.exchange import Watermark

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.machines.attempt.effects import TaskEffect
-from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.attempt.events import StartTask, TaskEffect
 from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.answers import ChainOpened, StageResult
 from flykka.messages.graph.job_graph import JobType, OperatorKind, WatermarkAlignment

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.machines.attempt.effects import TaskEffect
-from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.attempt.events import StartTask, TaskEffect
 from flykka.messages.attempt.answers import ChainOpened, ChannelStateWritten, StageResult
 from flykka.messages.attempt.commands import ProcessBatch
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, AlignmentType, CheckpointOptions

@@ -16,6 +16,7 @@ from flykka.messages.attempt.answers import (
     ChannelStateWritten,
     CheckpointCommitted,
     CommitPrepared,
+    EngineFailed,
     SnapshotWritten,
     StageResult,
     WorkDone,
@@ -34,7 +35,6 @@ from flykka.messages.attempt.commands import (
     UpdateState,
     WriteSnapshot,
 )
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.graph.job_graph import FiringMode, OperatorKind
 from flykka.messages.tasks.exchange import EndOfPartition, Watermark
 from flykka.messages.tasks.task import CancelTask, ExecutionState, UpdateTaskExecutionState

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.attempt.effects import EndAttempt
-from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.attempt.events import EndAttempt, StartTask
 from flykka.actors.machines.attempt.source import SPLITS_AHEAD
 from flykka.actors.machines.effects import Tell
 from flykka.messages.attempt.answers import (
@@ -15,6 +14,7 @@ from flykka.messages.attempt.answers import (
     ChainOpened,
     CheckpointCommitted,
     CommitPrepared,
+    EngineFailed,
     SnapshotWritten,
     StageResult,
 )
@@ -26,9 +26,8 @@ from flykka.messages.attempt.commands import (
     ProcessBatch,
     ReadSplits,
     SnapshotState,
+    StageOutput,
 )
-from flykka.messages.attempt.values import StageOutput
-from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,

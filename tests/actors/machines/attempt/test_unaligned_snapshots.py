@@ -9,10 +9,22 @@ import pytest
 
 from flykka.actors.machines.attempt.events import BridgeLost, StartTask, TaskEvent
 from flykka.actors.machines.effects import StartTimer
-from flykka.messages.attempt.answers import ChainClosed, ChainOpened, ChannelStateWritten, CommitPrepared, WorkFailed
-from flykka.messages.attempt.commands import HoldBatches, ProcessBatch, ReleaseBatches, SnapshotState, WriteChannelState
-from flykka.messages.attempt.values import ChannelStatePart
-from flykka.messages.attempt.work import EngineFailed
+from flykka.messages.attempt.answers import (
+    ChainClosed,
+    ChainOpened,
+    ChannelStateWritten,
+    CommitPrepared,
+    EngineFailed,
+    WorkFailed,
+)
+from flykka.messages.attempt.commands import (
+    ChannelStatePart,
+    HoldBatches,
+    ProcessBatch,
+    ReleaseBatches,
+    SnapshotState,
+    WriteChannelState,
+)
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     AlignmentType,

@@ -11,8 +11,8 @@ import pytest
 from flykka.actors.machines.attempt.watchdog import StageWatchdog
 from flykka.actors.task.bridge import Bridge
 from flykka.actors.task.empty_engine import EmptyEngine
+from flykka.messages.attempt.answers import EngineFailed, WorkProgress
 from flykka.messages.attempt.commands import Command, OpenChain
-from flykka.messages.attempt.work import EngineFailed, WorkProgress
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.monitoring.explanation import ExplainStages, StageProgress, StagesExplained
 from flykka.messages.tasks.task import TaskDeploymentDescriptor

@@ -7,12 +7,10 @@ from typing import Any, TypeVar
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks, MasterTriggerRestoreHook, hook_failed
 from flykka.actors.errors import MasterHookError
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
-from flykka.actors.machines.checkpoint.events import CoordinatorEvent
-from flykka.actors.machines.checkpoint.pending import CoordinatedJob
-from flykka.actors.machines.checkpoint.plan import PlannedTask
+from flykka.actors.machines.checkpoint.events import CoordinatorEffect, CoordinatorEvent
+from flykka.actors.machines.checkpoint.pending import CoordinatedJob, PlannedTask
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties
 from flykka.actors.machines.effects import CancelTimer, StartTimer
 from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
@@ -20,10 +18,10 @@ from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,
     CheckpointMetrics,
+    CompletedCheckpoint,
     DeclineCheckpoint,
     SnapshotType,
 )
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.checkpointing.statistics import CheckpointTriggered, SubtasksAcknowledged
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointIds,
@@ -52,7 +50,7 @@ from flykka.runtime.errors import serialized
 
 JOB = JobId("job")
 E = TypeVar("E")
-HookEffect = effects.TriggerMasterHooks | effects.RestoreMasterHooks | effects.CloseMasterHooks
+HookEffect = events.TriggerMasterHooks | events.RestoreMasterHooks | events.CloseMasterHooks
 
 
 def settings(**changed: Any) -> CheckpointingSettings:
@@ -208,14 +206,14 @@ class Coordination:
         """What was deleted so far, checkpoints and state, in order."""
         return [
             path
-            for effect in self.effects(effects.Dispose)
+            for effect in self.effects(events.Dispose)
             for path in (*effect.checkpoints, *(handle.path for handle in effect.state))
         ]
 
     def written_checkpoints(self) -> list[CompletedCheckpoint]:
         """The checkpoints that have completed, as they were written."""
         ids = {each.checkpoint_id for each in self.effects(CheckpointCompleted)}
-        writes = self.effects(effects.WriteMetadata)
+        writes = self.effects(events.WriteMetadata)
         return [write.checkpoint for write in writes if write.checkpoint.checkpoint_id in ids]
 
     def completed(self) -> list[int]:
@@ -231,45 +229,45 @@ class Coordination:
 
     def _answer(self, effect: CoordinatorEffect) -> None:
         match effect:
-            case effects.DrawCheckpointId() if self.counter_fails:
+            case events.DrawCheckpointId() if self.counter_fails:
                 cause = SerializedThrowable(type_name="StoreUnavailableError", message="the store cannot be reached")
                 self.handle(CheckpointIdsNotDrawn(cause=cause))
-            case effects.DrawCheckpointId():
+            case events.DrawCheckpointId():
                 self.while_an_id_is_drawn()
                 self.handle(events.CheckpointIdDrawn(checkpoint_id=self.ids.draw()))
             case StartTimer(key=key, delay_ms=delay_ms, message=message):
                 self.timers[key], self.due[key] = self.now + delay_ms, message
             case CancelTimer(key=key):
                 self.timers.pop(key, None)
-            case effects.WriteMetadata(checkpoint=checkpoint) if self.storage_fails:
+            case events.WriteMetadata(checkpoint=checkpoint) if self.storage_fails:
                 cause = SerializedThrowable(type_name="OSError", message="disk full")
                 self.handle(MetadataWriteFailed(checkpoint_id=checkpoint.checkpoint_id, cause=cause))
-            case effects.WriteMetadata(checkpoint=checkpoint) if self.storage_answers:
+            case events.WriteMetadata(checkpoint=checkpoint) if self.storage_answers:
                 self.written(checkpoint.checkpoint_id)
-            case effects.Dispose() | effects.DeleteJob() if self.storage_answers:
+            case events.Dispose() | events.DeleteJob() if self.storage_answers:
                 self.handle(Disposed())
-            case effects.TriggerMasterHooks() | effects.RestoreMasterHooks() | effects.CloseMasterHooks():
+            case events.TriggerMasterHooks() | events.RestoreMasterHooks() | events.CloseMasterHooks():
                 self._run_hooks(effect)
             case _:
                 pass
 
     def _run_hooks(self, effect: HookEffect) -> None:
         match effect:
-            case effects.TriggerMasterHooks(checkpoint_id=checkpoint_id, timestamp_ms=timestamp_ms):
+            case events.TriggerMasterHooks(checkpoint_id=checkpoint_id, timestamp_ms=timestamp_ms):
                 try:
                     states = self.hooks.trigger(checkpoint_id, timestamp_ms)
                 except MasterHookError as failure:
                     self.handle(hook_failed(checkpoint_id, failure))
                 else:
                     self.handle(MasterHooksTriggered(checkpoint_id=checkpoint_id, states=states))
-            case effects.RestoreMasterHooks(version=version, checkpoint_id=restored_id, states=restored):
+            case events.RestoreMasterHooks(version=version, checkpoint_id=restored_id, states=restored):
                 try:
                     self.hooks.restore(restored_id, restored)
                 except MasterHookError as failure:
                     self.handle(MasterHookRestoreFailed(version=version, cause=serialized(failure)))
                 else:
                     self.handle(MasterHooksRestored(version=version))
-            case effects.CloseMasterHooks():
+            case events.CloseMasterHooks():
                 self.hooks.close()
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.machines.checkpoint import events
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
-from flykka.actors.machines.checkpoint.events import CoordinatorEvent
+from flykka.actors.machines.checkpoint.events import CoordinatorEffect, CoordinatorEvent
 from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,

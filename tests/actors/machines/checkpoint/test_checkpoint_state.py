@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.actors.machines.checkpoint import effects
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.properties import for_final_checkpoint
 from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import (
@@ -72,8 +72,8 @@ def test_what_the_store_takes_behind_a_newer_one_is_subsumed() -> None:
 
     assert checkpoint_aborted(1, CheckpointDeclineReason.SUBSUMED) in older
     assert not [effect for effect in older if isinstance(effect, NotifyCheckpointComplete)]
-    assert not [effect for effect in newer if isinstance(effect, effects.Dispose | CheckpointAborted)]
-    assert effects.Dispose(retained=(1,), checkpoints=("chk-1",)) in older
+    assert not [effect for effect in newer if isinstance(effect, events.Dispose | CheckpointAborted)]
+    assert events.Dispose(retained=(1,), checkpoints=("chk-1",)) in older
     assert world.completed() == [2]
     assert world.disposed() == ["s 1", "chk-1"]
 
@@ -185,8 +185,8 @@ def test_subsuming_deletes_the_checkpoint_its_state_and_what_only_it_referred_to
 
     complete_checkpoint(world, 2, shared=["y"])
 
-    [disposal] = world.effects(effects.Dispose)
-    assert disposal == effects.Dispose(
+    [disposal] = world.effects(events.Dispose)
+    assert disposal == events.Dispose(
         retained=(1,), checkpoints=("chk-1",), state=(ExclusiveStateHandle(path="s", size_bytes=1), shared("x"))
     )
 

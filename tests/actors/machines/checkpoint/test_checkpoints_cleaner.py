@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.checkpoint import effects
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.completed_store import CheckpointsCleaner
-from flykka.actors.machines.checkpoint.effects import Dispose
+from flykka.actors.machines.checkpoint.events import Dispose
 from flykka.messages.control.checkpoint_coordination import CheckpointingStopped, Disposed, StopCheckpointing
 from flykka.messages.control.job import JobStatus
 from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, complete_checkpoint, shared, two_tasks
@@ -31,7 +31,7 @@ def completes(world: Coordination, checkpoint_id: int) -> None:
 
 
 def deleting(world: Coordination) -> list[tuple[int, ...]]:
-    return [disposal.retained for disposal in world.effects(effects.Dispose)]
+    return [disposal.retained for disposal in world.effects(events.Dispose)]
 
 
 def test_no_more_deletions_than_allowed_are_under_way_and_the_oldest_goes_first() -> None:
@@ -99,11 +99,11 @@ def test_a_job_that_ends_waits_for_every_deletion_before_its_folder_goes() -> No
 
     world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
     world.handle(Disposed())
-    early = world.effects(effects.DeleteJob)
+    early = world.effects(events.DeleteJob)
     world.handle(Disposed())
-    [last] = world.effects(effects.DeleteJob)
+    [last] = world.effects(events.DeleteJob)
     world.handle(Disposed())
 
     assert early == []
-    assert last == effects.DeleteJob()
+    assert last == events.DeleteJob()
     assert len(world.effects(CheckpointingStopped)) == 1

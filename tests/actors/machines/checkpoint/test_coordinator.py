@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.checkpoint import effects
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointMetrics,
+    CompletedCheckpoint,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     OperatorCoordinatorsSnapshotted,
     OperatorCoordinatorState,
     SnapshotOperatorCoordinators,
+    TaskStateEntry,
     TriggerCheckpoint,
 )
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.control.checkpoint_coordination import CheckpointFailuresExceeded, CheckpointTimedOut
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.tasks.task import ExecutionState
@@ -60,7 +61,7 @@ def test_the_metadata_holds_what_every_task_acknowledged() -> None:
     world.acknowledge("source", 1, snapshot())
     world.acknowledge("sink", 1, snapshot(shared=["x"]))
 
-    [written] = world.effects(effects.WriteMetadata)
+    [written] = world.effects(events.WriteMetadata)
     assert written.checkpoint == CompletedCheckpoint(
         job_id=JOB,
         checkpoint_id=1,
@@ -107,7 +108,7 @@ def test_tasks_are_triggered_when_the_operator_coordinators_are_snapshotted() ->
     assert SnapshotOperatorCoordinators(job_id=JOB, checkpoint_id=1) in first
     assert not [effect for effect in first if isinstance(effect, TriggerCheckpoint)]
     assert [effect.attempt for effect in then if isinstance(effect, TriggerCheckpoint)] == ["source"]
-    assert world.effects(effects.WriteMetadata)[0].checkpoint.coordinator_states == (state,)
+    assert world.effects(events.WriteMetadata)[0].checkpoint.coordinator_states == (state,)
 
 
 def test_nobody_is_told_of_the_end_of_a_checkpoint_that_reached_no_task() -> None:
@@ -174,7 +175,7 @@ def test_a_finished_task_is_neither_triggered_nor_told() -> None:
     complete_checkpoint(world, 1)
 
     entries = [
-        (entry.vertex_id, entry.state) for entry in world.effects(effects.WriteMetadata)[0].checkpoint.task_states
+        (entry.vertex_id, entry.state) for entry in world.effects(events.WriteMetadata)[0].checkpoint.task_states
     ]
     assert [effect.attempt for effect in world.effects(TriggerCheckpoint)] == ["source"]
     assert ("done", None) in entries

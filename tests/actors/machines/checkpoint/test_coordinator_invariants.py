@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.actors.machines.effects import StartTimer
 from flykka.actors.machines.state.handles import shared_state_of
@@ -158,7 +158,7 @@ class Coordinating(RuleBasedStateMachine):
 
     @invariant()
     def nothing_completes_without_every_acknowledgement(self) -> None:
-        for effect in self.world.effects(effects.WriteMetadata):
+        for effect in self.world.effects(events.WriteMetadata):
             tasks = {str(entry.vertex_id) for entry in effect.checkpoint.task_states}
             assert len(tasks) == 2
             assert tasks <= self.acknowledged[effect.checkpoint.checkpoint_id]
@@ -223,7 +223,7 @@ class Coordinating(RuleBasedStateMachine):
         kept = [paths[max(retained)]] if stopped.retained else []
         assert stopped.retained == tuple(kept)
         assert len(kept) <= (1 if self.stops else 0)
-        assert len(self.world.effects(effects.DeleteJob)) == (0 if kept else 1)
+        assert len(self.world.effects(events.DeleteJob)) == (0 if kept else 1)
         assert not set(kept) & set(self.world.disposed())
         assert self.world.machine.pending == {}
         assert self.world.timers == {}
@@ -257,15 +257,15 @@ class Coordinating(RuleBasedStateMachine):
         self.world.written(checkpoint_id)
 
     def _under_way(self) -> list[int]:
-        begun = [effect.checkpoint.checkpoint_id for effect in self.world.effects(effects.WriteMetadata)]
+        begun = [effect.checkpoint.checkpoint_id for effect in self.world.effects(events.WriteMetadata)]
         return [checkpoint_id for checkpoint_id in begun if checkpoint_id not in self.writing]
 
     def _is_retained(self, checkpoint_id: int) -> bool:
-        writes = self.world.effects(effects.WriteMetadata)
+        writes = self.world.effects(events.WriteMetadata)
         return any(write.is_retained for write in writes if write.checkpoint.checkpoint_id == checkpoint_id)
 
-    def _deletions(self) -> list[effects.CoordinatorEffect]:
-        return [*self.world.effects(effects.Dispose), *self.world.effects(effects.DeleteJob)]
+    def _deletions(self) -> list[events.CoordinatorEffect]:
+        return [*self.world.effects(events.Dispose), *self.world.effects(events.DeleteJob)]
 
     def _pending(self) -> list[int]:
         """What the tasks of now have heard of; those before them leave what was being added to the store."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from flykka.actors.machines.checkpoint import effects, events
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
+from flykka.actors.machines.checkpoint import events
+from flykka.actors.machines.checkpoint.events import CoordinatorEffect
 from flykka.actors.machines.checkpoint.properties import for_savepoint
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, CheckpointDeclineReason
 from flykka.messages.control.checkpoint_coordination import (
@@ -76,7 +76,7 @@ def test_three_events_that_raise_do_not_fail_the_job(fault: Callable[[Coordinati
         fault(world)
     complete_checkpoint(world, world.ids.next)
 
-    assert len(world.effects(effects.EventFailed)) >= 3
+    assert len(world.effects(events.EventFailed)) >= 3
     assert world.effects(CheckpointFailuresExceeded) == []
     assert (world.machine.pending, world.timers) == ({}, {})
     assert world.completed() == [world.ids.next - 1]
@@ -105,7 +105,7 @@ def test_the_scheduler_continues_after_a_trigger_that_raises() -> None:
     world.ids.next = 2
     world.advance(100)
 
-    assert len(world.effects(effects.EventFailed)) == 1
+    assert len(world.effects(events.EventFailed)) == 1
     assert list(world.machine.pending) == [2]
 
 
@@ -127,7 +127,7 @@ def test_an_event_that_raises_is_handled_in_the_same_way_again() -> None:
         complete_checkpoint(world, 1)
         acknowledge_wrongly(world)
         trigger_with_a_used_id(world)
-        return [effect for effect in world.log if not isinstance(effect, effects.EventFailed)]
+        return [effect for effect in world.log if not isinstance(effect, events.EventFailed)]
 
     assert run() == run()
 

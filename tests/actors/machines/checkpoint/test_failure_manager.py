@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.checkpoint import effects
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.failure_manager import CheckpointFailureManager
 from flykka.actors.machines.checkpoint.properties import for_savepoint
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason as Declined
 from flykka.messages.control.checkpoint_coordination import CheckpointFailuresExceeded, StartCheckpointScheduler
-from flykka.messages.graph.tolerable_failures import (
+from flykka.messages.graph.job_graph import (
     UNLIMITED_TOLERABLE_FAILURES,
     CheckpointFailureReason,
     TolerableFailures,
@@ -103,7 +103,7 @@ def test_checkpoints_that_get_no_id_fail_the_job_where_it_says_so_and_savepoints
     world.advance(250)
 
     assert survived == []
-    assert len(world.effects(effects.TriggerDeclined)) == 5
+    assert len(world.effects(events.TriggerDeclined)) == 5
     assert causes_of_exceeded_failures(world) == [
         "more checkpoints failed with TRIGGER_CHECKPOINT_FAILURE than are tolerable (1 in a row), the last one before"
         " it had an id, with TRIGGER_CHECKPOINT_FAILURE: StoreUnavailableError: no id could be drawn for it, 5 times"

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flykka.actors.machines.attempt.effects import TaskEffect
-from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.attempt.events import StartTask, TaskEffect
 from flykka.messages.attempt.answers import CommitPrepared
 from flykka.messages.attempt.commands import HoldBatches, WriteSnapshot
 from flykka.messages.checkpointing.checkpoint import (
@@ -17,8 +16,7 @@ from flykka.messages.checkpointing.checkpoint import (
     DeclineCheckpoint,
 )
 from flykka.messages.control.job import CheckpointAborted
-from flykka.messages.graph.job_graph import OperatorKind
-from flykka.messages.graph.tolerable_failures import CheckpointFailureReason
+from flykka.messages.graph.job_graph import CheckpointFailureReason, OperatorKind
 from flykka.messages.tasks.exchange import CheckpointBarrier
 from tests.actors.checkpoint_coordinator.test_master_hooks import Hook
 from tests.actors.machines.attempt.attempt_machine import (

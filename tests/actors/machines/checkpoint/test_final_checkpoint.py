@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.checkpoint_coordination import (
@@ -67,7 +67,7 @@ def test_it_begins_where_the_request_before_it_was_declined_too_late() -> None:
     world.while_an_id_is_drawn = meanwhile
     world.advance(100)
 
-    assert effects.TriggerDeclined(reason=CheckpointDeclineReason.PERIODIC_SCHEDULER_SHUTDOWN) in world.log
+    assert events.TriggerDeclined(reason=CheckpointDeclineReason.PERIODIC_SCHEDULER_SHUTDOWN) in world.log
     assert list(world.machine.pending) == [2]
 
 

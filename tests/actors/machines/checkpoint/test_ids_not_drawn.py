@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.properties import for_savepoint
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.checkpoint_coordination import (
@@ -65,7 +65,7 @@ def test_the_clockwork_asks_again_with_its_next_tick_and_no_failure_of_the_job_f
     world.handle(StartCheckpointScheduler(job_id=JOB))
 
     world.advance(350)
-    failed = world.effects(effects.TriggerDeclined)
+    failed = world.effects(events.TriggerDeclined)
     world.counter_fails = False
     world.advance(100)
 

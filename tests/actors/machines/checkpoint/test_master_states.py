@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
+from flykka.actors.machines.checkpoint.events import CoordinatorEffect
 from flykka.actors.machines.checkpoint.pending import CoordinatedJob
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint
 from flykka.actors.machines.effects import Ignore
@@ -78,10 +78,10 @@ def test_no_task_hears_of_a_checkpoint_before_the_hooks_have_run() -> None:
     hooked = job.handle(MasterHooksTriggered(checkpoint_id=1, states=(STATE,)))
     acknowledged = job.handle(acknowledgement("source", 1))
 
-    assert effects.TriggerMasterHooks(checkpoint_id=1, timestamp_ms=0) in began
+    assert events.TriggerMasterHooks(checkpoint_id=1, timestamp_ms=0) in began
     assert not [effect for effect in began if isinstance(effect, TriggerCheckpoint)]
     assert [type(effect) for effect in hooked] == [TriggerCheckpoint]
-    [write] = [effect for effect in acknowledged if isinstance(effect, effects.WriteMetadata)]
+    [write] = [effect for effect in acknowledged if isinstance(effect, events.WriteMetadata)]
     assert write.checkpoint.master_states == (STATE,)
 
 
@@ -122,7 +122,7 @@ def test_the_next_request_waits_for_the_hooks() -> None:
     released = job.handle(MasterHooksTriggered(checkpoint_id=1))
 
     assert waiting == []
-    assert effects.DrawCheckpointId() in released
+    assert events.DrawCheckpointId() in released
 
 
 def test_nobody_learns_what_the_job_starts_from_before_the_hooks_know() -> None:
@@ -132,7 +132,7 @@ def test_nobody_learns_what_the_job_starts_from_before_the_hooks_know() -> None:
     asked = job.handle(MetadataRead(version=1, checkpoint=checkpoint))
     answered = job.handle(MasterHooksRestored(version=1))
 
-    assert asked[-1] == effects.RestoreMasterHooks(version=1, checkpoint_id=13, states=(("a", b"state"), ("b", None)))
+    assert asked[-1] == events.RestoreMasterHooks(version=1, checkpoint_id=13, states=(("a", b"state"), ("b", None)))
     assert answered == [RestoreState(job_id=JOB, version=1, checkpoint=checkpoint)]
 
 
@@ -141,7 +141,7 @@ def test_without_a_checkpoint_they_are_reset() -> None:
 
     made = job.handle(RequestRestoreState(job_id=JOB, version=1))
 
-    assert made[-1] == effects.RestoreMasterHooks(version=1, checkpoint_id=None, states=(("a", None),))
+    assert made[-1] == events.RestoreMasterHooks(version=1, checkpoint_id=None, states=(("a", None),))
 
 
 def test_a_checkpoint_without_master_states_is_nothing_to_them() -> None:
@@ -162,7 +162,7 @@ def test_state_of_a_hook_that_is_gone_keeps_the_job_from_starting_unless_it_may_
 
     assert isinstance(refused[-1], RestoreStateFailed)
     assert refused[-1].cause.message.startswith("checkpoint 13 holds state of the master hooks a, and the job has none")
-    assert allowed[-1] == effects.RestoreMasterHooks(version=1, checkpoint_id=13, states=(("b", None),))
+    assert allowed[-1] == events.RestoreMasterHooks(version=1, checkpoint_id=13, states=(("b", None),))
 
 
 def test_a_hook_that_cannot_go_back_keeps_the_job_from_starting() -> None:
@@ -179,4 +179,4 @@ def test_they_are_closed_when_the_job_has_ended() -> None:
 
     made = job.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED))
 
-    assert effects.CloseMasterHooks() in made
+    assert events.CloseMasterHooks() in made

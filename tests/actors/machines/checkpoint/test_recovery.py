@@ -6,12 +6,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from flykka.actors.machines.checkpoint import effects, events
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
-from flykka.actors.machines.checkpoint.events import CoordinatorEvent
+from flykka.actors.machines.checkpoint import events
+from flykka.actors.machines.checkpoint.events import CoordinatorEffect, CoordinatorEvent
 from flykka.actors.machines.checkpoint.properties import for_final_checkpoint
 from flykka.actors.machines.effects import Ignore
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
     CheckpointingStopped,
@@ -81,7 +80,7 @@ def test_a_job_that_has_nothing_yet_starts_from_what_it_was_given() -> None:
 
     made = world.recover()
 
-    assert made == [effects.ReadMetadata(version=3, path="/savepoint", allow_non_restored_state=True)]
+    assert made == [events.ReadMetadata(version=3, path="/savepoint", allow_non_restored_state=True)]
 
 
 def test_what_was_completed_before_is_subsumed_and_shared_state_goes_with_its_last_reference() -> None:
@@ -94,7 +93,7 @@ def test_what_was_completed_before_is_subsumed_and_shared_state_goes_with_its_la
     complete_checkpoint(world, 4, shared=["z"])
 
     assert world.completed() == [3, 4]
-    assert world.effects(effects.Dispose)[0].retained == (1,)
+    assert world.effects(events.Dispose)[0].retained == (1,)
     assert world.disposed() == ["chk-1", "s 1", "x", "chk-2", "s 2", "y"]
 
 
@@ -124,7 +123,7 @@ def test_what_a_job_began_with_stays_somebody_elses_across_a_takeover() -> None:
     ended = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
     assert world.disposed() == ["chk-2", "ours"]
-    assert of(effects.DeleteJob, ended) == [effects.DeleteJob(continued=adopted.path)]
+    assert of(events.DeleteJob, ended) == [events.DeleteJob(continued=adopted.path)]
 
 
 def test_a_job_taken_over_before_its_first_checkpoint_starts_from_what_it_began_with() -> None:
@@ -146,7 +145,7 @@ def test_a_job_whose_checkpoints_cannot_be_read_does_not_start_and_deletes_nothi
 
     assert refused == [RestoreStateFailed(job_id=JOB, version=0, cause=UNREADABLE)]
     assert of(CheckpointingStopped, ended) == [CheckpointingStopped(job_id=JOB, retained=())]
-    assert of(effects.Dispose, ended) == of(effects.DeleteJob, ended) == []
+    assert of(events.Dispose, ended) == of(events.DeleteJob, ended) == []
 
 
 def test_once_somebody_else_leads_nothing_is_completed_told_or_deleted() -> None:
@@ -160,7 +159,7 @@ def test_once_somebody_else_leads_nothing_is_completed_told_or_deleted() -> None
     for event in (
         MetadataWritten(checkpoint_id=2, path="chk-2"),
         Disposed(),
-        AbortPendingCheckpoints(job_id=JOB, reason=effects.CheckpointDeclineReason.JOB_FAILOVER_REGION),
+        AbortPendingCheckpoints(job_id=JOB, reason=events.CheckpointDeclineReason.JOB_FAILOVER_REGION),
         RequestRestoreState(job_id=JOB, version=1),
         events.TriggerRequested(properties=for_final_checkpoint()),
     ):
@@ -183,4 +182,4 @@ def test_who_leads_no_more_ends_and_leaves_everything(is_lost_first: bool) -> No
 
     assert of(CheckpointingStopped, made) == [CheckpointingStopped(job_id=JOB, retained=("chk-1",))]
     assert world.disposed() == []
-    assert of(effects.DeleteJob, made) == []
+    assert of(events.DeleteJob, made) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
@@ -47,7 +47,7 @@ def test_tasks_that_are_replaced_complete_nothing_any_more() -> None:
     world.trigger()
 
     assert world.completed() == []
-    assert refused == [effects.TriggerDeclined(reason=CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING)]
+    assert refused == [events.TriggerDeclined(reason=CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING)]
     assert world.machine.pending[2].awaited == {"source 2", "sink 2"}
 
 
@@ -111,7 +111,7 @@ def test_a_job_leaves_nothing_if_it_finished_or_its_checkpoints_are_unwanted(
 
     made = world.handle(StopCheckpointing(job_id=JOB, job_status=status, delete_checkpoints=delete_checkpoints))
 
-    assert made[-2:] == [effects.DeleteJob(), CheckpointingStopped(job_id=JOB, retained=())]
+    assert made[-2:] == [events.DeleteJob(), CheckpointingStopped(job_id=JOB, retained=())]
     assert list(world.machine.pending) == []
 
 
@@ -136,8 +136,8 @@ def test_checkpointing_has_stopped_when_nothing_is_written_or_deleted_any_more()
     stopped.append(world.written(1))
     stopped.append(world.handle(Disposed()))
 
-    assert effects.DeleteJob() not in stopped[0]
-    assert stopped[1][-1] == effects.DeleteJob()
+    assert events.DeleteJob() not in stopped[0]
+    assert stopped[1][-1] == events.DeleteJob()
     assert stopped[2] == [CheckpointingStopped(job_id=JOB, retained=())]
 
 
@@ -176,7 +176,7 @@ def test_a_checkpoint_of_an_earlier_job_is_not_among_what_a_job_leaves() -> None
     world.handle(MetadataRead(version=1, checkpoint=adopted))
     made = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
 
-    assert made == [effects.DeleteJob(), CheckpointingStopped(job_id=JOB, retained=())]
+    assert made == [events.DeleteJob(), CheckpointingStopped(job_id=JOB, retained=())]
 
 
 def test_a_job_that_has_gone_on_from_a_checkpoint_and_leaves_none_says_from_which() -> None:
@@ -191,4 +191,4 @@ def test_a_job_that_has_gone_on_from_a_checkpoint_and_leaves_none_says_from_whic
 
     made = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
-    assert made[-2:] == [effects.DeleteJob(continued=adopted.path), CheckpointingStopped(job_id=JOB, retained=())]
+    assert made[-2:] == [events.DeleteJob(continued=adopted.path), CheckpointingStopped(job_id=JOB, retained=())]

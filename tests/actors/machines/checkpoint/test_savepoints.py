@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.properties import for_savepoint
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
@@ -48,7 +48,7 @@ FOLDER = "savepoints/savepoint-1"
 
 def trigger_savepoint(
     world: Coordination, request_id: str = "wish", folder: str = FOLDER
-) -> list[effects.CoordinatorEffect]:
+) -> list[events.CoordinatorEffect]:
     return world.handle(events.TriggerRequested(properties=for_savepoint(folder), request_id=request_id))
 
 
@@ -67,7 +67,7 @@ def test_it_is_taken_where_it_was_asked_for_and_told_once_it_is_durable() -> Non
 
     acknowledge_all(world, 1)
 
-    [write] = world.effects(effects.WriteMetadata)
+    [write] = world.effects(events.WriteMetadata)
     assert (write.target_location, write.checkpoint.snapshot_type) == (FOLDER, SnapshotType.SAVEPOINT)
     assert world.effects(SavepointCompleted) == [
         SavepointCompleted(job_id=JOB, request_id="wish", checkpoint_id=1, path="chk-1")
@@ -203,7 +203,7 @@ def test_a_task_that_cannot_take_part_counts_as_a_failure_and_a_late_one_does_no
 # --- with which a job is stopped
 
 
-def stop_with_savepoint(world: Coordination, *, drain: bool = False) -> list[effects.CoordinatorEffect]:
+def stop_with_savepoint(world: Coordination, *, drain: bool = False) -> list[events.CoordinatorEffect]:
     return world.handle(StopCheckpointRequest(job_id=JOB, target_location=FOLDER, drain=drain, request_id="stop"))
 
 

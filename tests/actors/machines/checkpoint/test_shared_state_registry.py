@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.checkpoint.shared_state_registry import SharedStateRegistry
+from flykka.actors.machines.checkpoint.completed_store import SharedStateRegistry
 from flykka.messages.state.handles import SharedStateHandle
 
 

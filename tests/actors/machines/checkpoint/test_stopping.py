@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, TriggerCheckpoint
@@ -155,7 +155,7 @@ def test_the_last_checkpoint_is_kept_whatever_the_retention_and_the_others_go(
 
     assert checkpoints_retained(world) == ("chk-2",)
     assert world.disposed() == ["chk-1", "own", "old"]
-    assert world.effects(effects.DeleteJob) == []
+    assert world.effects(events.DeleteJob) == []
 
 
 def test_nothing_is_triggered_after_it() -> None:

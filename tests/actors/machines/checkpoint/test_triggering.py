@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.checkpoint import effects
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.trigger import PeriodicTrigger
 from flykka.messages.control.checkpoint_coordination import PeriodicTriggerDue, StartCheckpointScheduler
 from flykka.messages.graph.job_graph import CheckpointingSettings
@@ -124,7 +124,7 @@ def test_a_checkpoint_that_was_due_before_all_tasks_ran_is_taken_when_they_do() 
 
 def test_requests_do_not_overtake_each_other_while_an_id_is_drawn() -> None:
     world = two_tasks(max_concurrent=1)
-    inner: list[list[effects.CoordinatorEffect]] = []
+    inner: list[list[events.CoordinatorEffect]] = []
 
     def meanwhile() -> None:
         world.while_an_id_is_drawn = lambda: None
@@ -152,4 +152,4 @@ def test_the_clockwork_has_one_request_waiting_however_long_a_checkpoint_takes()
 
     assert behind == [2]
     assert list(world.machine.pending) == []
-    assert world.effects(effects.TriggerDeclined) == []
+    assert world.effects(events.TriggerDeclined) == []

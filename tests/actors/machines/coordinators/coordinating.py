@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.coordinators.coordinator_events import (
+from flykka.actors.machines.coordinators.operator_coordinator_holder import (
     AttemptReady,
     CallCoordinator,
     CoordinatorEffect,
     CoordinatorEvent,
     CoordinatorReset,
+    OperatorCoordinatorHolder,
 )
-from flykka.actors.machines.coordinators.operator_coordinator_holder import OperatorCoordinatorHolder
 from flykka.actors.machines.effects import Tell
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.coordinators.coordinator_events import UpdateAggregates
-from flykka.actors.machines.coordinators.global_aggregates import GlobalAggregates
+from flykka.actors.machines.coordinators.operator_coordinator_holder import GlobalAggregates, UpdateAggregates
 from flykka.actors.machines.effects import Ignore, Tell
 from flykka.messages.tasks.operator_event import (
     AggregateResult,

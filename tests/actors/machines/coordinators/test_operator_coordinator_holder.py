@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.coordinators.coordinator_events import (
+from flykka.actors.machines.coordinators.operator_coordinator_holder import (
     AttemptOver,
     AttemptReady,
     CoordinatorReset,

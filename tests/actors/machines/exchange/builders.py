@@ -9,8 +9,7 @@ from flykka.actors.machines.exchange.effects import ChannelFailed, GateEffect
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.graph.job_graph import ResultPartitionType, ShipStrategy
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import BacklogAnnouncement, Buffer, BufferResponse, ErrorResponse
+from flykka.messages.tasks.exchange import BacklogAnnouncement, BatchRef, Buffer, BufferResponse, ErrorResponse
 from flykka.messages.tasks.task import InputChannelDescriptor, InputGateDescriptor, ResultPartitionDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId, ResultPartitionId

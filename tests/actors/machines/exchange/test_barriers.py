@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
-from flykka.actors.machines.exchange.barrier_tracker import MAX_CHECKPOINTS_TO_TRACK, BarrierTracker
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
+    MAX_CHECKPOINTS_TO_TRACK,
     AbortCheckpointOnBarrier,
     BarrierAction,
+    BarrierAligner,
     BarrierEvent,
+    BarrierTracker,
     BlockChannel,
     CheckpointBarrierHandler,
     EndOfPartitionMode,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
-from flykka.actors.machines.exchange.channel_selectors import BroadcastPartitioner, channel_selector
+from flykka.actors.machines.exchange.channel_selectors import channel_selector
 from flykka.messages.graph.job_graph import ShipStrategy
 
 
 def selected(ship_strategy: ShipStrategy, batches: int, channels: int = 3, first: int = 0) -> list[list[int]]:
     selector = channel_selector(ship_strategy, channels, first=first, draw=lambda count: count - 1)
-    return [list(selector.select_channels()) for _ in range(batches)]
+    return [list(selector()) for _ in range(batches)]
 
 
 def test_a_rebalance_goes_round_from_where_it_is_told_to_begin() -> None:
@@ -21,11 +19,8 @@ def test_a_shuffle_goes_where_chance_says() -> None:
     assert selected(ShipStrategy.SHUFFLE, 2) == [[2], [2]]
 
 
-def test_a_broadcast_goes_everywhere_and_to_no_single_channel() -> None:
+def test_a_broadcast_goes_everywhere() -> None:
     assert selected(ShipStrategy.BROADCAST, 2) == [[0, 1, 2], [0, 1, 2]]
-
-    with pytest.raises(TypeError, match="to all channels"):
-        BroadcastPartitioner(3).select_channel()
 
 
 def test_what_is_keyed_and_has_one_reader_goes_to_it_unsplit() -> None:

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flykka.actors.machines.effects import StartTimer
-from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     AbortCheckpointOnBarrier,
     BarrierAction,
+    BarrierAligner,
     BarrierEvent,
     BlockChannel,
     PrioritizeBarrier,
@@ -24,8 +24,7 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
 )
 from flykka.actors.machines.exchange.effects import GateEffect, PersistInFlight
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import AlignmentTimeoutDue, Buffer, CheckpointBarrier, EndOfPartition
+from flykka.messages.tasks.exchange import AlignmentTimeoutDue, BatchRef, Buffer, CheckpointBarrier, EndOfPartition
 from tests.actors.machines.exchange.builders import batch_ref, requested_gate, response
 
 CHANNELS = 3

@@ -22,10 +22,10 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAn
 from flykka.actors.machines.exchange.effects import GateEffect, PartitionEffect, RequestPartition
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.actors.machines.exchange.result_partition import ResultPartition
-from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     AddCredit,
     BacklogAnnouncement,
+    BatchRef,
     Buffer,
     BufferResponse,
     EndOfPartition,

@@ -6,8 +6,7 @@ import pytest
 
 from flykka.actors.machines.effects import Ignore, Tell
 from flykka.actors.machines.exchange.effects import PartitionEffect
-from flykka.actors.machines.exchange.kept_partition import KeptPartition
-from flykka.actors.machines.exchange.result_partition import ResultPartition
+from flykka.actors.machines.exchange.result_partition import KeptPartition, ResultPartition
 from flykka.messages.graph.job_graph import ResultPartitionType
 from flykka.messages.tasks.exchange import (
     AddCredit,

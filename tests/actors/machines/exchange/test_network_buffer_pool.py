@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flykka.actors.errors import BufferPoolDestroyedError, NetworkBuffersExhaustedError
-from flykka.actors.machines.exchange.network_buffer_pool import NetworkBufferPool
+from flykka.actors.machines.exchange.shuffle_environment import NetworkBufferPool
 
 
 def sizes(buffers: NetworkBufferPool) -> list[int]:

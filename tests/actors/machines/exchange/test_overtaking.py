@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from flykka.actors.machines.exchange.subpartition import Subpartition
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import Buffer, CheckpointBarrier
+from flykka.messages.tasks.exchange import BatchRef, Buffer, CheckpointBarrier
 from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, buffers_sent, partition_id
 
 ALIGNED = CheckpointOptions(aligned_timeout_ms=10)

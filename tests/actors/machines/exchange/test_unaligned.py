@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.machines.effects import StartTimer
-from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     AbortCheckpointOnBarrier,
     BarrierAction,
+    BarrierAligner,
     BarrierAnnouncement,
     BarrierEvent,
     BlockChannel,

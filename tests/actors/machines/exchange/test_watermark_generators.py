@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.exchange.watermark_generators import (
+from flykka.actors.machines.exchange.watermarks import (
     AscendingTimestampsWatermarks,
     BoundedOutOfOrdernessWatermarks,
     MonotonyViolated,

@@ -10,17 +10,15 @@ from flykka.messages.control.job import CancelJob
 from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     FailoverStrategyKind,
+    FixedDelayRestartStrategyConfiguration,
     JobEdge,
     JobGraph,
     JobVertex,
     Operator,
     OperatorKind,
     OperatorRef,
-    ShipStrategy,
-)
-from flykka.messages.graph.restart_strategies import (
-    FixedDelayRestartStrategyConfiguration,
     RestartStrategyConfiguration,
+    ShipStrategy,
 )
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import AllocationId, JobId, JobVertexId, OperatorId, TaskManagerId

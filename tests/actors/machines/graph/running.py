@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import TypeVar
 
 from flykka.actors.machines.effects import Tell
-from flykka.actors.machines.graph.effects import Effect, JobStatusMoved, RestartScheduled
-from flykka.actors.machines.graph.events import RescalableEvent, RestoreStateReady, SchedulingRequested
+from flykka.actors.machines.graph.events import (
+    Effect,
+    JobStatusMoved,
+    RescalableEvent,
+    RestartScheduled,
+    RestoreStateReady,
+    SchedulingRequested,
+)
 from flykka.actors.machines.graph.rescalable_graph import RescalableExecutionGraph
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
 from flykka.actors.machines.slots.slot_requests import AssignedSlot, RequestSlots, SlotAllocated, SlotsLost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.actors.machines.graph.effects import CoordinateTasks, ExecutionMoved, RestartScheduled
+from flykka.actors.machines.graph.events import CoordinateTasks, ExecutionMoved, RestartScheduled
 from flykka.actors.machines.slots.slot_requests import SlotsLost
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, ResultPartitionType, ScheduleMode

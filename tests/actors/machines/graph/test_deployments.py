@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
-from flykka.actors.machines.graph.effects import JobStatusMoved, RestartScheduled
+from flykka.actors.machines.graph.events import JobStatusMoved, RestartScheduled
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import DeploymentTimedOut
 from flykka.messages.graph.job_graph import FailoverStrategyKind

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.graph.effects import Deploy, Effect, ExecutionMoved, JobStatusMoved, RestartScheduled
+from flykka.actors.machines.graph.events import Deploy, Effect, ExecutionMoved, JobStatusMoved, RestartScheduled
 from flykka.actors.machines.graph.exception_history import MAX_CONCURRENT, MAX_ENTRIES, ExceptionHistory
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.exception_history import FailureLabel, FailureOutcome, RootExceptionHistoryEntry

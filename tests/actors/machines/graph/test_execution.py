@@ -6,7 +6,7 @@ import pytest
 
 from flykka.actors.errors import IllegalTransitionError
 from flykka.actors.machines.effects import Ignore, Tell
-from flykka.actors.machines.graph.effects import ExecutionMoved
+from flykka.actors.machines.graph.events import ExecutionMoved
 from flykka.actors.machines.graph.execution import Execution, LeaveSlot
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.task import CancelTask, ExecutionState, TaskExecutionState

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flykka.actors.machines.effects import Ignore, StartTimer
-from flykka.actors.machines.graph.effects import (
+from flykka.actors.machines.graph.events import (
     AskForRestoreState,
     CoordinateTasks,
     Deploy,
     ExecutionMoved,
     FinalizeVertices,
+    GlobalFailureReported,
     JobStatusMoved,
     RestartScheduled,
+    RestoreStateReady,
 )
-from flykka.actors.machines.graph.events import GlobalFailureReported, RestoreStateReady
 from flykka.actors.machines.slots.slot_requests import (
     CoLocationConstraint,
     RequestSlots,

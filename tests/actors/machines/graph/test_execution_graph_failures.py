@@ -7,14 +7,20 @@ from dataclasses import replace
 import pytest
 
 from flykka.actors.machines.effects import Ignore, StartTimer
-from flykka.actors.machines.graph.effects import AskForRestoreState, Deploy, JobStatusMoved, RestartScheduled
-from flykka.actors.machines.graph.events import GlobalFailureReported, RestoreStateReady
+from flykka.actors.machines.graph.events import (
+    AskForRestoreState,
+    Deploy,
+    GlobalFailureReported,
+    JobStatusMoved,
+    RestartScheduled,
+    RestoreStateReady,
+)
 from flykka.actors.machines.slots.slot_requests import ReturnSlot
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue
-from flykka.messages.graph.job_graph import FailoverStrategyKind
-from flykka.messages.graph.restart_strategies import (
+from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
+    FailoverStrategyKind,
     FixedDelayRestartStrategyConfiguration,
 )
 from flykka.messages.tasks.task import ExecutionState

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.graph.effects import (
+from flykka.actors.machines.graph.events import (
     AskForRestoreState,
     Deploy,
     Effect,
     FinalizeVertices,
     JobStatusMoved,
     RestartScheduled,
+    SchedulingRequested,
 )
-from flykka.actors.machines.graph.events import SchedulingRequested
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.job_waits import JobWaits
 from flykka.actors.machines.restart.restart_strategy import restart_strategy

@@ -6,7 +6,7 @@ import pytest
 
 from flykka.actors.machines.effects import Ignore, Tell
 from flykka.actors.machines.exchange.effects import PRODUCER_DISPOSED_ERROR
-from flykka.actors.machines.graph.effects import Effect
+from flykka.actors.machines.graph.events import Effect
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue
 from flykka.messages.tasks.task import ExecutionState, PartitionProducerState, RequestPartitionProducerState

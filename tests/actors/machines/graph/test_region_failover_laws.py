@@ -8,18 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.graph.effects import (
+from flykka.actors.machines.graph.events import (
     AskForRestoreState,
     Deploy,
     DrawRestartDelay,
     Effect,
-    JobStatusMoved,
-    RestartScheduled,
-)
-from flykka.actors.machines.graph.events import (
     Event,
     GlobalFailureReported,
+    JobStatusMoved,
     RestartDelayDrawn,
+    RestartScheduled,
     RestoreStateReady,
     SchedulingRequested,
 )
@@ -30,6 +28,7 @@ from flykka.actors.machines.slots.slot_requests import RequestSlots, SlotAllocat
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue
 from flykka.messages.graph.job_graph import (
+    ExponentialDelayRestartStrategyConfiguration,
     FailoverStrategyKind,
     JobEdge,
     JobGraph,
@@ -37,7 +36,6 @@ from flykka.messages.graph.job_graph import (
     ScheduleMode,
     ShipStrategy,
 )
-from flykka.messages.graph.restart_strategies import ExponentialDelayRestartStrategyConfiguration
 from flykka.messages.tasks.task import ExecutionState, NotifyEndOfData, TaskExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId, TaskManagerId
 from tests.actors.machines.graph.graphs import CANCEL, failure, graph_of, slot, vertex

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.actors.machines.graph.effects import CoordinateTasks, Deploy
+from flykka.actors.machines.graph.events import CoordinateTasks, Deploy
 from flykka.actors.machines.graph.execution_topology import execution_topology
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import JobGraph, ScheduleMode, ShipStrategy

@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.graph.effects import (
+from flykka.actors.machines.graph.events import (
     AskForRestoreState,
     Effect,
+    GlobalFailureReported,
     GraphRescaled,
     JobStatusMoved,
     RescaleNotBegun,
+    RescaleRequested,
     RestartScheduled,
+    StoppingChanged,
 )
-from flykka.actors.machines.graph.events import GlobalFailureReported, RescaleRequested, StoppingChanged
 from flykka.actors.machines.slots.slot_requests import ForgetPriorSlots, RequestSlots, ReturnSlot
 from flykka.messages.control.checkpoint_coordination import AbortPendingCheckpoints
 from flykka.messages.control.job import JobStatus

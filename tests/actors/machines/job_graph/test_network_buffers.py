@@ -6,7 +6,7 @@ import pytest
 
 from flykka.actors.errors import NetworkBuffersExhaustedError
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
-from flykka.actors.machines.job_graph.network_buffers import TaskMinimum, task_minima
+from flykka.actors.machines.job_graph.wiring import TaskMinimum, task_minima
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.messages.wire.ids import ExecutionAttemptId
 from tests.actors.machines.graph.graphs import graph_of, vertex

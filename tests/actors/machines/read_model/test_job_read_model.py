@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.read_model.aggregation import aggregate_state
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
+from flykka.actors.machines.read_model.vertex_read_model import aggregate_state
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.checkpointing.statistics import CheckpointStatsStatus
 from flykka.messages.control.job import (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.read_model.time_series import POINTS, STEP_MS, Peaks, RowCounts, TimeSeries
+from flykka.actors.machines.read_model.job_read_model import POINTS, STEP_MS, Peaks, RowCounts
+from flykka.messages.monitoring.job_details import TimeSeries
 
 
 def test_a_step_counts_all_that_came_in_it_and_one_without_news_is_zero() -> None:

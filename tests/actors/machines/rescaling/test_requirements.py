@@ -12,12 +12,12 @@ from flykka.actors.errors import RescaleNotSupportedError
 from flykka.actors.machines.job_graph.validation import check_job_graph
 from flykka.actors.machines.rescaling.requirements import (
     check_requirements,
+    determine_parallelism,
     forward_groups,
     initial_requirements,
     updated,
     with_parallelism,
 )
-from flykka.actors.machines.rescaling.slot_allocator import determine_parallelism
 from flykka.actors.machines.slots.slot_sharing_groups import slots_needed
 from flykka.messages.control.rescaling import JobResourceRequirements, JobVertexResourceRequirements
 from flykka.messages.graph.job_graph import JobGraph, JobType, JobVertex, SchedulerType, ShipStrategy

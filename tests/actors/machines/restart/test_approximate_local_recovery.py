@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.restart.failover_strategy import (
+from flykka.actors.machines.restart.failure_handler import (
     ApproximateLocalRecoveryFailoverStrategy,
     PartitionAvailability,
     RestartPipelinedRegionFailoverStrategy,

@@ -15,7 +15,7 @@ from flykka.actors.machines.restart.restart_strategy import (
     restart_strategy,
     restarts_without_end,
 )
-from flykka.messages.graph.restart_strategies import (
+from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
     FixedDelayRestartStrategyConfiguration,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from flykka.actors.machines.effects import JobMasterOf, Tell
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, share_of
-from flykka.actors.machines.slots.slot_manager import SlotManager
-from flykka.actors.machines.slots.slot_manager_events import GiveSlot, ResourceManagerStarted, TaskManagerGone
+from flykka.actors.machines.slots.slot_manager import GiveSlot, ResourceManagerStarted, SlotManager, TaskManagerGone
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
-from flykka.messages.control.heartbeat import Heartbeat
-from flykka.messages.control.registration import RegisterTaskManager, SlotReport, SlotStatus
+from flykka.messages.control.registration import Heartbeat, RegisterTaskManager, SlotReport, SlotStatus
 from flykka.messages.control.slots import (
     AllocateSlotConfirmed,
     AllocateSlotRefused,

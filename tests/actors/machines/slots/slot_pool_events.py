@@ -6,10 +6,11 @@ from typing import Literal
 
 from flykka.actors.machines.effects import CancelTimer, Role, StartTimer, Tell
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
-from flykka.actors.machines.slots.slot_pool import REQUEST_TIMEOUT_MS, SlotPool
-from flykka.actors.machines.slots.slot_pool_events import (
+from flykka.actors.machines.slots.slot_pool import (
+    REQUEST_TIMEOUT_MS,
     ResourceManagerConnected,
     SlotAssigned,
+    SlotPool,
     SlotRemoved,
     SlotReturned,
     SlotWanted,

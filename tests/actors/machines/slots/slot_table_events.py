@@ -6,8 +6,15 @@ from typing import Literal
 
 from flykka.actors.machines.effects import CancelTimer, JobMasterOf, Role, StartTimer, Tell
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, share_of
-from flykka.actors.machines.slots.slot_table import OFFER_TIMEOUT_MS, SLOT_TIMEOUT_MS, SlotTable
-from flykka.actors.machines.slots.slot_table_events import JobConnected, SlotTableEffect, SlotTableEvent, TaskEnded
+from flykka.actors.machines.slots.slot_table import (
+    OFFER_TIMEOUT_MS,
+    SLOT_TIMEOUT_MS,
+    JobConnected,
+    SlotTable,
+    SlotTableEffect,
+    SlotTableEvent,
+    TaskEnded,
+)
 from flykka.messages.control.slots import (
     AcceptSlots,
     AllocateSlot,

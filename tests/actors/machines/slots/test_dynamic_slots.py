@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.machines.effects import JobMasterOf, Tell
-from flykka.actors.machines.slots.slot_manager import SlotManager
-from flykka.actors.machines.slots.slot_manager_events import AcceptTaskManager, ResourceManagerStarted, StartTaskManager
-from flykka.actors.machines.slots.slot_table_events import JobConnected
+from flykka.actors.machines.slots.slot_manager import (
+    AcceptTaskManager,
+    ResourceManagerStarted,
+    SlotManager,
+)
+from flykka.actors.machines.slots.slot_table import JobConnected
 from flykka.actors.machines.slots.task_manager_slots import Usage
-from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
-from flykka.messages.control.heartbeat import Heartbeat
-from flykka.messages.control.registration import SlotReport, SlotStatus, StartUpPeriodElapsed
+from flykka.actors.machines.slots.task_manager_tracker import StartTaskManager, WorkerCounts
+from flykka.messages.control.registration import Heartbeat, SlotReport, SlotStatus, StartUpPeriodElapsed
 from flykka.messages.control.slots import SlotOffer, SlotRequestFailed
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, JobId, slot_id

@@ -10,11 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.slots.resource_profile import share_of
-from flykka.actors.machines.slots.slot_manager import SlotManager
-from flykka.actors.machines.slots.slot_manager_events import GiveSlot
+from flykka.actors.machines.slots.slot_manager import GiveSlot, SlotManager
 from flykka.actors.machines.slots.slot_table import SlotTable
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
-from flykka.messages.control.heartbeat import Heartbeat
+from flykka.messages.control.registration import Heartbeat
 from flykka.messages.control.slots import AllocateSlot, CancelSlotRequest, FreeSlot
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, LeaderSessionId, TaskManagerId

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.slots.resource_budget import ResourceBudget
-from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, cut_for, fits, share_of, shown, total_of
-from flykka.actors.machines.slots.slot_packing import task_managers_needed
+from flykka.actors.machines.slots.resource_profile import (
+    UNSPECIFIED,
+    ResourceBudget,
+    cut_for,
+    fits,
+    share_of,
+    shown,
+    task_managers_needed,
+    total_of,
+)
 from flykka.messages.graph.job_graph import ResourceSpec
 
 HALF = ResourceSpec(cpu_millis=500, heap_mib=512, managed_mib=64)

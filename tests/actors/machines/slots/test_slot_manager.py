@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from flykka.actors.machines.effects import Ignore, Tell
-from flykka.actors.machines.slots.slot_manager import SlotManager
-from flykka.actors.machines.slots.slot_manager_events import (
+from flykka.actors.machines.slots.slot_manager import (
     AcceptTaskManager,
     ForgetTaskManager,
     ResourceManagerStarted,
-    StartTaskManager,
+    SlotManager,
 )
-from flykka.actors.machines.slots.slot_states import SlotState
-from flykka.actors.machines.slots.slot_table_events import JobDisconnected
-from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS, WorkerCounts
-from flykka.messages.control.heartbeat import HeartbeatDue
-from flykka.messages.control.registration import AskForRelease, RefuseRegistration, ReleaseAnswer, ReleaseTaskManager
+from flykka.actors.machines.slots.slot_table import JobDisconnected
+from flykka.actors.machines.slots.task_manager_slots import SlotState
+from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS, StartTaskManager, WorkerCounts
+from flykka.messages.control.registration import (
+    AskForRelease,
+    HeartbeatDue,
+    RefuseRegistration,
+    ReleaseAnswer,
+    ReleaseTaskManager,
+)
 from flykka.messages.control.slots import CancelSlotRequest, SlotRequestFailed
 from flykka.messages.wire.ids import AllocationId, JobId, TaskManagerId, slot_id
 from tests.actors.machines.scheduling.feeding import feed

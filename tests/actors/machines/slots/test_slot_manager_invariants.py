@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from flykka.actors.machines.effects import JobMasterOf, Tell
-from flykka.actors.machines.slots.slot_manager import SlotManager
-from flykka.actors.machines.slots.slot_manager_events import GiveSlot, SlotManagerEffect
-from flykka.actors.machines.slots.slot_states import SlotState
+from flykka.actors.machines.slots.slot_manager import GiveSlot, SlotManager, SlotManagerEffect
+from flykka.actors.machines.slots.task_manager_slots import SlotState
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.messages.control.slots import CancelSlotRequest, SlotRequestFailed
 from flykka.messages.wire.ids import AllocationId, SlotId, TaskManagerId, slot_id

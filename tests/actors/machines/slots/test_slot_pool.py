@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotPool
-from flykka.actors.machines.slots.slot_pool_events import (
+from flykka.actors.machines.slots.slot_pool import (
+    IDLE_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
     PoolClosed,
     ReleaseEmptyTaskManager,
     ResourceManagerConnected,
     ResourceManagerDisconnected,
+    SlotPool,
     SlotRequestRejected,
 )
 from flykka.messages.control.job_control import IdleSlotsDue

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
-from flykka.actors.machines.slots.slot_pool import REQUEST_TIMEOUT_MS
-from flykka.actors.machines.slots.slot_pool_events import SlotRequestRejected, SlotUnkept
+from flykka.actors.machines.slots.slot_pool import REQUEST_TIMEOUT_MS, SlotRequestRejected, SlotUnkept
 from flykka.messages.control.job_control import IdleSlotsDue
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, SlotRequestId

@@ -10,10 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from flykka.actors.machines.effects import Tell
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
-from flykka.actors.machines.slots.slot_pool import SlotPool
-from flykka.actors.machines.slots.slot_pool_events import (
+from flykka.actors.machines.slots.slot_pool import (
     ResourceManagerConnected,
     SlotAssigned,
+    SlotPool,
     SlotPoolEffect,
     SlotRemoved,
     SlotUnkept,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.slots.slot_states import TaskSlotState
-from flykka.actors.machines.slots.slot_table_events import JobConnected, RunTask
+from flykka.actors.machines.slots.slot_table import JobConnected, RunTask, TaskSlotState
 from tests.actors.machines.scheduling.descriptors import descriptor
 from tests.actors.machines.slots.slot_table_events import (
     JOB,

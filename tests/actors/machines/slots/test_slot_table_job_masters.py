@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.slots.slot_states import TaskSlotState
-from flykka.actors.machines.slots.slot_table_events import AllocationsKnown, End, JobConnected, JobDisconnected, JobLost
+from flykka.actors.machines.slots.slot_table import (
+    AllocationsKnown,
+    End,
+    JobConnected,
+    JobDisconnected,
+    JobLost,
+    TaskSlotState,
+)
 from flykka.messages.control.registration import ReleaseTaskManager, SlotReport, SlotStatus
 from flykka.messages.control.slots import OfferTimedOut, SlotTimedOut
 from flykka.messages.wire.ids import AllocationId

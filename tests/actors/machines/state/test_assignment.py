@@ -7,8 +7,7 @@ import pytest
 from flykka.actors.errors import RescaleNotSupportedError, StateWithoutOperatorError
 from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.key_groups import key_groups_of
-from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, OperatorCoordinatorState, TaskStateEntry
 from flykka.messages.graph.job_graph import JobVertex, Operator, OperatorKind, OperatorRef
 from flykka.messages.state.handles import (
     ExclusiveStateHandle,

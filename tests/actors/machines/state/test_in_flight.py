@@ -9,7 +9,7 @@ import pytest
 from flykka.actors.errors import RescaleNotSupportedError, StateWithoutOperatorError
 from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.key_groups import groups_in, key_groups_of
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.graph.job_graph import JobVertex, ShipStrategy
 from flykka.messages.state.handles import (
     InFlightRows,

@@ -6,8 +6,7 @@ import pytest
 
 from flykka.actors.machines.state.keyed_state import StatePart, keyed_state, restored_keyed_state
 from flykka.actors.machines.state.segments import ResultBounds, Written
-from flykka.messages.state.handles import KeyGroupRange, OperatorSubtaskState, SharedStateHandle
-from flykka.messages.state.operator_state import EventTimeBounds
+from flykka.messages.state.handles import EventTimeBounds, KeyGroupRange, OperatorSubtaskState, SharedStateHandle
 from flykka.messages.wire.codec import decode
 from flykka.messages.wire.ids import OperatorId
 

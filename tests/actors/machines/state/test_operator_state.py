@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 
 from flykka.actors.errors import UnreadableStateError
 from flykka.actors.machines.state.operator_state import elements_of, list_state, repartition
-from flykka.messages.state.handles import OperatorListState, OperatorStateMode, OperatorSubtaskState
-from flykka.messages.state.operator_state import ClosedTo, StagingFolder
+from flykka.messages.state.handles import (
+    ClosedTo,
+    OperatorListState,
+    OperatorStateMode,
+    OperatorSubtaskState,
+    StagingFolder,
+)
 from flykka.messages.wire.codec import encode
 from flykka.messages.wire.ids import OperatorId
 

@@ -17,7 +17,7 @@ from flykka.actors.machines.state.schema_evolution import (
     is_same_or_wider,
     misfits,
 )
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.graph.job_graph import JobVertex, OperatorKind
 from flykka.messages.state.handles import OperatorStateMode, OperatorStateSchema, StateSchema, TaskStateSnapshot
 from flykka.messages.wire.ids import JobVertexId

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flykka.actors.errors import StateWithoutOperatorError
-from flykka.actors.machines.state.assignment import assign
-from flykka.actors.machines.state.user_defined_ids import under_current_ids
+from flykka.actors.machines.state.assignment import assign, under_current_ids
 from flykka.messages.graph.job_graph import JobVertex
 from flykka.messages.wire.ids import JobVertexId, OperatorId
 from tests.actors.machines.state.test_assignment import chained_vertex, checkpoint_of_subtasks, keyed_state

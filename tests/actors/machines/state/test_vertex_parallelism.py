@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.errors import GraphError
-from flykka.actors.machines.state.key_groups import default_max_parallelism
-from flykka.actors.machines.state.vertex_parallelism import VertexParallelism
+from flykka.actors.machines.state.key_groups import VertexParallelism, default_max_parallelism
 
 
 @pytest.mark.parametrize(

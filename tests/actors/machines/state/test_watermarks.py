@@ -11,8 +11,7 @@ from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.keyed_state import keyed_state, restored_keyed_state
 from flykka.actors.machines.state.segments import ResultBounds
 from flykka.actors.machines.state.watermarks import BEGINS_AGAIN, restored_watermark, watermark_states
-from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, OperatorCoordinatorState, TaskStateEntry
 from flykka.messages.graph.job_graph import JobEdge, JobVertex, Operator, OperatorKind, OperatorRef, ShipStrategy
 from flykka.messages.state.handles import (
     KeyGroupRange,

@@ -6,7 +6,7 @@ import pytest
 
 from flykka.api.configuration.options import restart_strategy
 from flykka.errors import ProgramError
-from flykka.messages.graph.restart_strategies import (
+from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
     FixedDelayRestartStrategyConfiguration,

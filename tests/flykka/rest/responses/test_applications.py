@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from flykka.messages.control.job import JobStatus
-from flykka.messages.graph.restart_strategies import FailureRateRestartStrategyConfiguration
+from flykka.messages.graph.job_graph import FailureRateRestartStrategyConfiguration
 from flykka.messages.monitoring.exception_history import ExceptionHistoryEntry, RootExceptionHistoryEntry
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId

@@ -17,7 +17,7 @@ from deltalake.schema import PrimitiveType
 from pyspark.sql import SparkSession
 
 from flykka.connectors import FileSystem
-from flykka.messages.state.operator_state import WriterState
+from flykka.messages.state.handles import WriterState
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.errors import OperatorFailedError
 from flykka.spark_bridge.state.savepoint import into_savepoint

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from flykka.messages.state.operator_state import WriterState
+from flykka.messages.state.handles import WriterState
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.delta.upserting import newer_than_stored
 from flykka.spark_bridge.errors import OperatorFailedError

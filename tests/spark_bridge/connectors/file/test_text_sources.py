@@ -10,8 +10,7 @@ import pytest
 from pyarrow import parquet as pq
 from pyspark.sql import SparkSession
 
-from flykka.messages.attempt.answers import StageResult, WorkFailed
-from flykka.messages.attempt.work import EngineFailed
+from flykka.messages.attempt.answers import EngineFailed, StageResult, WorkFailed
 from flykka.messages.tasks.source import FileBatchSplit, FileSplit, SourceSplit
 from flykka.messages.wire.ids import OperatorId, SplitId
 from flykka.spark_bridge.connectors.file.source import FileSource

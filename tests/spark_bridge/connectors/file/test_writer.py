@@ -10,7 +10,7 @@ from pyarrow.parquet import read_table
 from pyspark.sql import DataFrame, SparkSession
 
 from flykka.actors.machines.state.operator_state import list_state, repartition
-from flykka.messages.state.operator_state import PendingFile, StagedBatch
+from flykka.messages.state.handles import PendingFile, StagedBatch
 from flykka.messages.wire.codec import decode
 from flykka.messages.wire.ids import JobId
 from flykka.spark_bridge.connectors.file.sink import FileSink
