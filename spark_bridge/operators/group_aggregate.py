@@ -17,7 +17,6 @@ from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator
 from flykka.spark_bridge.operators.spark_keyed_batches import SparkKeyedBatches
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.rows.materialise import Slices
-from flykka.spark_bridge.state.segment_files import StateRows
 from flykka.spark_bridge.worker.parts import MergeParts
 
 if TYPE_CHECKING:
@@ -31,7 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAggregateCode(AggregateCode):
-    """Running aggregates of each key, without windows: each batch emits those of the keys that it has."""
+    """Running aggregates of each key, without windows: each batch emits those of all rows so far of the keys it has.
+
+    The partial aggregates of a key are its state.
+    """
 
     kind = OperatorKind.GROUP_AGGREGATE
     local_kind = OperatorKind.LOCAL_GROUP_AGGREGATE
@@ -45,8 +47,9 @@ class GroupAggregateCode(AggregateCode):
         return f"group_aggregate(state={self.plan.structure})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
-        return group_aggregate_operator(context, self)
+        merge = MergeParts(functions=self.plan.merging)
+        batches = SparkKeyedBatches(context, self, lambda _: merge)
+        return KeyedBatchOperator(context.operator_id, batches, batches.backend)
 
     @property
     def key_fields(self) -> tuple[StructField, ...]:
@@ -101,15 +104,3 @@ class GroupAggregateCode(AggregateCode):
     def previewed(self, rows: DataFrame) -> DataFrame:
         """The aggregates of some rows."""
         return self.plan.results_of(self.local_state(rows))
-
-
-def group_aggregate_operator(
-    context: OperatorContext, code: GroupAggregateCode
-) -> KeyedBatchOperator[Slices, StateRows]:
-    """Running aggregates of each key (Flink SQL's GroupAggFunction): the partial aggregates of a key are its state.
-
-    Each batch emits, for every key that it has, the aggregates of all rows so far.
-    """
-    merge = MergeParts(functions=code.plan.merging)
-    batches = SparkKeyedBatches(context, code, lambda _: merge)
-    return KeyedBatchOperator(context.operator_id, batches, batches.backend)

@@ -15,20 +15,17 @@ from flykka.messages.state.handles import StateSchema
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner
 from flykka.spark_bridge.operators.emitted_rows import computed_once
-from flykka.spark_bridge.operators.function_sends import FunctionSends
-from flykka.spark_bridge.operators.function_state import STATE_FIELD, FunctionState
-from flykka.spark_bridge.operators.keyed_batch import Made
-from flykka.spark_bridge.operators.keyed_process import Firing, KeyedProcessOperator
-from flykka.spark_bridge.operators.keyed_rows_code import with_keys
+from flykka.spark_bridge.operators.keyed_batch import KeyedResult
+from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator, TimerFiring
 from flykka.spark_bridge.operators.operator import Element, OperatorSnapshot, Output
-from flykka.spark_bridge.operators.process import ProcessCode, function_spec
-from flykka.spark_bridge.operators.spark_keyed_batches import SparkKeyedBatches
+from flykka.spark_bridge.operators.process import STATE_FIELD, FunctionSends, FunctionState, ProcessCode, function_spec
+from flykka.spark_bridge.operators.spark_keyed_batches import SparkKeyedBatches, with_keys
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.state.segment_files import StateRows
 from flykka.spark_bridge.worker.keyed_function import FireTimers, ProcessKeyedRows
 from flykka.spark_bridge.worker.listed_state import RemoveExpired
-from flykka.spark_bridge.worker.process_rows import HandleOperatorEvents
+from flykka.spark_bridge.worker.process_rows import HandleCoordinatorEvents
 from flykka.spark_bridge.worker.segment_file import CleanUp
 from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE
 
@@ -68,8 +65,10 @@ class KeyedProcessCode(ProcessCode):
         return f"keyed_process(keys: {keys}; state: {self.state_schema.columns}{lists})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
-        return keyed_process_operator(context, self)
+        if not self.operator_state:
+            return SparkKeyedProcessOperator(context, SparkKeyedFunction(context, self))
+        state = FunctionState(context, KeyedFunctionRunner)
+        return CheckpointedKeyedProcessOperator(context, SparkKeyedFunction(context, self, state), state)
 
     def keyed(self, rows: DataFrame) -> DataFrame:
         """The rows with their keys."""
@@ -135,14 +134,6 @@ class CheckpointedKeyedProcessOperator(SparkKeyedProcessOperator):
         self._state.at_barriers.discard(checkpoint_id)
 
 
-def keyed_process_operator(context: OperatorContext, code: KeyedProcessCode) -> KeyedProcessOperator[Slices, StateRows]:
-    """A user's function of each row."""
-    if not code.operator_state:
-        return SparkKeyedProcessOperator(context, SparkKeyedFunction(context, code))
-    state = FunctionState(context, KeyedFunctionRunner)
-    return CheckpointedKeyedProcessOperator(context, SparkKeyedFunction(context, code, state), state)
-
-
 class SparkKeyedFunction(SparkKeyedBatches):
     """Implements `KeyedFunction`."""
 
@@ -192,7 +183,7 @@ class SparkKeyedFunction(SparkKeyedBatches):
             descriptors=self._expiring, watermark_ms=watermark_ms, processing_time_ms=processing_time_ms
         )
 
-    def fired(self, firing: Firing, readings: Readings, version: int) -> Made[Slices, StateRows]:
+    def fired(self, firing: TimerFiring, readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
         """Let a worker fire timers."""
         self._times = firing.watermark_ms, firing.processing_time_ms
         spec = self._spec_of_call()
@@ -204,7 +195,7 @@ class SparkKeyedFunction(SparkKeyedBatches):
         )
         return replace(self._fired(firing, fire, readings, version), sent=lambda: self.sends.take(spec))
 
-    def processed(self, element: Element[Slices], readings: Readings, version: int) -> Made[Slices, StateRows]:
+    def processed(self, element: Element[Slices], readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
         """Let a worker process a batch."""
         self._times = element.watermark_ms, element.processing_time_ms
         spec = self._called = self._spec_of_call()
@@ -214,7 +205,7 @@ class SparkKeyedFunction(SparkKeyedBatches):
         """Let a worker handle events of the coordinator."""
         spec = self._spec_of_call()
         assert spec.call is not None, "events are handled in a call"
-        work = HandleOperatorEvents(
+        work = HandleCoordinatorEvents(
             spec=spec,
             runner=KeyedFunctionRunner,
             events=events,

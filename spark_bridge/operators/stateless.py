@@ -14,8 +14,15 @@ from flykka.messages.state.handles import OperatorStateSchema, StateSchema
 from flykka.spark_bridge.functions.checkpointed_function import initialize_state, snapshot_state
 from flykka.spark_bridge.functions.operator_states import OperatorStates
 from flykka.spark_bridge.operators.code import LocalCode, OperatorCode
-from flykka.spark_bridge.operators.lists_at_barriers import ListsAtBarriers, restored_lists
-from flykka.spark_bridge.operators.operator import Element, Operator, OperatorSnapshot, Output
+from flykka.spark_bridge.operators.operator import (
+    Element,
+    ListsAtBarriers,
+    MapOperator,
+    Operator,
+    OperatorSnapshot,
+    Output,
+    restored_lists,
+)
 from flykka.spark_bridge.program.accumulated_metrics import AccumulatedMetricGroup
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
@@ -30,6 +37,11 @@ if TYPE_CHECKING:
 
 _HARDLY_FEWER = 0.6
 _UNTIL_NEXT_TRY = 32
+
+
+def unchanged(rows: DataFrame) -> DataFrame:
+    """The rows as they are: of a side output, or of a cached stream, where rows go by."""
+    return rows
 
 
 class TransformOperator(Operator[Slices]):
@@ -112,16 +124,6 @@ class LocalAggregateOperator(Operator[Slices]):
         made = sum(int(each.get("rows") or 0) for each in numbers)
         if made > _HARDLY_FEWER * sum(int(each.get(ROWS) or 0) for each in numbers):
             self._batches_unaggregated = _UNTIL_NEXT_TRY
-
-
-class SideOutputOperator(Operator[Slices]):
-    """Passes on the rows of a side output."""
-
-    def __init__(self, context: OperatorContext, code: SideOutputCode) -> None:
-        super().__init__(context.operator_id)
-
-    def process_batch(self, element: Element[Slices]) -> Output[Slices]:
-        return Output(rows=element.rows)
 
 
 class CheckpointedTransformOperator(TransformOperator):
@@ -236,5 +238,4 @@ class SideOutputCode(OperatorCode):
         return "side_output"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
-        return SideOutputOperator(context, self)
+        return MapOperator(context.operator_id, unchanged)

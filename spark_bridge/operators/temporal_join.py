@@ -21,7 +21,7 @@ from flykka.spark_bridge.operators.input_code import TagInputCode
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_code import check_keys
 from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator
-from flykka.spark_bridge.operators.keyed_rows_code import KeyedRowsCode
+from flykka.spark_bridge.operators.keyed_rows import KeyedRowsCode
 from flykka.spark_bridge.operators.process_functions import keys_of
 from flykka.spark_bridge.operators.spark_keyed_batches import SparkTimedTables
 from flykka.spark_bridge.program.expressions import columns_read_of_sides

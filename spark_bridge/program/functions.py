@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.spark_bridge.program.prototype import emitted_columns, for_python
-from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.frames import mapping_frames
+from flykka.spark_bridge.worker.time_columns import arrow_schema
 
 if TYPE_CHECKING:
     from pandas import DataFrame as PandasDataFrame

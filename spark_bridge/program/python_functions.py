@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from flykka.spark_bridge.functions.emission import Row
 from flykka.spark_bridge.program.prototype import emitted_columns, for_python
-from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.row_functions import FilterRows, FlatMapRows, MapRows
+from flykka.spark_bridge.worker.time_columns import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

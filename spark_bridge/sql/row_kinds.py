@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from flykka.spark_bridge.sql.plan_columns import named
-from flykka.spark_bridge.worker.changing_aggregates import AggregateCall
+from flykka.spark_bridge.worker.changing_results import AggregateCall
 from flykka.spark_bridge.worker.parts import PartFunction
 
 if TYPE_CHECKING:

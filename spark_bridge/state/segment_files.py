@@ -26,10 +26,17 @@ from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.materialise import estimated_bytes
 from flykka.spark_bridge.rows.partitioning import positions_of
 from flykka.spark_bridge.session.session import has_one_machine
-from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, CleanUp
-from flykka.spark_bridge.worker.segment_folder import SegmentFolder
-from flykka.spark_bridge.worker.segments import CONTROL, SAVED, LoadSegments, MergeSegments, SavedRows, SaveSegments
+from flykka.spark_bridge.worker.segments import (
+    CONTROL,
+    SAVED,
+    LoadSegments,
+    MergeSegments,
+    SavedRows,
+    SaveSegments,
+    SegmentFolder,
+)
+from flykka.spark_bridge.worker.time_columns import arrow_schema
 
 if TYPE_CHECKING:
     from flykka.actors.machines.state.keyed_state import Handle, StatePart

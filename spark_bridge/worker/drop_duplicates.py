@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.times import MICROS_PER_MS, first_micros_of
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.keys import Rows
-from flykka.spark_bridge.worker.process_batch import Processed
+from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 from flykka.spark_bridge.worker.time_columns import MICROS, micros
 
 SEEN_AT = "seen_at"

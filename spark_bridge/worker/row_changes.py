@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from flykka.spark_bridge.worker.keys import Mask, Rows, key_numbers, numbers_of_rows, same_values
+from flykka.spark_bridge.worker.keys import Mask, Rows, key_numbers, numbers_of_rows, same_rows
+from flykka.spark_bridge.worker.rows import structs
 
 ROW = "row"
 """The column of state with the row of a key."""
@@ -53,9 +54,7 @@ class NormalizeChanges:
             _with_kind(news, is_new, np.where(had, UPDATE_AFTER, INSERT), self.emitted_kind),
             np.concatenate([np.flatnonzero(is_old), np.flatnonzero(is_new)]),
         )
-        fields = [column.combine_chunks() for column in news.columns]
-        after = pa.StructArray.from_arrays(fields, fields=list(news.schema), mask=pa.array(is_gone))
-        return emitted, keys.append_column(ROW, after.cast(before.type))
+        return emitted, keys.append_column(ROW, structs(news, pa.array(is_gone)).cast(before.type))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +93,8 @@ class KeyedLists:
         """The rows as lists, of the type of others; a key without rows has null."""
         counts = np.bincount(self.key_of, minlength=len(like))
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        fields = [column.combine_chunks() for column in self.rows.columns]
-        structs = pa.StructArray.from_arrays(fields, fields=list(self.rows.schema))
         mask = pa.array(counts == 0)
-        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs, mask=mask).cast(like.type)
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs(self.rows), mask=mask).cast(like.type)
 
 
 def changes_between(before: pa.Table, after: pa.Table, keys: Sequence[str], kind: str) -> pa.Table:
@@ -119,14 +116,6 @@ def changes_between(before: pa.Table, after: pa.Table, keys: Sequence[str], kind
 
 def _keys_of(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     return rows.select(list(keys)) if keys else pa.table({"all": np.zeros(rows.num_rows, np.int8)})
-
-
-def same_rows(left: pa.Table, right: pa.Table) -> Mask:
-    """True for each row of `left` that is alike to that of `right` in its place."""
-    same = np.ones(left.num_rows, dtype=np.bool_)
-    for one, other in zip(left.columns, right.columns, strict=True):
-        same &= same_values(one, other)
-    return same
 
 
 def is_kind(rows: pa.Table, row_kind: str | None, kind: str) -> Mask:

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.keys import Mask, Rows, key_columns
 from flykka.spark_bridge.worker.parts import PartFunction, reduced
-from flykka.spark_bridge.worker.process_batch import Processed
+from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
 from flykka.spark_bridge.worker.time_columns import not_before
 

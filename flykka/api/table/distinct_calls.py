@@ -13,7 +13,7 @@ from flykka.api.table.refusals import RefusedError
 from flykka.api.table.relation import distinct
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.table_types import marks_type
-from flykka.spark_bridge.worker.first_of_values import FirstOfValues
+from flykka.spark_bridge.worker.first_rows import FirstOfValues
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream

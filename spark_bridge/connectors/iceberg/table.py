@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.rows.nullable import nullable
-from flykka.spark_bridge.worker.arrow_types import arrow_schema
+from flykka.spark_bridge.worker.time_columns import arrow_schema
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -37,7 +37,7 @@ from flykka.spark_bridge.connectors.kafka.formats import CORRUPT_RECORD, OnCorru
 from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.marks import IS_CORRUPT
-from flykka.spark_bridge.worker.arrow_types import arrow_schema
+from flykka.spark_bridge.worker.time_columns import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
