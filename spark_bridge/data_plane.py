@@ -22,7 +22,7 @@ from flykka.spark_bridge.attempt.services import JobServices
 from flykka.spark_bridge.connectors.job_owners import JobOwner, JobOwners
 from flykka.spark_bridge.connectors.job_sinks import check_sinks, staging_folders
 from flykka.spark_bridge.connectors.job_sources import NamedDiscovery, check_sources
-from flykka.spark_bridge.connectors.staging_owners import StagingOwner
+from flykka.spark_bridge.connectors.staging import StagingOwner
 from flykka.spark_bridge.diagnosis.jvm_metrics import jvm_metrics
 from flykka.spark_bridge.errors import OperatorCoordinatorError
 from flykka.spark_bridge.operators.coordinator_runner import CoordinatorRunner, coordinator_runner

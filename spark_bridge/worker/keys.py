@@ -34,11 +34,11 @@ def same_rows(left: pa.Table, right: pa.Table) -> Mask:
     """True for each row of `left` that is alike to that of `right` in its place."""
     same = np.ones(left.num_rows, dtype=np.bool_)
     for one, other in zip(left.columns, right.columns, strict=True):
-        same &= _same_values(one, other)
+        same &= same_values(one, other)
     return same
 
 
-def _same_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
+def same_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
     """True for each value of `left` that is the same as that of `right` in its place; null and NaN are values."""
     if pa.types.is_nested(left.type):
         pairs = zip(_normalised(left), _normalised(right), strict=True)

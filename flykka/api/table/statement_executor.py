@@ -17,7 +17,7 @@ from flykka.api.table.sql_settings import JOB_NAME, set_option, with_option
 from flykka.api.table.statements import QUERY, Environment, Statements
 from flykka.client.start_settings import AUTO
 from flykka.errors import ProgramError
-from flykka.spark_bridge.connectors.collect import CollectSink
+from flykka.spark_bridge.connectors.console import CollectSink
 from flykka.spark_bridge.sql.commands import (
     ChangeFunction,
     CreateTable,

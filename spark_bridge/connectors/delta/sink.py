@@ -19,13 +19,18 @@ from pyspark.sql.types import StringType, StructType
 
 from flykka.actors.checkpoint_storage.file_names import in_a_name
 from flykka.runtime.secrets import masked_uri
-from flykka.spark_bridge.connectors.delta.appending import Append
-from flykka.spark_bridge.connectors.delta.columns import columns_of, misfit, partition_misfit, unknown_type
-from flykka.spark_bridge.connectors.delta.evolution import schema_of, unwritable
+from flykka.spark_bridge.connectors.connector import require
+from flykka.spark_bridge.connectors.delta.columns import (
+    columns_of,
+    misfit,
+    partition_misfit,
+    schema_of,
+    unknown_type,
+    unwritable,
+)
+from flykka.spark_bridge.connectors.delta.publishing import AppendToDelta, UpsertIntoDelta
 from flykka.spark_bridge.connectors.delta.staged_files import STAGING
 from flykka.spark_bridge.connectors.delta.table import StorageOptions, TableLocation, checked_options
-from flykka.spark_bridge.connectors.delta.upserting import Upsert
-from flykka.spark_bridge.connectors.extras import require
 from flykka.spark_bridge.connectors.staging import check_staging
 from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink
 from flykka.spark_bridge.connectors.written_columns import check_written
@@ -181,7 +186,7 @@ class DeltaSink(TransactionalSink):
         self._append(transaction, replaces=False)
 
     def _append(self, transaction: Transaction, *, replaces: bool) -> None:
-        Append(
+        AppendToDelta(
             location=self._location(transaction.filesystem),
             transaction=transaction,
             partition_by=self.partition_columns,
@@ -261,7 +266,7 @@ class DeltaUpsertSink(DeltaSink):
     def publish(self, transaction: Transaction) -> None:
         """Merge the changes in a commit with the id."""
         rows = schema_of(transaction)
-        Upsert(
+        UpsertIntoDelta(
             location=self._location(transaction.filesystem),
             transaction=transaction,
             rows=self._stored(rows),

@@ -45,7 +45,7 @@ class StagedFile:
         return partition_in(self.name)
 
 
-class StagedFiles:
+class FilesOfTransaction:
     """The files of a transaction, on their way to below `folder`."""
 
     def __init__(self, transaction: Transaction, folder: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flykka.runtime.secrets import remember_secrets
-from flykka.spark_bridge.connectors.extras import require
+from flykka.spark_bridge.connectors.connector import require
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

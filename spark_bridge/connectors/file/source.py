@@ -24,6 +24,7 @@ from flykka.messages.tasks.source import FileBatchSplit, FileSplit, SourceSplit
 from flykka.messages.wire.ids import SplitId
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.secrets import remember_secrets
+from flykka.spark_bridge.connectors.file.footers import checked_columns, files_with_columns
 from flykka.spark_bridge.connectors.file.formats import (
     AVRO,
     CSV,
@@ -37,7 +38,6 @@ from flykka.spark_bridge.connectors.file.formats import (
     merged,
     merges_schemas,
 )
-from flykka.spark_bridge.connectors.file.inferred_columns import checked_columns, files_with_columns
 from flykka.spark_bridge.connectors.file.object_reading import check_readable, read_objects, schema_of_objects
 from flykka.spark_bridge.connectors.file.object_store import ObjectStore
 from flykka.spark_bridge.connectors.file.source_settings import FileSourceSettings, Until

@@ -32,7 +32,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from flykka.spark_bridge.connectors.extras import require
+from flykka.spark_bridge.connectors.connector import require
 from flykka.spark_bridge.connectors.kafka.formats import CORRUPT_RECORD, OnCorrupt, ValueFormat, check_on_corrupt
 from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.program.prototype import PrototypeError

@@ -16,14 +16,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 from flykka.spark_bridge.connectors.kafka.client import Cluster, checked_properties, topics_there
-from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords, PublishFiles, PublishTransaction
+from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords, PublishFiles, PublishKafkaTransaction
 from flykka.spark_bridge.connectors.kafka.reading import METADATA
-from flykka.spark_bridge.connectors.number_of_rows import ROWS
 from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink, TransactionalWriter
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.program.sink import SinkContext
 from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
+from flykka.spark_bridge.worker.outputs import ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -118,7 +118,7 @@ class KafkaSink(TransactionalSink):
 
     def publish(self, transaction: Transaction) -> None:
         """Produce the rows and commit the id, in one task of Spark's: rows do not pass the driver."""
-        work = PublishTransaction(
+        work = PublishKafkaTransaction(
             cluster=self.cluster,
             topic=self.topic,
             writer=transaction.writer,

@@ -16,11 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from flykka.runtime.durations import Duration, positive_duration_ms
-from flykka.spark_bridge.connectors.postgres.database import Database
-from flykka.spark_bridge.connectors.postgres.held_snapshot import import_snapshot
-from flykka.spark_bridge.connectors.postgres.log_ranges import Snapshot
-from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, as_texts, check_distinct, decoded
-from flykka.spark_bridge.connectors.postgres.read_values import ReadValues
+from flykka.spark_bridge.connectors.postgres.database import Database, TableSnapshot, import_snapshot
+from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, ReadValues, as_texts, check_distinct, decoded
 from flykka.spark_bridge.connectors.postgres.tables import Table
 from flykka.spark_bridge.errors import SourceError, SourceNotFoundError
 from flykka.spark_bridge.program.source import positive
@@ -121,7 +118,7 @@ class ReadTable:
 
 
 def copied(
-    database: Database, query: bytes, names: Sequence[str], target: str, snapshot: Snapshot | None = None
+    database: Database, query: bytes, names: Sequence[str], target: str, snapshot: TableSnapshot | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a query as texts, as they are now or as a snapshot has them.
 

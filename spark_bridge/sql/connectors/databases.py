@@ -6,9 +6,9 @@ from typing import Literal, TypeVar
 
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.delta.source import DeltaSource
-from flykka.spark_bridge.connectors.iceberg.sink import IcebergSink
-from flykka.spark_bridge.connectors.postgres.cdc_settings import StartupMode
+from flykka.spark_bridge.connectors.iceberg import IcebergSink
 from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
+from flykka.spark_bridge.connectors.postgres.changed_table import StartupMode
 from flykka.spark_bridge.connectors.postgres.sink import PostgresSink
 from flykka.spark_bridge.sql.connectors.table_connector import Declared, OptionError, Options, TableConnector, TableSink
 

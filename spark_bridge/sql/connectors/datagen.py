@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql.types import StructField
 
-from flykka.spark_bridge.connectors.datagen.generators import (
+from flykka.spark_bridge.connectors.datagen import (
+    DataGenSource,
     Field,
     FieldGenerator,
     choice,
@@ -16,7 +17,6 @@ from flykka.spark_bridge.connectors.datagen.generators import (
     sequence,
     timestamps,
 )
-from flykka.spark_bridge.connectors.datagen.source import DataGenSource
 from flykka.spark_bridge.sql.connectors.table_connector import Declared, OptionError, Options, TableConnector
 
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})

@@ -1,1 +1,0 @@
-"""Rows made of their number, as a source."""

@@ -1,1 +1,0 @@
-"""Iceberg tables as a sink, through pyiceberg: Spark needs no jar for them."""

@@ -1,1 +1,0 @@
-"""Lines of text from a socket, for demonstrations and tests."""
