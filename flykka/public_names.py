@@ -62,15 +62,15 @@ from flykka.spark_bridge.connectors.postgres.table_reading import postgres_table
 from flykka.spark_bridge.connectors.socket_text import SocketTextSource as SocketTextSource
 from flykka.spark_bridge.functions.aggregate_function import AggregateFunction as AggregateFunction
 from flykka.spark_bridge.functions.aggregate_function import ReduceFunction as ReduceFunction
-from flykka.spark_bridge.functions.broadcast_contexts import BroadcastContext as BroadcastContext
-from flykka.spark_bridge.functions.broadcast_contexts import KeyedBroadcastContext as KeyedBroadcastContext
-from flykka.spark_bridge.functions.broadcast_contexts import KeyedReadOnlyContext as KeyedReadOnlyContext
-from flykka.spark_bridge.functions.broadcast_contexts import ReadOnlyContext as ReadOnlyContext
-from flykka.spark_bridge.functions.broadcast_contexts import ReadOnlyTimerContext as ReadOnlyTimerContext
+from flykka.spark_bridge.functions.broadcast_functions import BroadcastContext as BroadcastContext
 from flykka.spark_bridge.functions.broadcast_functions import BroadcastProcessFunction as BroadcastProcessFunction
+from flykka.spark_bridge.functions.broadcast_functions import KeyedBroadcastContext as KeyedBroadcastContext
 from flykka.spark_bridge.functions.broadcast_functions import (
     KeyedBroadcastProcessFunction as KeyedBroadcastProcessFunction,
 )
+from flykka.spark_bridge.functions.broadcast_functions import KeyedReadOnlyContext as KeyedReadOnlyContext
+from flykka.spark_bridge.functions.broadcast_functions import ReadOnlyContext as ReadOnlyContext
+from flykka.spark_bridge.functions.broadcast_functions import ReadOnlyTimerContext as ReadOnlyTimerContext
 from flykka.spark_bridge.functions.broadcast_states import ReadOnlyBroadcastState as ReadOnlyBroadcastState
 from flykka.spark_bridge.functions.checkpointed_function import CheckpointedFunction as CheckpointedFunction
 from flykka.spark_bridge.functions.checkpointed_function import (

@@ -40,9 +40,8 @@ from flykka.spark_bridge.rows.lazy_rows import slices_of
 from flykka.spark_bridge.rows.materialise import Materialised, Slices, coalesced, estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups, materialise_slices
 from flykka.spark_bridge.session.attempt_scope import AttemptScope
-from flykka.spark_bridge.state.attempt_storage import AttemptStorage
+from flykka.spark_bridge.state.attempt_storage import AttemptStorage, ManagedMemory
 from flykka.spark_bridge.state.in_flight import InFlightStore
-from flykka.spark_bridge.state.managed_memory import ManagedMemory
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

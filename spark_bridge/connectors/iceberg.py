@@ -23,7 +23,7 @@ from flykka.spark_bridge.connectors.delta.staged_files import STAGING, FilesOfTr
 from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.program.prototype import PrototypeError
-from flykka.spark_bridge.rows.nullable import nullable
+from flykka.spark_bridge.rows.type_support import nullable
 from flykka.spark_bridge.worker.time_columns import arrow_schema
 
 if TYPE_CHECKING:

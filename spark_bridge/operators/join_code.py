@@ -34,7 +34,7 @@ from flykka.spark_bridge.program.expressions import columns_read_of_sides
 from flykka.spark_bridge.program.prototype import PrototypeError, transformed
 from flykka.spark_bridge.rows.exact_names import exactly_named
 from flykka.spark_bridge.rows.materialise import counted, is_complete, numbers_of, together
-from flykka.spark_bridge.rows.nullable import nullable
+from flykka.spark_bridge.rows.type_support import nullable
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend, StateLayout
 from flykka.spark_bridge.worker.frames import grouping_frames
 from flykka.spark_bridge.worker.time_columns import arrow_schema

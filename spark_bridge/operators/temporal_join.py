@@ -28,8 +28,7 @@ from flykka.spark_bridge.program.expressions import columns_read_of_sides
 from flykka.spark_bridge.program.prototype import PrototypeError, check_types, transformed
 from flykka.spark_bridge.program.side_output import SideOutput
 from flykka.spark_bridge.rows.materialise import Slices
-from flykka.spark_bridge.rows.nullable import nullable
-from flykka.spark_bridge.rows.type_support import Use
+from flykka.spark_bridge.rows.type_support import Use, nullable
 from flykka.spark_bridge.state.segment_files import StateRows
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
 from flykka.spark_bridge.worker.temporal_join import (

@@ -305,3 +305,12 @@ def position_of(origin: Any) -> Position | None:
     if not line.isDefined() or not start.isDefined():
         return None
     return Position(line=int(line.get()), column=int(start.get()) + 1)
+
+
+class SqlTextError(ValueError):
+    """Spark cannot read a text, or finds no sense in it. `condition` is Spark's name for what is wrong."""
+
+    def __init__(self, text: str, position: Position | None, condition: str = "") -> None:
+        super().__init__(text)
+        self.position = position
+        self.condition = condition

@@ -15,7 +15,7 @@ from flykka.spark_bridge.worker.parts import PartFunction
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType, StructField
+    from pyspark.sql.types import StructField
 
     from flykka.spark_bridge.sql.plan_node import Expression
 
@@ -39,10 +39,6 @@ def kind_where(condition: Column, row_kind: str | None) -> Column:
 
 def kind_of(row_kind: str | None) -> Column:
     return F.lit(INSERT) if row_kind is None else named(row_kind)
-
-
-def null_of(data_type: DataType) -> Column:
-    return F.lit(None).cast(data_type)
 
 
 def constant(value: bool) -> Column:

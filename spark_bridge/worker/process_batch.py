@@ -100,10 +100,6 @@ class KeyedBatch:
         self.keys = firsts.select([POSITION, *key_columns(rows)])
         self.positions: Rows = self.keys.column(POSITION).to_numpy()
 
-    @property
-    def has_one_row_of_each(self) -> bool:
-        return len(self.starts) == int(self.rows.num_rows)
-
     def key_of_row(self) -> Rows:
         counts = np.diff(np.append(self.starts, self.rows.num_rows))
         return np.repeat(np.arange(len(self.starts)), counts)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from flykka.spark_bridge.functions.times import MICROS_PER_MS
-from flykka.spark_bridge.rows.nullable import nullable
+from flykka.spark_bridge.rows.type_support import nullable
 from flykka.spark_bridge.worker.keys import Rows
 
 if TYPE_CHECKING:

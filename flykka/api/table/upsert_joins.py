@@ -14,9 +14,9 @@ from flykka.api.table.refusals import RefusedError
 from flykka.api.table.relation import IsKey, Relation, Role, Rows, distinct, label, leaf, with_changelog
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
-from flykka.spark_bridge.sql.plan_columns import named
+from flykka.spark_bridge.sql.plan_columns import named, null_of
 from flykka.spark_bridge.sql.plan_node import COMPUTED
-from flykka.spark_bridge.sql.row_kinds import constant, kind_of, null_of
+from flykka.spark_bridge.sql.row_kinds import constant, kind_of
 from flykka.spark_bridge.sql.table_types import lists_type, with_kind
 from flykka.spark_bridge.worker.changing_results import LEFT_ROWS, RIGHT_ROWS, JoinChanges, JoinSideRows
 

@@ -24,8 +24,7 @@ from pyspark.sql.types import (
 
 from flykka.spark_bridge.connectors.delta.table import facts_of, has_deletion_vectors
 from flykka.spark_bridge.errors import SinkError
-from flykka.spark_bridge.rows.nullable import nullable
-from flykka.spark_bridge.rows.type_support import parts_of
+from flykka.spark_bridge.rows.type_support import nullable, parts_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Schema

@@ -43,10 +43,10 @@ from flykka.spark_bridge.program.source import (
     checked_millis,
     split_of,
 )
+from flykka.spark_bridge.rows.file_formats import partition_in
 from flykka.spark_bridge.rows.files import read_parquet
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
-from flykka.spark_bridge.rows.partition_folders import partition_in
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

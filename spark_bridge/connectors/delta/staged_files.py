@@ -18,7 +18,7 @@ from fsspec.core import url_to_fs
 from flykka.messages.state.file_digest import FileDigest
 from flykka.spark_bridge.connectors.staging import check_size, lost_file
 from flykka.spark_bridge.errors import SinkError, StagedFileError
-from flykka.spark_bridge.rows.partition_folders import partition_in
+from flykka.spark_bridge.rows.file_formats import partition_in
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.transactional import Transaction

@@ -42,10 +42,9 @@ from flykka.spark_bridge.connectors.file.object_reading import check_readable, r
 from flykka.spark_bridge.connectors.file.object_store import ObjectStore
 from flykka.spark_bridge.connectors.file.source_settings import FileSourceSettings, Until
 from flykka.spark_bridge.connectors.file.split_discovery import FileSplitDiscovery
-from flykka.spark_bridge.connectors.written_columns import check_file_types
+from flykka.spark_bridge.connectors.written_columns import check_file_types, check_known
 from flykka.spark_bridge.diagnosis.unreadable import reason
 from flykka.spark_bridge.errors import EmptySourceError, SourceError, SourceNotFoundError, UnreadableFileError
-from flykka.spark_bridge.program.known_options import check_known
 from flykka.spark_bridge.program.prototype import check_types, declared_columns
 from flykka.spark_bridge.program.source import Boundedness, Source, SplitNumbers, positive, split_of
 from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS, FileFormat

@@ -30,8 +30,8 @@ from flykka.spark_bridge.connectors.file.formats import merges_schemas
 from flykka.spark_bridge.diagnosis.unreadable import plain_path
 from flykka.spark_bridge.errors import EmptySourceError, FileSchemaError, SourceError, SourceNotFoundError
 from flykka.spark_bridge.program.source import SPLITS_PER_LOOK
+from flykka.spark_bridge.rows.file_formats import partition_in
 from flykka.spark_bridge.rows.folder_times import FolderTimes
-from flykka.spark_bridge.rows.partition_folders import partition_in
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.file.object_store import ObjectStore

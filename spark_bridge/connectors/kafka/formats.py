@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from flykka.spark_bridge.connectors.corrupt_text import refused_if_corrupt
 from flykka.spark_bridge.program.prototype import declared_columns
-from flykka.spark_bridge.rows.marks import IS_CORRUPT
+from flykka.spark_bridge.rows.marks import IS_CORRUPT, refused_if_corrupt
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
 
 if TYPE_CHECKING:

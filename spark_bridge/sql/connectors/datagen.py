@@ -17,7 +17,7 @@ from flykka.spark_bridge.connectors.datagen import (
     sequence,
     timestamps,
 )
-from flykka.spark_bridge.sql.connectors.table_connector import Declared, OptionError, Options, TableConnector
+from flykka.spark_bridge.sql.connectors.table_connector import Declared, OptionError, TableConnector, TableOptions
 
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _FRACTIONS = frozenset({"float", "double"})
@@ -57,7 +57,7 @@ def _check_fields(declared: Declared) -> None:
             raise OptionError(f"a field is made with {', '.join(_ARGUMENTS)}, not with {argument!r}", f"fields.{key}")
 
 
-def _generator(field: StructField, options: Options) -> FieldGenerator:
+def _generator(field: StructField, options: TableOptions) -> FieldGenerator:
     name, kind = f"fields.{field.name}", field.dataType.simpleString()
     values = options.names(f"{name}.values")
     if values:
