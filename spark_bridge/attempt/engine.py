@@ -171,7 +171,6 @@ class SparkEngine(OperatorChain[Slices]):
         return super().has_state or bool(self._variables)
 
     def lane(self, command: Command, piece: int, what: str) -> _OnLane:
-        """The threads of the command's lane."""
         return _OnLane(self._workers, self.lane_of(command), piece, what)
 
     def fail(self, error: Exception) -> None:
@@ -272,7 +271,6 @@ class SparkEngine(OperatorChain[Slices]):
     # Snapshots
 
     def check(self) -> None:
-        """Raise `AttemptCancelledError` where the attempt is over."""
         self._scope.check()
 
     def delete_from_savepoint(self, savepoint: str) -> None:
@@ -293,7 +291,6 @@ class SparkEngine(OperatorChain[Slices]):
         self._store.hold(command.batch_ids, command.holder)
 
     def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
-        """Write batches, one Spark job for each part."""
         folders = self._in_flight.write(command.parts)
         return ChannelStateWritten(checkpoint_id=command.checkpoint_id, folders=folders)
 
@@ -330,7 +327,6 @@ class SparkEngine(OperatorChain[Slices]):
         self.end.stop(cancel=True)
 
     def interrupt_work(self) -> None:
-        """Interrupt the stages that do not end."""
         self._workers.interrupt()
 
     def close_chain(self, command: CloseChain) -> ChainClosed:

@@ -50,11 +50,9 @@ class ConsoleSink(Sink):
 
     @property
     def format(self) -> str:
-        """The format: lines on the console."""
         return "console"
 
     def writer(self, context: SinkContext) -> ConsoleWriter:
-        """Make the writer of one attempt, which prints."""
         return ConsoleWriter(self, context)
 
     def __str__(self) -> str:

@@ -166,7 +166,6 @@ class DataGenSource(Source):
 
     @property
     def format(self) -> str:
-        """The word of Flink's connector."""
         return "datagen"
 
     def __str__(self) -> str:
@@ -187,11 +186,9 @@ class DataGenSource(Source):
         return replace(self, event_time=event_time)
 
     def prototype(self, session: SparkSession) -> DataFrame:
-        """An empty DataFrame with the fields. Raises `PrototypeError` where a column does not fit."""
         return transformed(session.createDataFrame([], _INDEXES), self._generated)
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> IndexRangeDiscovery:
-        """Hands out ranges of indexes."""
         return IndexRangeDiscovery(self, operator_id)
 
     def numbers_of(self, split: SourceSplit) -> SplitNumbers:
@@ -201,7 +198,6 @@ class DataGenSource(Source):
     def read(
         self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
     ) -> Slices:
-        """The rows of ranges of indexes."""
         ranges = (split_of(IndexRangeSplit, split, self) for split in splits)
         return tuple(rows for each in ranges for rows in self._rows(session, each, in_slices=in_slices))
 

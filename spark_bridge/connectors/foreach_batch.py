@@ -79,15 +79,12 @@ class ForeachBatchSink(Sink):
         return "foreach_batch"
 
     def writer(self, context: SinkContext) -> ForeachBatchWriter:
-        """Make the writer of one attempt, which stages rows and calls the function."""
         return ForeachBatchWriter(self.function, context)
 
     def check_rows(self, prototype: DataFrame) -> None:
-        """Raise `PrototypeError` where the rows cannot be staged."""
         check_written(prototype, PARQUET)
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
-        """Beside the checkpoints that need what lies there."""
         return f"{checkpoint_directory}/{job_id}/staged"
 
     def __str__(self) -> str:
@@ -115,16 +112,13 @@ class ForeachBatchWriter(SinkWriter["DataFrame"]):
         self._staging.restore(folders)
 
     def stage(self, rows: DataFrame) -> Staged:
-        """Write rows out of sight. One Spark job."""
         return self._rows.stage(rows)
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
-        """Assign the rows staged before a barrier to its checkpoint; what to keep in it."""
         self._committables.pending += self._rows.pop_sealed(checkpoint_id, names)
         return (*self._committables.pending, *self._staging.folders)
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Give what a complete checkpoint holds to the function."""
         self._give(self._committables.due(checkpoint_id), restored=False)
         self._committables.on_committed(checkpoint_id)
         self._staging.release_inherited()

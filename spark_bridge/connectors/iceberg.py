@@ -78,12 +78,10 @@ class TableName:
 
 
 def columns_of(table: Table) -> StructType:
-    """The columns of a table, by Spark's types."""
     return from_arrow_schema(table.schema().as_arrow(), prefer_timestamp_ntz=True)
 
 
 def data_path(table: Table) -> str:
-    """The folder of the files of a table."""
     from pyiceberg.table import TableProperties
 
     return table.properties.get(TableProperties.WRITE_DATA_PATH, f"{table.location().rstrip('/')}/data")
@@ -221,7 +219,6 @@ class IcebergSink(TransactionalSink):
 
     @property
     def format(self) -> str:
-        """The name of the format."""
         return "iceberg"
 
     def __str__(self) -> str:
@@ -233,7 +230,6 @@ class IcebergSink(TransactionalSink):
             return replace(self, data_path=data_path(table))
 
     def check_rows(self, prototype: DataFrame) -> None:
-        """Raise `PrototypeError` where the rows do not fit the table."""
         TransactionalSink.check_rows(self, prototype)
         with self.table.opened() as table:
             wrong = misfit(columns_of(table), prototype.schema, merges_schema=self.merges_schema)
@@ -241,14 +237,12 @@ class IcebergSink(TransactionalSink):
             raise PrototypeError(f"rows cannot be written to {self}: {wrong}")
 
     def check_target(self, filesystem: FileSystem) -> None:
-        """Raise `SinkError` where files cannot be added to the table."""
         with self.table.opened() as table:
             wrong = unwritable(table)
         if wrong is not None:
             raise SinkError(f"rows cannot be written to {self}: {wrong}")
 
     def target(self, filesystem: FileSystem) -> str:
-        """The folder of the table's files, with its scheme."""
         return filesystem.qualified(self.data_path)
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
@@ -256,5 +250,4 @@ class IcebergSink(TransactionalSink):
         return f"{self.data_path}/{STAGING}/{in_a_name(job_id)}"
 
     def publish(self, transaction: Transaction) -> None:
-        """Move the files, and commit them with the id."""
         AppendToIceberg(name=self.table, transaction=transaction, merges_schema=self.merges_schema).publish()

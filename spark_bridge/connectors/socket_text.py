@@ -73,7 +73,6 @@ class SocketTextSource(Source):
 
     @property
     def format(self) -> str:
-        """The kind of source."""
         return "socket"
 
     def __str__(self) -> str:
@@ -84,11 +83,9 @@ class SocketTextSource(Source):
         return replace(self, event_time=event_time)
 
     def prototype(self, session: SparkSession) -> DataFrame:
-        """An empty DataFrame with the column `value`."""
         return session.createDataFrame([], "value string")
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> SocketTextDiscovery:
-        """Holds the connection."""
         reader = LineReader(
             self.host,
             self.port,
@@ -99,13 +96,11 @@ class SocketTextSource(Source):
         return SocketTextDiscovery(reader, operator_id)
 
     def numbers_of(self, split: SourceSplit) -> SplitNumbers:
-        """The lines are in the split."""
         return SplitNumbers(rows=split.rows)
 
     def read(
         self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
     ) -> Slices:
-        """The lines that are in the splits."""
         mine = (split_of(SerializedSplit, split, self) for split in splits)
         return (session.createDataFrame([(line,) for split in mine for line in json.loads(split.content)], schema),)
 

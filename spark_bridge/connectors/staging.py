@@ -346,7 +346,6 @@ class StagedRows:
         return Staged(rows=batch.rows, names=(batch.folder,))
 
     def pop_staged(self, checkpoint_id: int, names: tuple[str, ...]) -> tuple[StagedBatch, ...]:
-        """The batches of these names, to be read by this attempt."""
         return tuple(
             StagedBatch(checkpoint_id=checkpoint_id, path=name, schema=self._schemas.pop(name)) for name in names
         )

@@ -96,7 +96,6 @@ class Transaction:
 
     @property
     def check(self) -> StagedCheck:
-        """The check of staged files before they are published."""
         return StagedCheck(self.filesystem, self.session, restored=self.restored)
 
     def sync_names(self, folders: Iterable[str]) -> None:
@@ -123,11 +122,9 @@ class TransactionalSink(Sink):
         return PARQUET
 
     def writer(self, context: SinkContext) -> SinkWriter[DataFrame]:
-        """Make the writer of one attempt, which stages rows and publishes them."""
         return TransactionalWriter(self, context)
 
     def check_rows(self, prototype: DataFrame) -> None:
-        """Raise `PrototypeError` where the rows cannot be staged."""
         check_written(prototype, self.staged_as)
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str | None:
@@ -158,18 +155,15 @@ class TransactionalWriter(SinkWriter["DataFrame"]):
         self._staging.restore(folders)
 
     def stage(self, rows: DataFrame) -> Staged:
-        """Write rows out of sight. One Spark job."""
         return self._rows.stage(rows)
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
-        """Assign the rows staged before a barrier to its checkpoint; what to keep in it."""
         self._committables.pending += self._rows.pop_sealed(checkpoint_id, names)
         pending = self._committables.pending
         states = (WriterState(writer=self._name, batches=pending),) if pending else ()
         return (*states, *self._staging.folders)
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Publish what a complete checkpoint holds."""
         self._publish(self._name, self._committables.due(checkpoint_id), restored=False)
         self._committables.on_committed(checkpoint_id)
         self._staging.release_inherited()

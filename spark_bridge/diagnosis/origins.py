@@ -73,7 +73,6 @@ class Origins:
         return [uid for uid, made in self._last() if names & made.marks().keys()] if names else []
 
     def readers_of(self, path: str) -> list[str]:
-        """Return the uids of the operators that read the file at `path`."""
         return [uid for uid, made in self._last() if path in made.files()]
 
     def _last(self) -> list[tuple[str, Made]]:

@@ -319,7 +319,6 @@ class ValueStateDescriptor(StateDescriptor):
         self.default = None if default is None else self.form.stored(default)
 
     def is_same_as(self, other: StateDescriptor) -> bool:
-        """True if the default is the same, too."""
         return super().is_same_as(other) and isinstance(other, ValueStateDescriptor) and self.default == other.default
 
     def _more(self) -> str:

@@ -104,12 +104,10 @@ class ExpiringValueState(_ExpiringValue, ValueState[T]):
     """A `ValueState` with time-to-live."""
 
     def value(self) -> T | None:
-        """Return the value; the default where there is none, or it has expired."""
         value: T | None = self._shown(self._read())
         return value
 
     def update(self, value: T | None) -> None:
-        """Replace the value, which lives from now on."""
         super().update(value)
         slot = self._current.slot
         self._touched[slot] = None if value is None else self._later(self._touched[slot])
@@ -117,12 +115,10 @@ class ExpiringValueState(_ExpiringValue, ValueState[T]):
 
 class _ExpiringAdding(_ExpiringValue, AddingState[IN, OUT]):
     def get(self) -> OUT | None:
-        """Return what the values make; None where none was added, or they have expired."""
         value = self._read()
         return None if value is None else self._result(self._own(value))
 
     def add(self, value: IN) -> None:
-        """Add a value to what has not expired; it lives from now on."""
         slot = self._current.slot
         kept, touched = self._values[slot], self._touched[slot]
         if touched is not None and touched <= self._expired_to and not self._returns_expired:
@@ -142,7 +138,6 @@ class ExpiringListState(_ExpiringState, ListState[T]):
     """A `ListState` with time-to-live of each element."""
 
     def get(self) -> list[T]:
-        """Return the elements that have not expired."""
         slot = self._current.slot
         shown = super().get()
         times = self._touched[slot]
@@ -155,7 +150,6 @@ class ExpiringListState(_ExpiringState, ListState[T]):
         return shown
 
     def update(self, values: Iterable[T]) -> None:
-        """Replace all elements, which live from now on."""
         super().update(values)
         slot = self._current.slot
         elements = self._values[slot]
@@ -175,7 +169,6 @@ class ExpiringMapState(_ExpiringState, MapState[K, V]):
     """A `MapState` with time-to-live of each entry."""
 
     def remove(self, key: K) -> None:
-        """Remove a key and its value, if it is there."""
         times = self._times()
         super().remove(key)
         times.pop(self._normalised(key), None)

@@ -89,7 +89,6 @@ class BroadcastVariables:
         return bool(self.by_name)
 
     def is_gate(self, gate: int) -> bool:
-        """True if the rows of an input are those of a variable."""
         return gate in self._of_gate
 
     def add(self, gate: int, rows: DataFrame) -> None:

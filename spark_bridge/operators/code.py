@@ -145,7 +145,6 @@ class LocalCode(OperatorCode):
         return self.kind
 
     def name_of(self, operator: str) -> str:
-        """The name of the part, of that of the operator."""
         return f"local {operator}"
 
 
@@ -167,16 +166,13 @@ class Link:
 
     @property
     def uid(self) -> str:
-        """The uid of the operator."""
         return self.operator.ref.uid
 
     @property
     def operator_id(self) -> OperatorId:
-        """The id of the operator."""
         return self.operator.operator_id
 
     def walk(self) -> Iterator[Link]:
-        """This link and all behind it."""
         yield self
         for reader in self.readers:
             yield from reader.walk()
@@ -208,7 +204,6 @@ class OperatorContext:
 
     @property
     def operator_id(self) -> OperatorId:
-        """The id of the operator."""
         return self.link.operator_id
 
     def accumulator_of_metric(self, name: str, kind: MetricKind) -> Accumulator[Any]:

@@ -43,7 +43,6 @@ class GroupAggregateCode(AggregateCode):
 
     @property
     def fingerprint(self) -> str:
-        """The columns that state is kept in."""
         return f"group_aggregate(state={self.plan.structure})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
@@ -53,7 +52,6 @@ class GroupAggregateCode(AggregateCode):
 
     @property
     def key_fields(self) -> tuple[StructField, ...]:
-        """The columns of the keys."""
         return self.plan.key_fields
 
     @property
@@ -63,17 +61,14 @@ class GroupAggregateCode(AggregateCode):
 
     @property
     def state_fields(self) -> tuple[StructField, ...]:
-        """The columns of the parts."""
         return self.plan.part_fields
 
     @property
     def emitted(self) -> tuple[StructField, ...]:
-        """Keys and parts."""
         return (*self.plan.key_fields, *self.plan.part_fields)
 
     @property
     def side(self) -> tuple[SideOutput, ...]:
-        """None."""
         return ()
 
     def keyed(self, rows: DataFrame) -> DataFrame:
@@ -81,20 +76,16 @@ class GroupAggregateCode(AggregateCode):
         return rows.drop(TIME)
 
     def results(self, emitted: DataFrame) -> DataFrame:
-        """The aggregates of keys and parts."""
         return self.plan.evaluated(emitted)
 
     @property
     def state_schema(self) -> StateSchema:
-        """Keys, and what is kept of each."""
         return self.plan.state_schema
 
     def local_state(self, rows: DataFrame) -> DataFrame:
-        """State made of rows, all of one time."""
         return self.plan.local(rows, F.lit(0).cast("bigint"))
 
     def state_row_by_row(self, rows: DataFrame) -> DataFrame:
-        """State made of each row by itself."""
         return self.plan.row_by_row(rows, F.lit(0).cast("bigint"))
 
     def state_times(self) -> Mapping[str, Column]:
@@ -102,5 +93,4 @@ class GroupAggregateCode(AggregateCode):
         return {}
 
     def previewed(self, rows: DataFrame) -> DataFrame:
-        """The aggregates of some rows."""
         return self.plan.results_of(self.local_state(rows))

@@ -92,7 +92,6 @@ class JoinCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        """The kind of the join, and the columns that are kept of both sides."""
         kept = "; ".join(f"{side} {of.rows.key_columns_ddl}: {of.rows.structure}" for side, of in self.sides.items())
         return f"{self._what}, {kept})"
 
@@ -374,11 +373,9 @@ class SideLayout(StateLayout):
         self._retained_ms = retained_ms
 
     def times(self) -> Mapping[str, Column]:
-        """The event times of rows."""
         return self._side.times
 
     def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
-        """The rows of these times."""
         if (time := self._side.time) is None:
             return state
         if from_ms is not None:
@@ -386,7 +383,6 @@ class SideLayout(StateLayout):
         return state if until_ms is None else state.where(time < instant(until_ms, time))
 
     def later(self, state: DataFrame, closed_to_ms: int | None) -> DataFrame:
-        """The rows that a join still needs which is through to `closed_to_ms`."""
         return state if closed_to_ms is None else self.between(state, closed_to_ms - self._retained_ms, None)
 
 

@@ -83,7 +83,6 @@ class JoinSide:
 
     @property
     def key_by(self) -> KeyByCode:
-        """The keys of the edge that leads to the join."""
         return KeyByCode(columns=self.rows.keys, of_state=True)
 
     @classmethod

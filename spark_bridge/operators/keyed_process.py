@@ -77,7 +77,6 @@ class KeyedProcessOperator(KeyedBatchOperator[Rows, Frame]):
         self._processing_timers = DueTimers(TimeDomain.PROCESSING_TIME)
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
-        """Fire the event-time timers that are due."""
         if watermark_ms == WATERMARK_MIN:
             return Output()
         return self._fired(self._event_timers, watermark_ms, watermark_ms, processing_time_ms)

@@ -78,7 +78,6 @@ class KeyedRowsCode(OperatorCode):
 
     @property
     def kept(self) -> str:
-        """The columns of keys and state as a text."""
         keys = ", ".join(field.dataType.simpleString() for field in self.key_fields)
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in self.state_fields)
         return f"keys: {keys}; state: {columns}"
@@ -148,7 +147,6 @@ class DropDuplicatesCode(KeyedRowsCode):
 
     @property
     def state_fields(self) -> tuple[StructField, ...]:
-        """The event time at which a key was seen, or that it was."""
         if self.within_ms is None:
             return (StructField(IS_SEEN, BooleanType()),)
         return (StructField(SEEN_AT, TimestampType()),)
@@ -269,7 +267,6 @@ def drop_duplicates_code(
 
 
 def key_fields(keys: StructType) -> tuple[StructField, ...]:
-    """The columns in which keys of these types are kept."""
     return tuple(StructField(f"{KEY_PREFIX}{place}", key.dataType) for place, key in enumerate(keys))
 
 

@@ -78,11 +78,9 @@ class FunctionState(Generic[R]):
         return self._state.lists
 
     def of(self, spec: FunctionSpec) -> FunctionSpec:
-        """The function with its state, for the next batch."""
         return replace(spec, operator_state=self._state)
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
-        """Begin with the lists of a checkpoint."""
         self._state = replace(self._state, lists=restored_lists(states))
 
     def initialize(self, spec: FunctionSpec) -> None:
@@ -176,7 +174,6 @@ class ProcessOperator(Operator[Slices]):
         return self._emitted(rows, work, f"stage-{element.stage}")
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Slices]:
-        """Tell a function of the watermark that wants to know."""
         if watermark_ms == WATERMARK_MIN or not self.spec.sees_watermarks:
             return Output()
         work = TellWatermark(
@@ -273,26 +270,21 @@ class ProcessCode(OperatorCode):
 
     @property
     def has_coordinator(self) -> bool:
-        """True if the function brings one."""
         return self.coordinated is not None
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
-        """The ids of the tags that are read."""
         return tuple(side.tag for side in self.side)
 
     @property
     def state_schema(self) -> StateSchema | None:
-        """The operator state; None where there is none."""
         return StateSchema(operator_state=self.operator_state) if self.operator_state else None
 
     @property
     def fingerprint(self) -> str:
-        """The operator state."""
         return f"process({described(self.operator_state)})" if self.operator_state else "process"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return (CheckpointedProcessOperator if self.operator_state else ProcessOperator)(context, self)
 
 
@@ -312,27 +304,21 @@ class CheckpointedProcessOperator(ProcessOperator):
         return True
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
-        """Begin with the lists of a checkpoint."""
         self._state.restore(states)
 
     def open(self) -> None:
-        """Let the function take its state. Raises `OperatorFailedError`."""
         self._state.initialize(self.spec)
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
-        """Note the state behind the last batch."""
         self._state.at_barriers.note(checkpoint_id, self._state.lists)
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
-        """Make a snapshot of what was noted."""
         return self._state.at_barriers.write(checkpoint_id)
 
     def discard_snapshot(self, checkpoint_id: int) -> None:
-        """Let go of what was noted."""
         self._state.at_barriers.discard(checkpoint_id)
 
     def on_told(self, numbers: Mapping[str, Any]) -> None:
-        """Go on with the state that the worker has given back."""
         self._state.take(numbers)
 
     def _emitted(self, rows: DataFrame, work: WorkOfFunction, name: str) -> Output[Slices]:

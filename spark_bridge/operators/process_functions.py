@@ -54,7 +54,6 @@ class Keys:
 
     @property
     def fields(self) -> tuple[StructField, ...]:
-        """The columns of the state that have them."""
         return tuple(StructField(f"{KEY_PREFIX}{place}", key.dataType) for place, key in enumerate(self.schema))
 
 

@@ -196,7 +196,6 @@ class SourceReaders:
         self._made: dict[JobVertexId, SourceReader] = {}
 
     def reader(self, vertex_id: JobVertexId, make: Callable[[SparkSession], SourceReader]) -> SourceReader:
-        """The reader of a vertex that begins with a source."""
         known = self._made.get(vertex_id)
         # Made by two threads at once it is made twice, and is the same.
         return known or self._made.setdefault(vertex_id, make(self._session))

@@ -159,7 +159,6 @@ class SparkKeyedBatches:
         return True
 
     def results(self, emitted: DataFrame) -> DataFrame:
-        """The rows that leave the operator, of those that workers emit."""
         return self._code.results(emitted)
 
     def clean_up(self) -> CleanUp | None:
@@ -259,5 +258,4 @@ class SparkTimedTables(SparkKeyedTables):
         return self._timed_code.emits_with_batches
 
     def fired(self, firing: TimerFiring, readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
-        """Let a worker fire timers."""
         return self._fired(firing, self._timed_code.firing(firing.due_ms), readings, version)

@@ -122,7 +122,6 @@ class AppliedPanes(SparkPanes):
         self._context = context
 
     def fired(self, readings: Sequence[Reading[DataFrame]], to_ms: int) -> Slices:
-        """The rows that the function makes. Raises `OperatorFailedError`."""
         with self._context.naming_failures():
             return super().fired(readings, to_ms)
 
@@ -194,7 +193,6 @@ class WindowCode(AggregateCode):
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
-        """Late rows."""
         return (LATE_DATA,)
 
     @property
@@ -206,7 +204,6 @@ class WindowCode(AggregateCode):
 
     @property
     def fingerprint(self) -> str:
-        """Windows, and the columns that state is kept in."""
         windows = self.windows
         cut = f"size={windows.size_ms}, slide={windows.slide_ms}, offset={windows.offset_ms}"
         return f"window({cut}, state={self.plan.structure})"
@@ -227,7 +224,6 @@ class WindowCode(AggregateCode):
 
     @property
     def state_schema(self) -> StateSchema:
-        """Keys, what is kept of each window, and the windows."""
         windows = self.windows
         cut = f"size={windows.size_ms}ms, slide={windows.slide_ms}ms, offset={windows.offset_ms}ms"
         return replace(self.plan.state_schema, windows=cut)
@@ -238,7 +234,6 @@ class WindowCode(AggregateCode):
         return self.plan.local(rows, pane_of(self.windows, event_time_micros(self.event_time)))
 
     def state_times(self) -> Mapping[str, Column]:
-        """From the first to the last millisecond of panes."""
         last_in_pane = F.lit((self.windows.slide_ms - 1) * MICROS_PER_MS)
         return {"first_micros": F.min(TIME), "last_micros": F.max(TIME) + last_in_pane}
 

@@ -87,7 +87,6 @@ class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
         self._bounds[checkpoint_id] = ResultBounds(closed_to_ms=closed_to)
 
     def bounds_at(self, checkpoint_id: int) -> ResultBounds:
-        """Return how far rows were through at the barrier."""
         return self._bounds.pop(checkpoint_id)
 
     def discard_snapshot(self, checkpoint_id: int) -> None:
@@ -132,7 +131,6 @@ class TemporalJoinCode(KeyedRowsCode):
 
     @property
     def state_fields(self) -> tuple[StructField, ...]:
-        """The rows of both sides, and the time at which some are through."""
         lists = (StructField(side.name, ArrayType(side.dataType)) for side in self.emitted)
         return (*lists, StructField(NEXT_EVENT_TIMER, LongType()))
 

@@ -72,7 +72,6 @@ class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
 
     @property
     def is_ordered(self) -> bool:
-        """True if late rows see the state at once."""
         return self._fires_late_rows_at_once
 
     def restore_bounds(self, restored: RestoredKeyedState) -> RestoredKeyedState:

@@ -119,7 +119,6 @@ class Histogram(Accumulator[int]):
         return {} if self._spark is None else dict(sorted(self._spark.value.items()))
 
     def add_sample(self, sample: MetricSample) -> None:
-        """Add how often each number came."""
         if sample.counts:
             self._add_term(Counter(sample.counts))
 
@@ -140,7 +139,6 @@ class GaugeValue(Accumulator[float]):
     type = AccumulatorType.GAUGE
 
     def add_sample(self, sample: MetricSample) -> None:
-        """Add the value of a gauge."""
         self.add(sample.value)
 
     def _register(self, context: SparkContext) -> None:
@@ -166,7 +164,6 @@ class CountsParam:
     """Adds up counts for Spark, as an `AccumulatorParam`: rich functions are written without PySpark."""
 
     def zero(self, value: Counter[int]) -> Counter[int]:
-        """Return no counts."""
         return Counter()
 
     def addInPlace(self, value1: Counter[int], value2: Counter[int]) -> Counter[int]:

@@ -64,7 +64,6 @@ class PartialAggregates:
 
     @property
     def key_fields(self) -> tuple[StructField, ...]:
-        """The columns of state that are keys."""
         return tuple(StructField(_key(place), data_type) for place, data_type in enumerate(self.key_types))
 
     @property
@@ -74,7 +73,6 @@ class PartialAggregates:
 
     @property
     def state_schema(self) -> StateSchema:
-        """The schema of state, as readers of a checkpoint know it."""
         merged_by = tuple(function.value for function in self.merging.values())
         return StateSchema(keys=self.key_columns_ddl, columns=self.kept_columns_ddl, merged_by=merged_by)
 
@@ -140,7 +138,6 @@ class KeptRows:
 
     @property
     def state_schema(self) -> StateSchema:
-        """The schema of state, as readers of a checkpoint know it."""
         return StateSchema(keys=self.key_columns_ddl, columns=self.kept_columns_ddl)
 
     def local(self, rows: DataFrame, time: Column) -> DataFrame:

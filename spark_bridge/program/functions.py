@@ -34,7 +34,6 @@ def select(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:
 
 
 def select_expr(rows: DataFrame, expressions: tuple[str, ...]) -> DataFrame:
-    """These columns, each an expression of SQL."""
     return rows.selectExpr(*expressions)
 
 
@@ -48,7 +47,6 @@ def where_not(rows: DataFrame, condition: Column | str) -> DataFrame:
 
 
 def with_columns(rows: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
-    """The rows with these columns beside, or in place of, their own."""
     return rows.withColumns(dict(columns))
 
 

@@ -18,7 +18,6 @@ ROWS = "__rows"
 
 
 def stored_keys(schema: StateSchema) -> dict[str, str]:
-    """The columns of keys, by their names."""
     return {name: f"{KEY_PREFIX}{place}" for place, name in enumerate(columns_of(schema.keys))}
 
 

@@ -133,7 +133,6 @@ class Blocks:
         self.rdd_id = int(self.rdd.id())
 
     def is_whole(self) -> bool:
-        """True if an executor has each of them."""
         infos = self.rdd.context().getRDDStorageInfo()
         here = (info for info in infos if info.id() == self.rdd_id)
         return any(info.numCachedPartitions() == info.numPartitions() for info in here)

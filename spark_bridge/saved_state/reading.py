@@ -88,7 +88,6 @@ class SavedState:
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """The names of the keys."""
         return tuple(columns_of(self.schema.keys))
 
     @property
@@ -113,7 +112,6 @@ class SavedState:
         return EventTimeWindows(size_ms=size, slide_ms=slide, offset_ms=offset)
 
     def keys(self) -> DataFrame:
-        """The keys that have state, each once."""
         if self.has_windows:
             return self.panes().select(*map(_column, self._kept_keys())).distinct()
         return self._newest().select(*self._keys())

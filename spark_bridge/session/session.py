@@ -275,7 +275,6 @@ def settings_of(session: SparkSession) -> dict[str, str]:
 
 
 def session_is_there() -> bool:
-    """Tell whether `spark_session` would adopt a session rather than start one."""
     return SparkContext._active_spark_context is not None
 
 

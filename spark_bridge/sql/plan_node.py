@@ -76,7 +76,6 @@ class Expression(_Node):
 
     @property
     def sql(self) -> str:
-        """Its text in SQL, as Spark writes it."""
         return without_generated_names(str(self.java.sql()))
 
     @property
@@ -137,7 +136,6 @@ class Expression(_Node):
             yield self
 
     def equals(self, other: Expression) -> bool:
-        """Tell whether both have the same values."""
         return bool(self.java.semanticEquals(other.java))
 
     @cached_property
@@ -151,7 +149,6 @@ class Expression(_Node):
 
     @cached_property
     def columns(self) -> frozenset[int]:
-        """The ids of the columns that it reads."""
         return frozenset(each.attribute.id for each in expressions(self.java.references().toSeq()))
 
     @property
@@ -167,7 +164,6 @@ class Expression(_Node):
 
     @property
     def field(self) -> str:
-        """The name of the field that is taken out of a struct."""
         return str(self.java.extractFieldName())
 
     @property
@@ -177,7 +173,6 @@ class Expression(_Node):
 
     @cached_property
     def type_name(self) -> str:
-        """Its type, as Spark's DDL writes it."""
         return str(self.java.dataType().simpleString())
 
     @property
@@ -187,7 +182,6 @@ class Expression(_Node):
 
     @property
     def is_constant(self) -> bool:
-        """True if it has one value for all rows."""
         return bool(self.java.foldable())
 
     @property
@@ -257,7 +251,6 @@ class PlanNode(_Node):
 
     @property
     def condition(self) -> Expression | None:
-        """The condition of a Join; None where it has none."""
         condition = self.java.condition()
         return Expression(condition.get()) if condition.isDefined() else None
 

@@ -32,7 +32,6 @@ AGGREGATES = frozenset(_FUNCTIONS)
 
 
 def kind_where(condition: Column, row_kind: str | None) -> Column:
-    """The kind of rows for which a condition is true; `-D` where it is not."""
     known = F.lit(UPDATE_AFTER) if row_kind is None else named(row_kind)
     return F.when(condition, known).otherwise(F.lit(DELETE))
 

@@ -34,12 +34,10 @@ def frames_type(prototype: DataFrame, emitted: Sequence[str], types: Mapping[str
 
 
 def marks_type(conditions: Sequence[str]) -> StructType:
-    """The state of `FirstOfValues`."""
     return StructType([StructField(name, BooleanType()) for name in conditions])
 
 
 def kept_row_type(prototype: DataFrame) -> StructType:
-    """The state of `NormalizeChanges`."""
     return StructType([StructField(ROW, prototype.schema)])
 
 
@@ -49,7 +47,6 @@ def lists_type(**schemas: StructType) -> StructType:
 
 
 def aggregates_type(rows: DataFrame, keys: Sequence[str], calls: Sequence[RetractedCall]) -> StructType:
-    """The output of `AggregatesOfChangingRows`, but for the kind."""
     return StructType([*(rows.schema[key] for key in keys), *(field for call in calls for field in call.fields(rows))])
 
 

@@ -37,7 +37,6 @@ class ManagedMemory:
             return self._used
 
     def has_room_for(self, size_bytes: int) -> bool:
-        """True if so much more may lie in memory."""
         return self.budget_bytes is None or self.used_bytes + size_bytes <= self.budget_bytes
 
     def reserve(self, batch_id: BatchId, size_bytes: int) -> bool:

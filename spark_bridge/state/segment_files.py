@@ -123,7 +123,6 @@ class FileStateBackend:
         self._made = 0
 
     def new_name(self) -> str:
-        """The name of a segment that is about to be written."""
         with self._lock:
             self._made += 1
             return f"{self.attempt}-{self._made}"
@@ -171,7 +170,6 @@ class FileStateBackend:
         return self.written(name, *row[CONTROL])
 
     def _done(self, work: SegmentWork | SaveSegments, columns: StructType | str) -> list[Row]:
-        """Do work by one Spark job, and return its rows."""
         self._scope.check()
         return self._scope.session.range(1).coalesce(1).mapInArrow(work, columns).collect()
 
@@ -263,7 +261,6 @@ class FileStateBackend:
             self._in_background("merging keyed state", work)
 
     def check(self) -> None:
-        """Raise `AttemptCancelledError` where the attempt is over."""
         self._scope.check()
 
 

@@ -134,7 +134,6 @@ class SparkStateBackend:
         return Segment(batch_id=ref.batch_id, frame=state, rows=ref.rows, first_ms=first_ms, last_ms=last_ms)
 
     def read(self, readings: Sequence[Reading[DataFrame]]) -> DataFrame:
-        """The rows of segments within their bounds."""
         return gathered(self.bounded(readings), readings)
 
     def bounded(self, readings: Sequence[Reading[DataFrame]]) -> DataFrame:
@@ -215,7 +214,6 @@ class SparkStateBackend:
         work()
 
     def check(self) -> None:
-        """Raise `AttemptCancelledError` where the attempt is over."""
         self._scope.check()
 
 

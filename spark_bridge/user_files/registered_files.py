@@ -59,7 +59,6 @@ class RegisteredFiles:
         self._add_cached(name, call, write, label=source.name)
 
     def add_archive(self, path: str, name: str, call: str) -> None:
-        """Register an archive, to be unpacked under a name. Raises `UserFileError`."""
         source = _existing(path, call)
         self._add_cached(name, call, lambda folder: _unpack(source, folder, call), label=name)
 

@@ -81,7 +81,6 @@ class ForgetSeen:
     watermark_ms: int
 
     def __call__(self, rows: pa.Table) -> pa.Table:
-        """The rows that are kept, in their order."""
         kept_from = first_micros_of(self.watermark_ms - self.within_ms)
         seen_at = _times(rows.column(SEEN_AT), _BOUNDS.min)
         return rows.filter(pa.array(seen_at > kept_from))

@@ -26,7 +26,6 @@ Rows = npt.NDArray[np.int64]
 
 
 def key_columns(table: pa.Table) -> list[str]:
-    """The names of the key columns of a table, in their order."""
     return [name for name in table.column_names if name.startswith(KEY_PREFIX)]
 
 

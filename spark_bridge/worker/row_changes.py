@@ -66,7 +66,6 @@ class KeyedLists:
 
     @classmethod
     def of(cls, lists: pa.ListArray, columns: Sequence[str]) -> KeyedLists:
-        """The rows in lists of structs, a list for each key; null is none."""
         counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
         rows = pa.Table.from_arrays(lists.flatten().flatten(), names=list(columns))
         return cls(rows=rows, key_of=np.repeat(np.arange(len(counts)), counts))
@@ -135,5 +134,4 @@ def _with_kind(rows: pa.Table, chosen: Mask, kinds: Any, name: str) -> pa.Table:
 
 
 def _interleaved(olds: pa.Table, news: pa.Table, key_of: Rows) -> pa.Table:
-    """The rows of each key that are taken back before those that hold."""
     return pa.concat_tables([olds, news]).take(np.argsort(key_of, kind="stable"))

@@ -59,7 +59,6 @@ def table_of(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
 
 
 def structs(rows: pa.Table, is_null: pa.Array | None = None) -> pa.StructArray:
-    """Rows as one column, null where `is_null` is true."""
     arrays = [column.combine_chunks() for column in rows.columns]
     return pa.StructArray.from_arrays(arrays, fields=list(rows.schema), mask=is_null)
 

@@ -60,7 +60,6 @@ class TableSpec:
         return table_from(output, self.emitted, "output"), table_from(new_state, tables[-1].schema, "state")
 
     def given(self, keys: pa.Table, state: pa.Table) -> pa.Table:
-        """State as the function sees it, with its keys."""
         columns = [keys.column(f"{KEY_PREFIX}{place}") for place in range(len(self.keys))]
         seen = state.select([name for name in state.column_names if name != NEXT_EVENT_TIMER])
         return pa.Table.from_arrays([*columns, *seen.columns], names=[*self.keys, *seen.column_names])

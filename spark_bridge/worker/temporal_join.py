@@ -212,7 +212,6 @@ class FireTemporalJoin:
 
 
 def emitted_types(state: pa.Schema) -> pa.Schema:
-    """The columns of results: a row of either side, of the types in state."""
     return pa.schema([pa.field(name, state.field(name).type.value_type) for name in (LEFT, RIGHT)])
 
 

@@ -64,7 +64,6 @@ _PRIMITIVE = frozenset(
 
 
 def spark_schema(columns: Any) -> StructType:
-    """The columns of a table, from their JSON."""
     return StructType.fromJson(columns)
 
 

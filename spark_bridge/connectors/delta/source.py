@@ -141,12 +141,10 @@ class DeltaSource(Source):
 
     @property
     def boundedness(self) -> Boundedness:
-        """Continuous where new versions are looked for."""
         return Boundedness.BOUNDED if self.interval_ms is None else Boundedness.CONTINUOUS_UNBOUNDED
 
     @property
     def format(self) -> str:
-        """The name of the format."""
         return "delta"
 
     def __str__(self) -> str:
@@ -159,25 +157,20 @@ class DeltaSource(Source):
         return replace(here, schema=here._columns(filesystem))
 
     def prototype(self, session: SparkSession) -> DataFrame:
-        """An empty DataFrame with the columns of the table. Raises `SourceError` where there is none to read."""
         return session.createDataFrame([], self.schema or self._columns(FileSystem(session)))
 
     def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
-        """Look for the first files. Raises `SourceError` where the table cannot be read."""
         self.split_discovery(operator_id, filesystem).discover(b"")
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> DeltaSplitDiscovery:
-        """Looks into the log."""
         return DeltaSplitDiscovery(self, operator_id, filesystem)
 
     def numbers_of(self, split: SourceSplit) -> SplitNumbers:
-        """The numbers that the log tells of a file."""
         return numbers_in(split_of(SerializedSplit, split, self))
 
     def read(
         self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
     ) -> Slices:
-        """The rows of files, as one scan, or in slices of one Spark partition each."""
         files = [file_of_split(split_of(SerializedSplit, split, self)) for split in splits]
         if not in_slices:
             return (read_files(session, self.path, schema, files),)
@@ -396,7 +389,6 @@ def file_of_split(split: SerializedSplit) -> AddedFile:
 
 
 def numbers_in(split: SerializedSplit) -> SplitNumbers:
-    """Return the numbers that the log tells of the rows of a split."""
     file = file_of_split(split)
     return SplitNumbers(rows=file.rows, event_time_max=file.event_time_max)
 

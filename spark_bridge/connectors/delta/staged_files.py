@@ -82,7 +82,6 @@ class FilesOfTransaction:
         return staged if self._filesystem.exists(staged) else self.target(file)
 
     def target(self, file: StagedFile) -> str:
-        """The path of a file in the table."""
         return f"{self._folder}/{file.name}"
 
     def move(self, files: Sequence[StagedFile]) -> None:

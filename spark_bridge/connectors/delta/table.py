@@ -87,7 +87,6 @@ class TableLocation:
 
     @classmethod
     def of(cls, path: str, options: StorageOptions, filesystem: FileSystem) -> TableLocation:
-        """The place of a path of Spark's."""
         return cls(path, filesystem.local(path) or path, options)
 
     @property
@@ -109,7 +108,6 @@ class TableLocation:
             return None
 
     def commit(self, version: int) -> str:
-        """The path of the commit of a version in the log."""
         return f"{self.path}/{LOG}/{version:020d}.json"
 
 

@@ -131,14 +131,12 @@ class FileWriter(SinkWriter["DataFrame"]):
         self._staging.restore(folders)
 
     def stage(self, rows: DataFrame) -> Staged:
-        """Write rows out of sight. One Spark job."""
         if self._rows is not None:
             return self._rows.stage(rows)
         batch = self._staging.write(rows, self._layout)
         return Staged(rows=batch.rows, names=batch.files)
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
-        """Give the files staged before a barrier their names; what to keep in the checkpoint."""
         staged = names if self._rows is None else self._rewritten(self._rows, checkpoint_id, names)
         digests = self._staging.seal(staged)
         named = tuple(
@@ -149,7 +147,6 @@ class FileWriter(SinkWriter["DataFrame"]):
         return (*self._committables.pending, *self._staging.folders)
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Publish what a complete checkpoint holds; the files."""
         due = self._committables.due(checkpoint_id)
         self._publish(due, restored=False)
         self._staging.discard(batch_folder(file.staged) for file in due)
@@ -382,7 +379,6 @@ class FileSink(Sink):
 
     @property
     def format(self) -> FileFormat:
-        """The format of the files."""
         return self.layout.format
 
     @property
@@ -391,31 +387,25 @@ class FileSink(Sink):
         return str(self.layout)
 
     def writer(self, context: SinkContext) -> FileWriter:
-        """Make the writer of one attempt, which stages and publishes files."""
         return FileWriter(
             context, self.path, self.layout, files_limit=self.files_limit, file_size_bytes=self.file_size_bytes
         )
 
     def bound(self, session: SparkSession) -> Self:
-        """With an absolute path."""
         return replace(self, path=FileSystem(session).absolute(self.path))
 
     def check_rows(self, prototype: DataFrame) -> None:
-        """Raise `PrototypeError` where the columns, the partitions or the options do not fit."""
         check_written(prototype, self.layout)
 
     def check_target(self, filesystem: FileSystem) -> None:
-        """Raise `SinkError` where the path is a file, or no folder can be made in it."""
         if filesystem.exists(self.path) and not filesystem.is_folder(self.path):
             raise SinkError(f"{self.path} is a file; a FileSink writes into a folder: give the path of one")
         check_staging(filesystem, self.path, STAGING)
 
     def target(self, filesystem: FileSystem) -> str:
-        """The folder, with its scheme."""
         return filesystem.qualified(self.path)
 
     def published_files(self, filesystem: FileSystem, job_name: str) -> PublishedFiles:
-        """The files in the folder and its partitions, by who has published them."""
         if not filesystem.is_folder(self.path):
             # Where it is a file, `check_target` says so.
             return PublishedFiles(folder=self.path)
@@ -434,7 +424,6 @@ class FileSink(Sink):
             filesystem.delete(f"{self.path}/{SUCCESS}")
 
     def finalize_global(self, filesystem: FileSystem) -> None:
-        """Mark the folder as complete, where that is wanted."""
         if self.marks_success:
             folder = filesystem.qualified(self.path)
             filesystem.write(f"{folder}/{SUCCESS}", b"")

@@ -230,7 +230,6 @@ class FileSource(FileSourceSettings, Source):
 
     @property
     def reads_columns(self) -> bool:
-        """True of files that Spark reads by columns."""
         return self.file_format.is_columnar and self.storage is None
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
@@ -278,11 +277,9 @@ class FileSource(FileSourceSettings, Source):
                 found = discovery.discover(found.position)
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> FileSplitDiscovery:
-        """Looks for files, and groups them."""
         return FileSplitDiscovery(self, operator_id, self._filesystem(filesystem))
 
     def numbers_of(self, split: SourceSplit) -> SplitNumbers:
-        """The numbers that the files of a batch say of themselves."""
         batch = split_of(FileBatchSplit, split, self)
         rows = batch.rows if self.file_format.has_footers else None
         return SplitNumbers(rows=rows, event_time_max=batch.event_time_max)

@@ -69,7 +69,6 @@ class Cluster:
         return Producer(self._settings(**ours, **own), logger=_LIBRDKAFKA)
 
     def admin(self) -> AdminClient:
-        """Make a client that asks about topics."""
         from confluent_kafka.admin import AdminClient
 
         return AdminClient(self._settings(), logger=_LIBRDKAFKA)
@@ -106,7 +105,6 @@ class OffsetReader:
         ]
 
     def topics(self) -> list[str]:
-        """The names of all topics but Kafka's own. Raises `SourceError`."""
         return sorted(name for name in self._metadata() if name[:2] != "__")
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:

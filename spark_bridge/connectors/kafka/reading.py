@@ -106,7 +106,6 @@ class _Reading:
 
     @property
     def offsets_left(self) -> int:
-        """The number of offsets that were not read, as far as is known."""
         return sum(self._left.values())
 
     def take(self, messages: Sequence[Message]) -> list[Message]:

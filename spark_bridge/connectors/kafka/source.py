@@ -150,7 +150,6 @@ class KafkaSource(Source):
 
     @property
     def is_bounded(self) -> bool:
-        """True if it has an end."""
         return self.stopping is not None
 
     @property
@@ -159,17 +158,14 @@ class KafkaSource(Source):
 
     @property
     def boundedness(self) -> Boundedness:
-        """Bounded with an end."""
         return Boundedness.BOUNDED if self.is_bounded else Boundedness.CONTINUOUS_UNBOUNDED
 
     @property
     def is_notified_of_checkpoints(self) -> bool:
-        """True if a group is to learn of offsets."""
         return self.group is not None
 
     @property
     def format(self) -> str:
-        """The word of Flink's connector."""
         return "kafka"
 
     def __str__(self) -> str:
@@ -186,7 +182,6 @@ class KafkaSource(Source):
         return replace(self, event_time=event_time)
 
     def prototype(self, session: SparkSession) -> DataFrame:
-        """An empty DataFrame with the columns. Raises `PrototypeError` where two have one name."""
         own = self.value_format.schema(session)
         if twice := [name for name in self.metadata if name in own.names]:
             raise PrototypeError(
@@ -199,7 +194,6 @@ class KafkaSource(Source):
         )
 
     def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
-        """Ask the cluster for the topics. Raises `SourceError` where it does not answer, or there are none."""
         discovery = self.split_discovery(operator_id, filesystem)
         try:
             discovery.discover(b"")
@@ -207,7 +201,6 @@ class KafkaSource(Source):
             discovery.close()
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> KafkaSplitDiscovery:
-        """Asks for new records."""
         return KafkaSplitDiscovery(self, operator_id)
 
     def partitions_of(self, splits: Sequence[SourceSplit]) -> Sequence[str]:
@@ -219,7 +212,6 @@ class KafkaSource(Source):
     def read(
         self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
     ) -> Slices:
-        """The records of ranges of offsets."""
         ranges = ranges_of(split_of(SerializedSplit, split, self) for split in splits)
         return (read_records(session, self, schema, ranges),)
 

@@ -174,7 +174,6 @@ class PostgresCdcSource(CdcSourceSettings, Source):
 
     @property
     def boundedness(self) -> Boundedness:
-        """Bounded with an end."""
         return Boundedness.BOUNDED if self.is_bounded else Boundedness.CONTINUOUS_UNBOUNDED
 
     @property
@@ -204,7 +203,6 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         return bound
 
     def prototype(self, session: SparkSession) -> DataFrame:
-        """An empty DataFrame with the columns. Raises as `bound` does."""
         taken = (ROW_KIND, *self.metadata)
         columns = self._columns(self._bound_table().table)
         if twice := [column.name for column in columns if column.name in taken]:
@@ -219,13 +217,11 @@ class PostgresCdcSource(CdcSourceSettings, Source):
             check_decoding(connection, self)
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> PostgresCdcDiscovery:
-        """Asks how far the log goes."""
         return PostgresCdcDiscovery(self, operator_id)
 
     def read(
         self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
     ) -> Slices:
-        """The rows of the table, and of its changes."""
         mine = [split_of(SerializedSplit, split, self) for split in splits]
         changed = self._bound_table()
         table = changed.table
@@ -278,7 +274,6 @@ class PostgresCdcSource(CdcSourceSettings, Source):
 
     @property
     def _beside(self) -> str:
-        """The columns after those of the table, as DDL."""
         return ", ".join([f"{ROW_KIND} string", *(f"{name} {METADATA[name]}" for name in self.metadata)])
 
     def _connected(self) -> AbstractContextManager[psycopg.Connection[Any]]:

@@ -73,7 +73,6 @@ class Member:
 
     @property
     def tells_all(self) -> bool:
-        """True if changes tell the whole row as it was."""
         return self.replica_identity == "f"
 
     def __str__(self) -> str:

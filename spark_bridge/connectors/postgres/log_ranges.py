@@ -86,7 +86,6 @@ class CdcPosition:
             raise SourceError(f"the checkpoint's position {position!r} is none of a PostgresCdcSource") from None
 
     def written(self) -> bytes:
-        """The position as it is kept in checkpoints."""
         return json.dumps(asdict(self)).encode()
 
     def next_pages(self) -> SerializedSplit:
@@ -142,7 +141,6 @@ def log_ranges(splits: Iterable[SerializedSplit]) -> tuple[LogRange, ...]:
 
 
 def lsn_text(lsn: int) -> str:
-    """A place in the log as PostgreSQL writes it."""
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 

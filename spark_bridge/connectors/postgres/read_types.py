@@ -126,7 +126,6 @@ def decoded(texts: DataFrame, columns: Sequence[ReadColumn], beside: Sequence[st
 
 
 def as_texts(columns: Sequence[ReadColumn]) -> str:
-    """The columns as they are before they are decoded, as DDL."""
     return ", ".join(
         f"{quoted(column.name)} {'string' if column.delimiter is None else 'array<string>'}" for column in columns
     )

@@ -98,7 +98,6 @@ class PostgresSink(TransactionalSink):
 
     @property
     def format(self) -> str:
-        """The kind of database."""
         return "postgres"
 
     def __str__(self) -> str:
@@ -183,7 +182,6 @@ class PostgresSink(TransactionalSink):
     # The transaction
 
     def publish(self, transaction: Transaction) -> None:
-        """Write the rows and note the id, in one task of Spark's."""
         with self.database.connected(SinkError, self) as connection:
             if self._is_published(connection, transaction):
                 return

@@ -147,12 +147,10 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
             self._function.initialize_state(context)
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Let it write them."""
         if isinstance(self._function, CheckpointedFunction):
             self._function.snapshot_state(context)
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
-        """Register the states of contents, triggers and functions."""
         windowing = self._windowing
         if windowing.evictor is None:
             self._contents = WindowContents(windowing.combination, windowing.row_type, runtime_context)
@@ -168,11 +166,9 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
         self._open_states(runtime_context)
 
     def close(self) -> None:
-        """Close the function."""
         self._function.close()
 
     def process_element(self, row: Row, ctx: KeyedContext) -> Iterator[Row]:
-        """Add a row to its windows, and fire those that its trigger fires."""
         timestamp = ctx.timestamp()
         if timestamp is None and self._is_event_time:
             return  # A row without a time is in no window of time, as in aggregates of columns.
@@ -203,7 +199,6 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
             self._on_late(row, ctx)
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> Iterator[Row]:
-        """Fire and remove windows."""
         triggers, domain = self._triggers, ctx.time_domain()
         triggers.bind(ctx.timer_service())
         timers = triggers.event_timers if domain is TimeDomain.EVENT_TIME else triggers.processing_timers
