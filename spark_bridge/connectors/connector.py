@@ -30,6 +30,7 @@ class Connector:
 
     @property
     def is_installed(self) -> bool:
+        """True if its library is there."""
         return self.library is None or find_spec(self.library) is not None
 
 

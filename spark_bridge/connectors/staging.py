@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import json
 import logging
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from pathlib import PurePath
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pyspark.sql.types import StructType
 
@@ -37,11 +38,12 @@ from flykka.actors.checkpoint_storage.staged_paths import (
     job_folder,
 )
 from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError, OwnershipLostError
+from flykka.actors.machines.state.committables import Committables
 from flykka.messages.state.file_digest import FileDigest
-from flykka.messages.state.operator_state import StagedBatch, StagingFolder
+from flykka.messages.state.operator_state import PendingFile, StagedBatch, StagingFolder
 from flykka.messages.wire.message import Value
 from flykka.spark_bridge.errors import SinkError, StagedFileError
-from flykka.spark_bridge.program.sink_writer import Staged
+from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
 from flykka.spark_bridge.rows.files import PARQUET, FileLayout, read_parquet, write_files
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
 from flykka.spark_bridge.state.file_digests import seal, verify
@@ -154,7 +156,7 @@ def _number(name: str) -> int | None:
 
 logger = logging.getLogger("flykka.spark_bridge")
 
-Pending = TypeVar("Pending", bound=Value)
+Pending = TypeVar("Pending", PendingFile, StagedBatch)
 """Pieces that a sink has staged and not yet committed."""
 
 
@@ -307,15 +309,18 @@ def check_staging(filesystem: FileSystem, target: str, staging: str) -> None:
         filesystem.delete_if_empty(folder)
 
 
+Prepared = TypeVar("Prepared", bound=Value)
+
+
 def restored(
-    prepared: Iterable[Value], pending: type[Pending], operator: str, kind: str
-) -> tuple[tuple[Pending, ...], tuple[StagingFolder, ...]]:
+    prepared: Iterable[Value], pending: type[Prepared], operator: str, kind: str
+) -> tuple[tuple[Prepared, ...], tuple[StagingFolder, ...]]:
     """Read the state of a sink in a checkpoint: the pending pieces, and the folders to clear.
 
     Raises:
         SinkError: another kind of sink has prepared something of it.
     """
-    waiting: list[Pending] = []
+    waiting: list[Prepared] = []
     folders: list[StagingFolder] = []
     for piece in prepared:
         match piece:
@@ -327,6 +332,26 @@ def restored(
                 held = type(piece).__name__
                 raise SinkError(f"{operator} is a {kind} sink, but the checkpoint holds a {held} under its uid")
     return tuple(waiting), tuple(folders)
+
+
+class StagingWriter(SinkWriter["DataFrame"], Generic[Pending]):
+    """A writer of what waits for its checkpoint: it stages beside the others of the job, and commits what is due."""
+
+    def __init__(self, context: SinkContext) -> None:
+        self._context = context
+        self._filesystem = context.filesystem
+        self._staging = Staging(context)
+        self._committables: Committables[Pending] = Committables()
+
+    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
+        published = self._commit(self._committables.due(checkpoint_id))
+        self._committables.on_committed(checkpoint_id)
+        self._staging.release_inherited()
+        return published
+
+    @abstractmethod
+    def _commit(self, due: tuple[Pending, ...]) -> tuple[str, ...]:
+        """Publish what this attempt has staged; the files that readers see now."""
 
 
 class StagedRows:

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from flykka.actors.machines.state.committables import Committables
 from flykka.messages.state.operator_state import StagedBatch, WriterState
 from flykka.spark_bridge.connectors.staging import (
     StagedCheck,
     StagedRows,
-    Staging,
+    StagingWriter,
     read_staged,
     restored,
     sync_names,
@@ -96,6 +95,7 @@ class Transaction:
 
     @property
     def check(self) -> StagedCheck:
+        """The check of staged files before they are published."""
         return StagedCheck(self.filesystem, self.session, restored=self.restored)
 
     def sync_names(self, folders: Iterable[str]) -> None:
@@ -132,16 +132,13 @@ class TransactionalSink(Sink):
         return f"{checkpoint_directory}/{job_id}/staged"
 
 
-class TransactionalWriter(SinkWriter["DataFrame"]):
+class TransactionalWriter(StagingWriter[StagedBatch]):
     """The staged and unpublished rows of one sink in one attempt."""
 
     def __init__(self, sink: TransactionalSink, context: SinkContext) -> None:
+        super().__init__(context)
         self._sink = sink
-        self._context = context
-        self._filesystem = context.filesystem
-        self._staging = Staging(context)
         self._rows = StagedRows(self._staging, sink.staged_as)
-        self._committables: Committables[StagedBatch] = Committables()
 
     def restore(self, prepared: Sequence[Value]) -> None:
         """Publish what the checkpoint holds and the target lacks; discard the rest."""
@@ -163,10 +160,8 @@ class TransactionalWriter(SinkWriter["DataFrame"]):
         states = (WriterState(writer=self._name, batches=pending),) if pending else ()
         return (*states, *self._staging.folders)
 
-    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        self._publish(self._name, self._committables.due(checkpoint_id), restored=False)
-        self._committables.on_committed(checkpoint_id)
-        self._staging.release_inherited()
+    def _commit(self, due: tuple[StagedBatch, ...]) -> tuple[str, ...]:
+        self._publish(self._name, due, restored=False)
         return ()
 
     @property

@@ -78,6 +78,7 @@ class Source(ABC):
 
     @property
     def is_notified_of_checkpoints(self) -> bool:
+        """True if `notify_checkpoint_complete` is to be called."""
         return False
 
     @property

@@ -6,15 +6,18 @@ estimated by rows and columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
+from flykka.actors.machines.state.key_groups import key_groups_of
+from flykka.actors.machines.state.segments import Frame
 from flykka.messages.wire.ids import BatchId
 from flykka.spark_bridge.state.file_digests import StateFiles
 
 if TYPE_CHECKING:
+    from flykka.actors.machines.state.keyed_state import Handle
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.rows.batches import BatchStore
     from flykka.spark_bridge.rows.filesystem import FileSystem
@@ -78,3 +81,34 @@ class AttemptStorage:
         """The state of the subtask that is still where it was made."""
         vertex = self.descriptor.vertex
         return self.local_states.of(vertex.vertex_id, self.descriptor.subtask, vertex.parallelism)
+
+
+class StoredState(Generic[Frame]):
+    """A state of one attempt: segments are batches in the store, and files in checkpoint storage."""
+
+    def __init__(self, storage: AttemptStorage) -> None:
+        descriptor = storage.descriptor
+        vertex = descriptor.vertex
+        self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
+        self.attempt: str = descriptor.attempt
+        self.local: LocalState[Frame] = storage.local
+        self._descriptor = descriptor
+        self._scope = storage.scope
+        self._filesystem = storage.filesystem
+        self._store = storage.store
+        self._holder = f"{descriptor.attempt} state"
+        self._lock = Lock()
+
+    def delete(self, handle: Handle) -> None:
+        self._filesystem.delete(handle.path)
+
+    def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
+        """Add a holder to segments, or (None) the state itself."""
+        self._store.hold(batch_ids, holder or self._holder)
+
+    def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
+        """Let go of segments: those of a holder, or (None) the state's own."""
+        self._store.release(batch_ids, holder or self._holder)
+
+    def check(self) -> None:
+        self._scope.check()

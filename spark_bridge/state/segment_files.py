@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Row
 from pyspark.sql.types import ArrayType, BooleanType, LongType, StructField, StructType
 
-from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.actors.machines.state.segments import Reading, Segment, Unwritten
 from flykka.messages.state.file_digest import FileDigest
 from flykka.messages.state.handles import SharedStateHandle, StateSchema
@@ -26,6 +24,7 @@ from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.materialise import estimated_bytes
 from flykka.spark_bridge.rows.partitioning import positions_of
 from flykka.spark_bridge.session.session import has_one_machine
+from flykka.spark_bridge.state.attempt_storage import AttemptStorage, StoredState
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, CleanUp
 from flykka.spark_bridge.worker.segments import (
     CONTROL,
@@ -39,10 +38,8 @@ from flykka.spark_bridge.worker.segments import (
 from flykka.spark_bridge.worker.time_columns import arrow_schema
 
 if TYPE_CHECKING:
-    from flykka.actors.machines.state.keyed_state import Handle, StatePart
+    from flykka.actors.machines.state.keyed_state import StatePart
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
-    from flykka.spark_bridge.state.attempt_storage import AttemptStorage
-    from flykka.spark_bridge.state.local_state import LocalState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +82,7 @@ class _File:
         self._folder.delete(self._name)
 
 
-class FileStateBackend:
+class FileStateBackend(StoredState[StateRows]):
     """Implements `StateBackend` for one state of one attempt, a row of which has the columns of `schema` and keys."""
 
     merge_at = 4
@@ -100,26 +97,17 @@ class FileStateBackend:
         state_schema: StateSchema | None = None,
     ) -> None:
         """`in_background` does work that is told in words; `clean_up` is asked with each merge."""
+        super().__init__(storage)
         descriptor = storage.descriptor
-        vertex = descriptor.vertex
         self._state_schema = state_schema
-        self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
-        self.attempt: str = descriptor.attempt
         self.schema = state_columns_of(keys, values)
         self.arrow_schema = arrow_schema(self.schema)
         self.folder = SegmentFolder(
-            name=f"flykka-state/{descriptor.job_id}/{vertex.vertex_id}/{descriptor.subtask}",
+            name=f"flykka-state/{descriptor.job_id}/{descriptor.vertex.vertex_id}/{descriptor.subtask}",
             shared=None if has_one_machine(storage.scope.session) else _shared_folder(descriptor),
         )
-        self.local: LocalState[StateRows] = storage.local
         self._in_background = in_background if storage.merges_in_background else None
         self._clean_up = clean_up
-        self._descriptor = descriptor
-        self._scope = storage.scope
-        self._filesystem = storage.filesystem
-        self._store = storage.store
-        self._holder = f"{descriptor.attempt} state"
-        self._lock = Lock()
         self._made = 0
 
     def new_name(self) -> str:
@@ -239,19 +227,8 @@ class FileStateBackend:
                 files=(file,),
             )
 
-    def delete(self, handle: Handle) -> None:
-        self._filesystem.delete(handle.path)
-
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
         return True
-
-    def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Add a holder to segments, or (None) the state itself."""
-        self._store.hold(batch_ids, holder or self._holder)
-
-    def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Let go of segments: those of a holder, or (None) the state's own."""
-        self._store.release(batch_ids, holder or self._holder)
 
     def in_background(self, work: Callable[[], None]) -> None:
         """Merge beside the stages, which read and add segments meanwhile."""
@@ -259,9 +236,6 @@ class FileStateBackend:
             work()
         else:
             self._in_background("merging keyed state", work)
-
-    def check(self) -> None:
-        self._scope.check()
 
 
 def state_columns_of(keys: tuple[StructField, ...], values: tuple[StructField, ...]) -> StructType:

@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Self
 from flykka.actors.checkpoint_storage.file_digests import sync_files
 from flykka.actors.checkpoint_storage.file_names import in_a_name
 from flykka.actors.checkpoint_storage.staged_paths import batch_folder
-from flykka.actors.machines.state.committables import Committables
 from flykka.messages.state.file_digest import FileDigest
 from flykka.messages.state.operator_state import PendingFile
 from flykka.runtime.memory_size import MemorySize, positive_size_bytes
@@ -38,7 +37,7 @@ from flykka.runtime.secrets import masked_uri
 from flykka.spark_bridge.connectors.staging import (
     StagedCheck,
     StagedRows,
-    Staging,
+    StagingWriter,
     check_size,
     check_staging,
     lost_file,
@@ -50,7 +49,7 @@ from flykka.spark_bridge.connectors.staging import (
 from flykka.spark_bridge.connectors.written_columns import check_written
 from flykka.spark_bridge.errors import SinkError, StagedFileError
 from flykka.spark_bridge.program.sink import PublishedFiles, Sink, SinkContext
-from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
+from flykka.spark_bridge.program.sink_writer import Staged
 from flykka.spark_bridge.rows.file_formats import FileFormat
 from flykka.spark_bridge.rows.files import FileLayout
 from flykka.spark_bridge.rows.filesystem import FileSystem
@@ -94,7 +93,7 @@ STAGING = ".flykka-staging"
 _NAME_OF_SPARK = re.compile(r"(?P<unique>[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})[-.]c\d+(?P<suffix>\..+)$")
 
 
-class FileWriter(SinkWriter["DataFrame"]):
+class FileWriter(StagingWriter[PendingFile]):
     """The staged and pending files of one sink in one attempt.
 
     Where the number or the size of files is settled, batches are staged as parquet first, and written again at the
@@ -111,14 +110,11 @@ class FileWriter(SinkWriter["DataFrame"]):
         file_size_bytes: int | None = None,
     ) -> None:
         """With a limit of files, or their size, batches are staged to be written again for each checkpoint."""
+        super().__init__(context)
         self._path_as_given = path
         self._layout = layout
         self._files_limit, self._file_size_bytes = files_limit, file_size_bytes
-        self._context = context
-        self._filesystem = context.filesystem
-        self._staging = Staging(context)
         self._rows = StagedRows(self._staging) if files_limit is not None or file_size_bytes is not None else None
-        self._committables: Committables[PendingFile] = Committables()
 
     def restore(self, prepared: Sequence[Value]) -> None:
         prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
@@ -146,12 +142,9 @@ class FileWriter(SinkWriter["DataFrame"]):
         self._committables.pending += named
         return (*self._committables.pending, *self._staging.folders)
 
-    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        due = self._committables.due(checkpoint_id)
+    def _commit(self, due: tuple[PendingFile, ...]) -> tuple[str, ...]:
         self._publish(due, restored=False)
         self._staging.discard(batch_folder(file.staged) for file in due)
-        self._committables.on_committed(checkpoint_id)
-        self._staging.release_inherited()
         return tuple(file.target for file in due)
 
     @cached_property

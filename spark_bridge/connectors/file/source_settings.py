@@ -35,11 +35,13 @@ class FileSourceSettings:
 
     @property
     def store(self) -> ObjectStore:
+        """The files of the path, where they are reached through fsspec."""
         assert self.storage is not None, "without storage_options the files are Hadoop's"
         return ObjectStore(self.path, self.storage)
 
     @property
     def format(self) -> FileFormat:
+        """The name of the format."""
         return self.file_format.name
 
     def __str__(self) -> str:

@@ -150,6 +150,7 @@ class KafkaSource(Source):
 
     @property
     def is_bounded(self) -> bool:
+        """True if it has an end."""
         return self.stopping is not None
 
     @property
