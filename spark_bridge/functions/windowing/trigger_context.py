@@ -84,12 +84,10 @@ class WindowTriggerContext:
         self._merged: Sequence[TimeWindow] = ()
 
     def bind(self, timers: TimerService) -> None:
-        """Use these timers in the calls to come."""
         self._timers = timers
 
     @property
     def window(self) -> Window:
-        """The window at work."""
         return self._window
 
     @window.setter
@@ -100,11 +98,9 @@ class WindowTriggerContext:
     # Called by the operator
 
     def on_element(self, element: Row, timestamp: int | None) -> TriggerResult:
-        """Ask the trigger what is to be done as a row has come."""
         return self._trigger.on_element(element, timestamp, self._window, self)
 
     def on_timer(self, time: int, domain: TimeDomain) -> TriggerResult:
-        """Ask the trigger what is to be done as a timer fires."""
         if domain is TimeDomain.EVENT_TIME:
             return self._trigger.on_event_time(time, self._window, self)
         return self._trigger.on_processing_time(time, self._window, self)
@@ -115,41 +111,32 @@ class WindowTriggerContext:
         self._trigger.on_merge(self._window, self)
 
     def clear(self) -> None:
-        """Let the trigger clear the window at work."""
         self._trigger.clear(self._window, self)
 
     # Called by the trigger
 
     def get_current_watermark(self) -> int:
-        """Return the watermark."""
         return self._timers.current_watermark()
 
     def get_current_processing_time(self) -> int:
-        """Return the processing time."""
         return self._timers.current_processing_time()
 
     def register_event_time_timer(self, time: int) -> None:
-        """Register a timer of the window at work."""
         self.event_timers.register(time, self._timers)
 
     def register_processing_time_timer(self, time: int) -> None:
-        """Register a timer of the window at work."""
         self.processing_timers.register(time, self._timers)
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Delete a timer of the window at work."""
         self.event_timers.delete(time, self._timers)
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Delete a timer of the window at work."""
         self.processing_timers.delete(time, self._timers)
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-        """Return the state of the window at work."""
         return self._state(state_descriptor).state
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-        """Merge the state of the windows that have merged."""
         target = self._namespace.name
         sources = [name for name in map(namespace_of, self._merged) if name != target]
         self._state(state_descriptor).merge(target, sources)
