@@ -424,7 +424,6 @@ class Flow:
         return result
 
     def _read(self, reader: Link, rows: Slices, stage: int) -> BatchResult:
-        """Let an operator of the chain process rows, and take on what it emits."""
         output = self._operators[reader.operator_id].process_batch(Element(rows=rows, stage=stage))
         result = self.emit(reader, output, stage, rows)
         if output.on_emitted is not None:
@@ -488,5 +487,4 @@ class Flow:
 
 
 def _batch(ref: BatchRef, rows: DataFrame | LazyRows, output: ResultPartitionDescriptor) -> Batch:
-    """A batch on its way to a subpartition of an output."""
     return Batch(ref=ref, rows=rows, address=address(output, ref.subpartition), holder=first_holder(output))

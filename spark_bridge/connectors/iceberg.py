@@ -93,7 +93,6 @@ def iceberg_columns(rows: StructType) -> pa.Schema:
 
 
 def unwritable(table: Table) -> str | None:
-    """Tell why files that Spark has written cannot be added; None where they can."""
     if not table.spec().is_unpartitioned():
         by = ", ".join(field.name for field in table.spec().fields)
         return f"it is partitioned by {by}, and files are added to tables without partitions alone"

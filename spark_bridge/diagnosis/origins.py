@@ -43,7 +43,6 @@ class Made:
         return _marks_of(rows) - (_marks_of(self.before[0]) if self.before else Counter())
 
     def files(self) -> set[str]:
-        """Return the files that the operator reads; of a source, those of all slices."""
         before, after = self.before[:1], self.after[:1] if self.before else self.after
         files = _files_of(after) - _files_of(before)
         return {plain_path(unquote(file)) for file in files}

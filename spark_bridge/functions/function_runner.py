@@ -147,7 +147,6 @@ class _FunctionRunner(Generic[F]):
         )
 
     def close(self) -> None:
-        """Close the function."""
         self._function.close()
 
     def process_watermark(self, *, watermark_ms: int, processing_time_ms: int) -> Emitted:
@@ -183,11 +182,9 @@ class _FunctionRunner(Generic[F]):
 
     @property
     def operator_state(self) -> tuple[OperatorStateSchema, ...]:
-        """The schemas of the states of the subtask."""
         return self._operator_states.schema
 
     def snapshot_state(self) -> None:
-        """Take the states of the subtask as `lists`."""
         self.lists = snapshot_state(self._function, self._operator_states)
 
     @property
@@ -198,7 +195,6 @@ class _FunctionRunner(Generic[F]):
 
     @property
     def metrics(self) -> tuple[tuple[str, MetricKind], ...]:
-        """The names of the function's metrics, with their kinds."""
         return self._metrics.names()
 
     def take_metrics(self) -> tuple[MetricSample, ...]:
@@ -312,7 +308,6 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
 
     @property
     def descriptors(self) -> tuple[StateDescriptor, ...]:
-        """The states that the function has registered in `open`."""
         return self._states.descriptors
 
     def open(self) -> None:

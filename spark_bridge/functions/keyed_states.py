@@ -278,12 +278,10 @@ class KeyedStates:
         return there
 
     def bind(self, columns: StateColumns) -> None:
-        """Let all states work on columns."""
         for state in self._states.values():
             state.bind(columns)
 
     def release(self) -> None:
-        """Let no state work any more."""
         for state in self._states.values():
             state.release()
 

@@ -132,7 +132,6 @@ class _NamespaceView(list[Any]):
                 self.maps[slot] = None
 
     def entries(self, slot: int) -> dict[str, Any] | None:
-        """Return the map of a key; None where it has none."""
         entries = self.maps[slot]
         if entries is None or entries.__class__ is dict:
             return entries

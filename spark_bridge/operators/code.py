@@ -178,7 +178,6 @@ class Link:
             yield from reader.walk()
 
     def readers_of(self, side_output: str | None) -> tuple[Link, ...]:
-        """Return the readers of a side output, or (None) of the main one."""
         return tuple(reader for reader in self.readers if reader.code.reads_side_output == side_output)
 
 

@@ -395,7 +395,6 @@ class _SparkJoining:
         self._backends: dict[Side, SparkStateBackend] = {}
 
     def backend(self, side: Side, segments: IntervalSegments[DataFrame]) -> SparkStateBackend:
-        """The backend of a side's state."""
         layout = SideLayout(self._code.sides[side], segments.retained_ms)
         made = SparkStateBackend(layout, self.context.storage, side.value)
         self._backends[side] = made
@@ -449,7 +448,6 @@ class SparkPairs(_SparkJoining):
         self._pairs = code
 
     def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
-        """Join a batch with rows of the other side."""
         news, kept = self.gathered((side, segment.frame, segment.rows), self.read(side.other, met))
         sides = {side: news.hint("shuffle_hash"), side.other: kept}
         with self.context.naming_failures():

@@ -73,7 +73,6 @@ class SessionWindowCode(AggregateCode):
         return (StructField(START, LongType()), StructField(END, LongType()), *self.plan.part_fields)
 
     def keyed(self, rows: DataFrame) -> DataFrame:
-        """Rows of state, as they come over the exchange."""
         return rows
 
     def function(self, watermark_ms: int) -> MergeSessions:

@@ -45,7 +45,6 @@ class SourceOperator(Operator[Slices]):
         self._only_hands_on = not link.readers and len(link.outputs) == 1 and is_read_once(link.outputs[0])
 
     def count(self, numbers: SourceNumbers) -> None:
-        """Count what was left out of the rows that were read."""
         if numbers.corrupt:
             name = f"{self._context.link.name}.{NUM_RECORDS_IN_ERRORS}"
             spark = self._context.scope.session.sparkContext

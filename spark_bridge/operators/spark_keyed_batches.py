@@ -96,13 +96,11 @@ _TIMERS = {TimeDomain.EVENT_TIME: NEXT_EVENT_TIMER, TimeDomain.PROCESSING_TIME: 
 
 
 def keyed_batch_operator(context: OperatorContext, code: TableCode) -> KeyedBatchOperator[Slices, StateRows]:
-    """A function of all rows of a batch."""
     batches = SparkKeyedTables(context, code)
     return KeyedBatchOperator(context.operator_id, batches, batches.backend)
 
 
 def keyed_table_operator(context: OperatorContext, code: TimedTableCode) -> KeyedProcessOperator[Slices, StateRows]:
-    """A function of all rows of a batch, and one of timers."""
     function = SparkTimedTables(context, code)
     return KeyedProcessOperator(context.operator_id, function, function.backend)
 
@@ -166,7 +164,6 @@ class SparkKeyedBatches:
         return None
 
     def processed(self, element: Element[Slices], readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
-        """Let a worker process a batch."""
         assert element.batch is not None, "keyed state is read over the input gates"
         (rows,) = element.rows
         keyed = self._code.keyed(rows).withColumn(POSITION, self._groups.position())

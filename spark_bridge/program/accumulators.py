@@ -156,7 +156,6 @@ class LastParam:
         """Return no value."""
 
     def addInPlace(self, value1: float | None, value2: float | None) -> float | None:
-        """Return the second, where it is one."""
         return value1 if value2 is None else value2
 
 
@@ -212,7 +211,6 @@ class AccumulatorRegistry:
             self._accumulators[name, None] = accumulator
 
     def get(self, name: str) -> Accumulator[Any] | None:
-        """Return the accumulator of this name; None where there is none."""
         with self._lock:
             return self._accumulators.get((name, None))
 
@@ -234,7 +232,6 @@ class AccumulatorRegistry:
         return found
 
     def snapshot(self) -> tuple[AccumulatorSnapshot, ...]:
-        """Return the values of all accumulators."""
         with self._lock:
             accumulators = dict(self._accumulators)
         return tuple(

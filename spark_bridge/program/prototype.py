@@ -82,7 +82,6 @@ def key_schema(prototype: DataFrame, keys: Sequence[Column | str]) -> StructType
 
 
 def check_types(columns: StructType, use: Use) -> None:
-    """Raise `PrototypeError` where a column is of a type that a use of rows does not take."""
     if wrong := misfit(columns, use):
         raise PrototypeError(wrong)
 
@@ -296,7 +295,6 @@ def _ddl(data_type: DataType) -> str:
 
 
 def has_event_time(prototype: DataFrame, column: str | None) -> bool:
-    """True if `column` is there and can be an event time."""
     return column in prototype.columns and isinstance(prototype.schema[column].dataType, TimestampType)
 
 

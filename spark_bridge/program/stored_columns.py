@@ -22,7 +22,6 @@ def stored_keys(schema: StateSchema) -> dict[str, str]:
 
 
 def stored_values(schema: StateSchema) -> dict[str, str]:
-    """The columns of values, by their names."""
     names = list(columns_of(schema.columns))
     if not schema.merged_by:
         return {name: name for name in names}

@@ -154,7 +154,6 @@ class BatchStore:
         self._free(lambda held: held.release_produced(producer))
 
     def release_partitions(self, partitions: frozenset[ResultPartitionId]) -> None:
-        """Let go of what was kept in these partitions."""
         self._free(lambda held: held.release_partitions(partitions))
 
     def close(self) -> None:
@@ -169,7 +168,6 @@ class BatchStore:
             self._lock.wait_for(lambda: self._at_work == 0)
 
     def stats(self) -> StoreStats:
-        """Return the counts of what is held now."""
         with self._lock:
             return StoreStats(
                 batches=len(self._held),

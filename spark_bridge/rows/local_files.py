@@ -47,7 +47,6 @@ def files_below(folder: str, is_hidden: Callable[[str], bool], begin: Callable[[
 
 
 def rename(source: str, target: str) -> bool:
-    """Rename a file; False where the system refuses."""
     try:
         os.rename(source, target)
     except OSError:

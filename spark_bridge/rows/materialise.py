@@ -126,7 +126,6 @@ class Blocks:
     """The blocks of one materialisation."""
 
     def __init__(self, frame: DataFrame) -> None:
-        """`frame` is what `localCheckpoint` returned."""
         plan = frame._jdf.queryExecution().analyzed()
         self.frame = frame if plan.constraints().isEmpty() else _without_constraints(frame, plan)
         self.rdd: Any = plan.rdd()

@@ -279,7 +279,6 @@ def session_is_there() -> bool:
 
 
 def jobs_run() -> int:
-    """Count the Spark jobs that were begun in this process."""
     context = SparkContext._active_spark_context
     # Its status tracker hears of jobs later, and forgets the oldest.
     return 0 if context is None or context._jsc is None else int(context._jsc.sc().dagScheduler().numTotalJobs())

@@ -91,7 +91,6 @@ class Expression(_Node):
 
     @cached_property
     def attribute(self) -> Attribute:
-        """The column that an expression with a name makes."""
         return Attribute(id=int(self.java.exprId().id()), name=str(self.java.name()))
 
     @property
@@ -168,7 +167,6 @@ class Expression(_Node):
 
     @property
     def column(self) -> StructType:
-        """A column of its values, under the name of its text."""
         return StructType([StructField(self.sql, _parse_datatype_json_string(str(self.java.dataType().json())))])
 
     @cached_property
@@ -186,7 +184,6 @@ class Expression(_Node):
 
     @property
     def interval(self) -> tuple[int, int, int]:
-        """The months, days and microseconds of a constant interval."""
         months, days, micros = (int(get_field(self.value, name)) for name in ("months", "days", "microseconds"))
         return months, days, micros
 
@@ -246,7 +243,6 @@ class PlanNode(_Node):
 
     @property
     def join_type(self) -> str:
-        """The kind of a Join, such as `LEFT OUTER`."""
         return str(self.java.joinType().sql())
 
     @property

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def first_rows_types(prototype: DataFrame, emitted: Sequence[str], number: str) -> tuple[StructType, StructType]:
-    """The state and the output of `FirstRows` for rows like the prototype."""
     return StructType([StructField(FIRST_ROWS, ArrayType(prototype.schema))]), numbered_type(prototype, emitted, number)
 
 
@@ -51,5 +50,4 @@ def aggregates_type(rows: DataFrame, keys: Sequence[str], calls: Sequence[Retrac
 
 
 def with_kind(schema: StructType, kind: str) -> StructType:
-    """The columns of rows, and behind them that of their kinds."""
     return StructType([*schema.fields, StructField(kind, StringType())])

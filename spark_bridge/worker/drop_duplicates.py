@@ -102,5 +102,4 @@ def _first_rows(keys: Rows, times: Rows, closed_to: Rows, within: int) -> Rows:
 
 
 def _times(column: pa.ChunkedArray, without: int, offset_ms: int = 0) -> Rows:
-    """Times in microseconds, moved by an offset, and `without` where there is none."""
     return np.array(pc.fill_null(micros(column, offset_ms), without).to_numpy(), dtype=np.int64)

@@ -141,7 +141,6 @@ class MergeSegments:
     clean_up: CleanUp | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Merge them, for a single row; what was written."""
         for _ in batches:
             segments = self.folder.read(self.names)
             tables = merged(segments, drops_deleted=self.drops_deleted, clean_up=self.clean_up)

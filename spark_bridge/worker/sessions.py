@@ -59,7 +59,6 @@ class Sessions:
         return pa.Table.from_arrays([made[each.name].cast(each.type) for each in schema], schema=schema)
 
     def as_rows(self, keys: pa.Table) -> pa.Table:
-        """Rows to emit: the columns of the key, then those of the session."""
         of_session = keys.select(key_columns(keys)).take(self.keys)
         names = [*of_session.column_names, *self.table.column_names]
         return pa.Table.from_arrays([*of_session.columns, *self.table.columns], names=names)

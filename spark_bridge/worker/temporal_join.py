@@ -57,12 +57,10 @@ class TemporalSides:
     is_outer: bool
 
     def kept(self, state: pa.Table) -> tuple[KeyedLists, KeyedLists]:
-        """The rows that wait, and the versions."""
         left, right = (state.column(name).combine_chunks() for name in (LEFT, RIGHT))
         return KeyedLists.of(left, self.left.columns), KeyedLists.of(right, self.right.columns)
 
     def waiting_with(self, waiting: KeyedLists, rows: pa.Table, key_of: Rows) -> KeyedLists:
-        """More rows that wait, in the order in which they came."""
         both = pa.concat_tables([waiting.rows, rows.cast(waiting.rows.schema)])
         of_both = np.concatenate([waiting.key_of, key_of])
         order = np.argsort(of_both, kind="stable")

@@ -124,7 +124,6 @@ class FilesOfTransaction:
             raise SinkError(f"{staged} cannot be renamed to {target}")
 
     def _folders_of(self, file: StagedFile) -> Iterator[str]:
-        """The folders of partitions that a file is in, in the table."""
         folder = file.name
         while "/" in folder:
             folder = folder.rpartition("/")[0]
@@ -161,6 +160,5 @@ def read_bytes(path: str) -> bytes:
 
 
 def write_bytes(path: str, content: bytes) -> None:
-    """Write a file; another of its name is replaced."""
     filesystem, inner = url_to_fs(path)
     filesystem.pipe_file(inner, content)

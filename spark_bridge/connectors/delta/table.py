@@ -60,7 +60,6 @@ class TableFacts:
     columns: Mapping[str, Any] | None
 
     def unreadable(self) -> str | None:
-        """The feature for which Spark cannot read the files as they are; None if it can."""
         if self.properties.get(_COLUMN_MAPPING, "none") != "none":
             return "column mapping"
         return next(iter(sorted(set(self.reader_features) - _READ)), None)

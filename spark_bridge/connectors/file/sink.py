@@ -66,7 +66,6 @@ _NAME = re.compile(r"part-(?P<job>[A-Za-z0-9_.]*)-[0-9a-f]{8}-[A-Za-z0-9_.]*-[0-
 
 
 def published_prefix(job_name: str) -> str:
-    """Return the beginning of the names of files that a job of this name publishes."""
     return f"part-{in_a_name(job_name)}-"
 
 
@@ -165,7 +164,6 @@ class FileWriter(StagingWriter[PendingFile]):
         return batch.files
 
     def _files_of(self, batches: tuple[str, ...]) -> int:
-        """The number of files that batches become."""
         limit, size = self._files_limit, self._file_size_bytes
         wanted = limit if size is None else -(-sum(map(self._filesystem.bytes_below, batches)) // size)
         assert wanted is not None, "either is set where batches are staged to be written again"
@@ -240,7 +238,6 @@ class FileWriter(StagingWriter[PendingFile]):
             raise SinkError(f"{file.staged} cannot be renamed to {file.target}")
 
     def _folders_of(self, target: str) -> Iterator[str]:
-        """The folder of a published file, and those of partitions above it."""
         folder = _parent(target)
         yield folder
         while folder.startswith(f"{self._path}/"):

@@ -35,7 +35,6 @@ class ProduceRecords:
     topic: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Produce the rows, wait until they are there, and tell how many they are."""
         producer = self.cluster.producer(**{"enable.idempotence": True})
         yield number_of(self._produce(producer, batches))
 
@@ -137,7 +136,6 @@ class PublishFiles:
     files: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Publish the rows of the files for the one row that is given, and tell how many they are."""
         for _ in batches:
             yield from self.transaction(self._rows())
 

@@ -49,7 +49,6 @@ class ReadRecords:
     places: dict[TopicPartition, int]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the tasks whose numbers are in the batches."""
         for batch in batches:
             for task in batch.column(0).to_pylist():
                 for records in _records(self.cluster, self.tasks[task]):

@@ -102,7 +102,6 @@ class ReadChanges:
     ignores_truncations: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the log once."""
         what = f"the changes of {self.table} at {self.database} cannot be read from the slot {self.slot.name!r}"
         for _ in batches:
             with naming_slot(self.database, self.slot), self.database.connected(SourceError, what) as connection:

@@ -98,7 +98,6 @@ class ReadTable:
     refresh_ms: int | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read, or use again what was read."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from self._rows(self.queries[number])
@@ -194,7 +193,6 @@ def _queries(
 
 
 def selection(table: Table, columns: Sequence[ReadColumn]) -> sql.Composed:
-    """The query for all rows of a table."""
     from psycopg import sql
 
     return sql.SQL("SELECT {} FROM {}").format(

@@ -106,7 +106,6 @@ class WindowTriggerContext:
         return self._trigger.on_processing_time(time, self._window, self)
 
     def on_merge(self, merged: Sequence[TimeWindow]) -> None:
-        """Tell the trigger that windows have merged into the one at work."""
         self._merged = merged
         self._trigger.on_merge(self._window, self)
 
@@ -149,12 +148,10 @@ class WindowTriggerContext:
 
 
 def registered(context: FunctionRuntimeContext, descriptor: StateDescriptor, namespace: Namespace) -> NamespacedState:
-    """Register a state for each window."""
     return context.get_namespaced_state(NamespacedStateDescriptor(descriptor, namespace))
 
 
 def not_declared(descriptor: StateDescriptor, where: str, there: Iterable[str]) -> StateDescriptorError:
-    """Return the error of a state that is asked for and was not declared."""
     return StateDescriptorError(
         f"state {descriptor.name!r} is not declared: add its descriptor to {where}"
         f" (declared: {', '.join(there) or 'none'})"

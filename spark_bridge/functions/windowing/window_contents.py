@@ -101,7 +101,6 @@ class WindowContents:
         self._namespace.name = namespace_of(window)
 
     def add(self, row: Row, timestamp: int | None) -> None:
-        """Add a row."""
         if self._rows is not None:
             self._rows.add_stored(row)
         else:
@@ -123,7 +122,6 @@ class WindowContents:
         """The function has seen the elements."""
 
     def clear(self) -> None:
-        """Drop the contents."""
         self._kept.state.clear()
 
     def merge(self, window: Window, merged: Iterable[Window]) -> None:

@@ -92,12 +92,10 @@ class MergingWindowSet:
         return actual, tuple(merges)
 
     def retire_window(self, window: TimeWindow) -> None:
-        """Remove a window that is over."""
         if self.state_windows.pop(window, None) is not None:
             self.has_changed = True
 
     def get_state_window(self, window: TimeWindow) -> TimeWindow | None:
-        """Return the window of the contents; None where the window is not there."""
         return self.state_windows.get(window)
 
 
