@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.spark_bridge.connectors.datagen.generators import (
+from flykka.spark_bridge.connectors.datagen import (
     Field,
     FieldGenerator,
     choice,

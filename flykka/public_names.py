@@ -39,13 +39,13 @@ from flykka.simulation.settings import FaultKind as FaultKind
 from flykka.simulation.settings import SimulationSettings as SimulationSettings
 from flykka.simulation.simulation import simulate as simulate
 from flykka.spark_bridge.connectors.console import ConsoleSink as ConsoleSink
-from flykka.spark_bridge.connectors.datagen.source import DataGenSource as DataGenSource
+from flykka.spark_bridge.connectors.datagen import DataGenSource as DataGenSource
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink as DeltaSink
 from flykka.spark_bridge.connectors.delta.source import DeltaSource as DeltaSource
 from flykka.spark_bridge.connectors.file.sink import FileSink as FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource as FileSource
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink as ForeachBatchSink
-from flykka.spark_bridge.connectors.iceberg.sink import IcebergSink as IcebergSink
+from flykka.spark_bridge.connectors.iceberg import IcebergSink as IcebergSink
 from flykka.spark_bridge.connectors.kafka.avro import AvroFormat as AvroFormat
 from flykka.spark_bridge.connectors.kafka.formats import CsvFormat as CsvFormat
 from flykka.spark_bridge.connectors.kafka.formats import DebeziumJsonFormat as DebeziumJsonFormat
@@ -59,18 +59,18 @@ from flykka.spark_bridge.connectors.kafka.source import KafkaSource as KafkaSour
 from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource as PostgresCdcSource
 from flykka.spark_bridge.connectors.postgres.sink import PostgresSink as PostgresSink
 from flykka.spark_bridge.connectors.postgres.table_reading import postgres_table as postgres_table
-from flykka.spark_bridge.connectors.socket.source import SocketTextSource as SocketTextSource
+from flykka.spark_bridge.connectors.socket_text import SocketTextSource as SocketTextSource
 from flykka.spark_bridge.functions.aggregate_function import AggregateFunction as AggregateFunction
 from flykka.spark_bridge.functions.aggregate_function import ReduceFunction as ReduceFunction
-from flykka.spark_bridge.functions.broadcast_contexts import BroadcastContext as BroadcastContext
-from flykka.spark_bridge.functions.broadcast_contexts import KeyedBroadcastContext as KeyedBroadcastContext
-from flykka.spark_bridge.functions.broadcast_contexts import KeyedReadOnlyContext as KeyedReadOnlyContext
-from flykka.spark_bridge.functions.broadcast_contexts import ReadOnlyContext as ReadOnlyContext
-from flykka.spark_bridge.functions.broadcast_contexts import ReadOnlyTimerContext as ReadOnlyTimerContext
+from flykka.spark_bridge.functions.broadcast_functions import BroadcastContext as BroadcastContext
 from flykka.spark_bridge.functions.broadcast_functions import BroadcastProcessFunction as BroadcastProcessFunction
+from flykka.spark_bridge.functions.broadcast_functions import KeyedBroadcastContext as KeyedBroadcastContext
 from flykka.spark_bridge.functions.broadcast_functions import (
     KeyedBroadcastProcessFunction as KeyedBroadcastProcessFunction,
 )
+from flykka.spark_bridge.functions.broadcast_functions import KeyedReadOnlyContext as KeyedReadOnlyContext
+from flykka.spark_bridge.functions.broadcast_functions import ReadOnlyContext as ReadOnlyContext
+from flykka.spark_bridge.functions.broadcast_functions import ReadOnlyTimerContext as ReadOnlyTimerContext
 from flykka.spark_bridge.functions.broadcast_states import ReadOnlyBroadcastState as ReadOnlyBroadcastState
 from flykka.spark_bridge.functions.checkpointed_function import CheckpointedFunction as CheckpointedFunction
 from flykka.spark_bridge.functions.checkpointed_function import (

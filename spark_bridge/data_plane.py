@@ -22,7 +22,7 @@ from flykka.spark_bridge.attempt.services import JobServices
 from flykka.spark_bridge.connectors.job_owners import JobOwner, JobOwners
 from flykka.spark_bridge.connectors.job_sinks import check_sinks, staging_folders
 from flykka.spark_bridge.connectors.job_sources import NamedDiscovery, check_sources
-from flykka.spark_bridge.connectors.staging_owners import StagingOwner
+from flykka.spark_bridge.connectors.staging import StagingOwner
 from flykka.spark_bridge.diagnosis.jvm_metrics import jvm_metrics
 from flykka.spark_bridge.errors import OperatorCoordinatorError
 from flykka.spark_bridge.operators.coordinator_runner import CoordinatorRunner, coordinator_runner
@@ -154,7 +154,6 @@ class SparkDataPlane:
         return self._registry.failure_enrichers.labels(cause, context)
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        """The props of the bridge actor of one execution attempt."""
         return Props(Bridge, descriptor, self).with_dispatcher("pinned", may_block=False)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
@@ -338,7 +337,6 @@ class SparkDataPlane:
         return jvm_metrics(self.sessions.current.sparkContext)
 
     def stats(self) -> StoreStats:
-        """Sum the contents of the batch stores of all jobs."""
         with self._lock:
             jobs = [*self._jobs.values(), *(job for ending in self._ending.values() for job in ending)]
         return sum((job.services.store.stats() for job in jobs), StoreStats())

@@ -29,7 +29,6 @@ _ROUNDS = 4
 
 
 def warm_up_in_background(session: SparkSession) -> None:
-    """Begin to warm up a session, on a thread of its own."""
     Thread(target=warm_up, args=(session,), name="flykka-warm-up", daemon=True).start()
 
 

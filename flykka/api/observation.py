@@ -12,7 +12,7 @@ from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import ProgramError
 from flykka.rest.gateway import RestfulGateway
-from flykka.spark_bridge.connectors.extras import require
+from flykka.spark_bridge.connectors.connector import require
 
 if TYPE_CHECKING:
     from flykka.api.configuration.environment_options import EnvironmentOptions

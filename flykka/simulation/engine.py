@@ -52,7 +52,7 @@ from flykka.spark_bridge.operators.keyed_store import KeyedOperator
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
 from flykka.spark_bridge.operators.operator_chain import BatchResult, OperatorChain
 from flykka.spark_bridge.operators.sink import SinkOperator
-from flykka.spark_bridge.operators.window import WindowOperator
+from flykka.spark_bridge.operators.window import WindowAggregateOperator
 from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
@@ -85,7 +85,7 @@ def _operator(behaviour: Behaviour, operator_id: OperatorId, engine: SimulatedEn
             return _Transform(operator_id, behaviour)
         case Window(windows=windows):
             backend = SimulatedWindowState(behaviour, descriptor, world)
-            return WindowOperator(operator_id, windows, SimulatedPanes(behaviour, backend, world), backend)
+            return WindowAggregateOperator(operator_id, windows, SimulatedPanes(behaviour, backend, world), backend)
         case Process():
             function = SimulatedKeyedFunction(behaviour, descriptor, world)
             return KeyedProcessOperator(operator_id, function, function.backend)

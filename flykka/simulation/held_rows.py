@@ -27,8 +27,8 @@ from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
 from flykka.spark_bridge.functions.state_columns import StateColumns
 from flykka.spark_bridge.functions.state_descriptors import ListStateDescriptor
 from flykka.spark_bridge.operators.join import Closing, JoinOperator, RegularJoinOperator, Side
-from flykka.spark_bridge.operators.keyed_batch import Made, Told
-from flykka.spark_bridge.operators.keyed_process import Firing
+from flykka.spark_bridge.operators.keyed_batch import KeyedOutcome, KeyedResult
+from flykka.spark_bridge.operators.keyed_process import TimerFiring
 from flykka.spark_bridge.operators.operator import Element
 from flykka.spark_bridge.operators.window import Arrived
 
@@ -124,7 +124,7 @@ class SimulatedKeyedFunction:
 
     def processed(
         self, element: Element[Rows], readings: Sequence[Reading[KeyStates]], version: int
-    ) -> Made[Rows, KeyStates]:
+    ) -> KeyedResult[Rows, KeyStates]:
         owned, max_parallelism = self.backend.owned, self.backend.max_parallelism
         assert element.rows == within(element.rows, owned, max_parallelism), "rows have come to the wrong subtask"
         rows = [
@@ -146,7 +146,9 @@ class SimulatedKeyedFunction:
         )
         return self._made(keys, columns, emitted, version)
 
-    def fired(self, firing: Firing, readings: Sequence[Reading[KeyStates]], version: int) -> Made[Rows, KeyStates]:
+    def fired(
+        self, firing: TimerFiring, readings: Sequence[Reading[KeyStates]], version: int
+    ) -> KeyedResult[Rows, KeyStates]:
         """Fire timers, of the keys in whose segments are some that are due."""
         seen = [(each, _timers(each, firing.domain)) for reading in readings for each in reading.segment.frame]
         due = {
@@ -185,7 +187,7 @@ class SimulatedKeyedFunction:
         emitted: Emitted,
         version: int,
         next_timer_ms: int | None = None,
-    ) -> Made[Rows, KeyStates]:
+    ) -> KeyedResult[Rows, KeyStates]:
         changed = tuple(
             KeyState(
                 key=keys[slot],
@@ -201,8 +203,8 @@ class SimulatedKeyedFunction:
         rows = self._behaviour.released(
             Row(row["key"], row["time"], ((row["number"], row["value"]),)) for row in emitted.rows
         )
-        told = Told(segment=self.backend.keep(changed), next_timer_ms=next_timer_ms)
-        return Made(rows=rows, told=lambda: told)
+        told = KeyedOutcome(segment=self.backend.keep(changed), next_timer_ms=next_timer_ms)
+        return KeyedResult(rows=rows, told=lambda: told)
 
 
 def _newest(states: Iterable[KeyState]) -> KeyStates:

@@ -30,7 +30,7 @@ from flykka.messages.state.handles import OperatorSubtaskState, StateSchema, Tas
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.errors import SavedStateError
 from flykka.spark_bridge.operators.code import OperatorCode
-from flykka.spark_bridge.operators.keyed_code import KeyedCode
+from flykka.spark_bridge.operators.spark_keyed_batches import KeyedCode
 from flykka.spark_bridge.operators.spark_windows import WindowCode
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.saved_state.writing import WrittenState, write_keyed_rows, write_panes

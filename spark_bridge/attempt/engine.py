@@ -39,9 +39,8 @@ from flykka.spark_bridge.rows.lazy_rows import slices_of
 from flykka.spark_bridge.rows.materialise import Materialised, Slices, coalesced, estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups, materialise_slices
 from flykka.spark_bridge.session.attempt_scope import AttemptScope
-from flykka.spark_bridge.state.attempt_storage import AttemptStorage
+from flykka.spark_bridge.state.attempt_storage import AttemptStorage, ManagedMemory
 from flykka.spark_bridge.state.in_flight import InFlightStore
-from flykka.spark_bridge.state.managed_memory import ManagedMemory
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -170,7 +169,6 @@ class SparkEngine(OperatorChain[Slices]):
         return super().has_state or bool(self._variables)
 
     def lane(self, command: Command, piece: int, what: str) -> _OnLane:
-        """The threads of the command's lane."""
         return _OnLane(self._workers, self.lane_of(command), piece, what)
 
     def fail(self, error: Exception) -> None:
@@ -271,7 +269,6 @@ class SparkEngine(OperatorChain[Slices]):
     # Snapshots
 
     def check(self) -> None:
-        """Raise `AttemptCancelledError` where the attempt is over."""
         self._scope.check()
 
     def delete_from_savepoint(self, savepoint: str) -> None:
@@ -292,7 +289,6 @@ class SparkEngine(OperatorChain[Slices]):
         self._store.hold(command.batch_ids, command.holder)
 
     def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
-        """Write batches, one Spark job for each part."""
         folders = self._in_flight.write(command.parts)
         return ChannelStateWritten(checkpoint_id=command.checkpoint_id, folders=folders)
 
@@ -329,7 +325,6 @@ class SparkEngine(OperatorChain[Slices]):
         self.end.stop(cancel=True)
 
     def interrupt_work(self) -> None:
-        """Interrupt the stages that do not end."""
         self._workers.interrupt()
 
     def close_chain(self, command: CloseChain) -> ChainClosed:
@@ -427,7 +422,6 @@ class Flow:
         return result
 
     def _read(self, reader: Link, rows: Slices, stage: int) -> BatchResult:
-        """Let an operator of the chain process rows, and take on what it emits."""
         output = self._operators[reader.operator_id].process_batch(Element(rows=rows, stage=stage))
         result = self.emit(reader, output, stage, rows)
         if output.on_emitted is not None:
@@ -491,5 +485,4 @@ class Flow:
 
 
 def _batch(ref: BatchRef, rows: DataFrame | LazyRows, output: ResultPartitionDescriptor) -> Batch:
-    """A batch on its way to a subpartition of an output."""
     return Batch(ref=ref, rows=rows, address=address(output, ref.subpartition), holder=first_holder(output))

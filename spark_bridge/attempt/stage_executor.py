@@ -246,7 +246,6 @@ class StageExecutor:
 
     @property
     def _is_busy(self) -> bool:
-        """Tells whether any thread still runs."""
         with self._changed:
             return any(line.threads for line in self._all)
 

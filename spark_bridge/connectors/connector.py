@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 
-from flykka.spark_bridge.errors import SparkBridgeError
+from flykka.spark_bridge.errors import MissingExtraError, SparkBridgeError
 
 GROUP = "flykka.connectors"
 
@@ -52,3 +52,18 @@ def connectors() -> tuple[Connector, ...]:
             raise SparkBridgeError(f"the connector {entry.name!r} ({entry.value}) is no flykka.connectors.Connector")
         found.setdefault(connector.name, connector)
     return tuple(found[name] for name in sorted(found))
+
+
+def require(module: str, *, extra: str, what: str) -> None:
+    """Look for a library that `what` needs.
+
+    Raises:
+        MissingExtraError: it is not installed; the text says how to do that.
+    """
+    if not _is_there(module):
+        raise MissingExtraError(f"{what} needs {module}, which is not installed: pip install 'flykka[{extra}]'")
+
+
+def _is_there(module: str) -> bool:
+    package = module.rpartition(".")[0]
+    return (not package or _is_there(package)) and find_spec(module) is not None

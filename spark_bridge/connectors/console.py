@@ -1,12 +1,17 @@
-"""ConsoleSink: the first rows of every batch, printed as they come."""
+"""Sinks that show the first rows of every batch as they come: ConsoleSink prints them, CollectSink hands them over."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
+from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.spark_bridge.program.sink import Sink, SinkContext
 from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
 from flykka.spark_bridge.rows.materialise import materialise
@@ -45,38 +50,46 @@ class ConsoleSink(Sink):
 
     @property
     def format(self) -> str:
-        """The format: lines on the console."""
         return "console"
 
     def writer(self, context: SinkContext) -> ConsoleWriter:
-        """Make the writer of one attempt, which prints."""
         return ConsoleWriter(self, context)
 
     def __str__(self) -> str:
         return self.format
 
 
-class ConsoleWriter(SinkWriter["DataFrame"]):
-    """Prints in one attempt. Batches that are at work at once are numbered as they are printed."""
+class ShowingWriter(SinkWriter["DataFrame"]):
+    """Shows the first rows of batches that have any. One Spark job, and a small one for what is shown."""
 
-    def __init__(self, sink: ConsoleSink, context: SinkContext) -> None:
-        self._sink = sink
+    def __init__(self, context: SinkContext) -> None:
         self._context = context
-        self._numbers = count(1)
-        self._lock = Lock()
 
     def stage(self, rows: DataFrame) -> Staged:
-        """Print the first rows of a batch, if it has any. One Spark job, and a small one for what is printed."""
         made = materialise(self._context.scope, rows, {})
         try:
             if made.rows:
-                self._print(made.frame, made.rows)
+                self._context.scope.check()
+                self.show(made.frame, made.rows)
         finally:
             made.blocks.free()
         return Staged(rows=made.rows)
 
-    def _print(self, rows: DataFrame, number_of_rows: int) -> None:
-        self._context.scope.check()
+    @abstractmethod
+    def show(self, rows: DataFrame, number_of_rows: int) -> None:
+        """Show the first of so many rows."""
+
+
+class ConsoleWriter(ShowingWriter):
+    """Prints in one attempt. Batches that are at work at once are numbered as they are printed."""
+
+    def __init__(self, sink: ConsoleSink, context: SinkContext) -> None:
+        super().__init__(context)
+        self._sink = sink
+        self._numbers = count(1)
+        self._lock = Lock()
+
+    def show(self, rows: DataFrame, number_of_rows: int) -> None:
         longest = _LONGEST if self._sink.truncate is True else int(self._sink.truncate)
         table = rows._jdf.showString(self._sink.limit, longest, False)
         subtask = f" ({self._context.subtask + 1}/{self._context.parallelism})" if self._context.parallelism > 1 else ""
@@ -85,3 +98,47 @@ class ConsoleWriter(SinkWriter["DataFrame"]):
             heading = f"{self._context.name}{subtask}, batch {next(self._numbers)}: {number_of_rows:,} {noun}"
             # In one piece: subtasks print side by side.
             print(f"{heading}\n{table.rstrip()}\n", flush=True)
+
+
+TextRow = tuple[str | None, ...]
+Receive = Callable[[Sequence[TextRow], int], None]
+"""Takes rows of a batch, and the number that were left out of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectSink(Sink):
+    """Gives no more than `limit` rows of every batch, as texts, to `receive`; no more than these reach the driver.
+
+    As Flink's CollectSinkOperator it runs in the task of what it reads, so the batches of a key come in their order.
+    After a restart rows come again.
+    """
+
+    receive: Receive
+    limit: int
+
+    @property
+    def publishes_per_checkpoint(self) -> bool:
+        return False
+
+    @property
+    def format(self) -> str:
+        return "collect"
+
+    def writer(self, context: SinkContext) -> CollectWriter:
+        return CollectWriter(self, context)
+
+    def __str__(self) -> str:
+        return self.format
+
+
+class CollectWriter(ShowingWriter):
+    """Collects in one attempt."""
+
+    def __init__(self, sink: CollectSink, context: SinkContext) -> None:
+        super().__init__(context)
+        self._sink = sink
+
+    def show(self, rows: DataFrame, number_of_rows: int) -> None:
+        texts = [F.col(quoted(name)).cast("string") for name in rows.columns]
+        first = [tuple(row) for row in rows.select(*texts).limit(self._sink.limit).collect()]
+        self._sink.receive(first, number_of_rows - len(first))

@@ -34,7 +34,6 @@ class ComputedFrame:
         self._blocks: Blocks | None = None
 
     def compute(self) -> None:
-        """Compute the rows, unless it was done before."""
         if self._blocks is None:
             self._blocks = Blocks(self.frame.localCheckpoint(eager=True))
 

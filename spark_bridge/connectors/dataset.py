@@ -30,11 +30,6 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
 
-def unchanged(rows: DataFrame) -> DataFrame:
-    """The rows as they are: a cached stream is where rows go by."""
-    return rows
-
-
 def as_kept(prototype: DataFrame) -> DataFrame:
     """A prototype of the rows as they are read back: any column may hold nulls, as always in files."""
     schema = StructType([StructField(each.name, each.dataType, metadata=each.metadata) for each in prototype.schema])

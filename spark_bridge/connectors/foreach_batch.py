@@ -12,12 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from flykka.actors.machines.state.operator_state import Committables
 from flykka.messages.state.handles import StagedBatch
 from flykka.spark_bridge.connectors.staging import (
     StagedCheck,
     StagedRows,
-    Staging,
+    StagingWriter,
     check_gone,
     read_staged,
     restored,
@@ -26,7 +25,7 @@ from flykka.spark_bridge.connectors.staging import (
 from flykka.spark_bridge.connectors.written_columns import check_written
 from flykka.spark_bridge.errors import OperatorFailedError, SinkError, StagedFileError
 from flykka.spark_bridge.program.sink import Sink, SinkContext
-from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
+from flykka.spark_bridge.program.sink_writer import Staged
 from flykka.spark_bridge.rows.files import PARQUET
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
@@ -79,31 +78,25 @@ class ForeachBatchSink(Sink):
         return "foreach_batch"
 
     def writer(self, context: SinkContext) -> ForeachBatchWriter:
-        """Make the writer of one attempt, which stages rows and calls the function."""
         return ForeachBatchWriter(self.function, context)
 
     def check_rows(self, prototype: DataFrame) -> None:
-        """Raise `PrototypeError` where the rows cannot be staged."""
         check_written(prototype, PARQUET)
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
-        """Beside the checkpoints that need what lies there."""
         return f"{checkpoint_directory}/{job_id}/staged"
 
     def __str__(self) -> str:
         return f"{self.format} {_called(self.function)}"
 
 
-class ForeachBatchWriter(SinkWriter["DataFrame"]):
+class ForeachBatchWriter(StagingWriter[StagedBatch]):
     """The staged and pending rows of one sink in one attempt."""
 
     def __init__(self, function: Callable[[DataFrame, int], object], context: SinkContext) -> None:
+        super().__init__(context)
         self._function = function
-        self._context = context
-        self._filesystem = context.filesystem
-        self._staging = Staging(context)
         self._rows = StagedRows(self._staging)
-        self._committables: Committables[StagedBatch] = Committables()
 
     def restore(self, prepared: Sequence[Value]) -> None:
         """Give what the checkpoint holds to the function, unless that was done; discard the rest."""
@@ -115,19 +108,14 @@ class ForeachBatchWriter(SinkWriter["DataFrame"]):
         self._staging.restore(folders)
 
     def stage(self, rows: DataFrame) -> Staged:
-        """Write rows out of sight. One Spark job."""
         return self._rows.stage(rows)
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
-        """Assign the rows staged before a barrier to its checkpoint; what to keep in it."""
         self._committables.pending += self._rows.pop_sealed(checkpoint_id, names)
         return (*self._committables.pending, *self._staging.folders)
 
-    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Give what a complete checkpoint holds to the function."""
-        self._give(self._committables.due(checkpoint_id), restored=False)
-        self._committables.on_committed(checkpoint_id)
-        self._staging.release_inherited()
+    def _commit(self, due: tuple[StagedBatch, ...]) -> tuple[str, ...]:
+        self._give(due, restored=False)
         return ()
 
     def _give(self, due: tuple[StagedBatch, ...], *, restored: bool) -> None:

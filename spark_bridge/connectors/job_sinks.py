@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 
-from flykka.spark_bridge.connectors.staging_owners import StagingOwner
+from flykka.spark_bridge.connectors.staging import StagingOwner
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.operators.sink_code import SinkCode
 from flykka.spark_bridge.program.sink import Sink
@@ -98,7 +98,7 @@ def take_over_staged(
     """Move what former owners of this job, or of another one of the same program, have staged. May block.
 
     It comes before the checkpoint to continue from is chosen: a former owner that was paused can publish nothing of a
-    checkpoint that it completes afterwards. See `staging_owners`.
+    checkpoint that it completes afterwards. See `StagingOwner`.
 
     Raises:
         OwnershipLostError: there is a later owner than this one.

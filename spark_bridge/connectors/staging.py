@@ -3,7 +3,7 @@
 They are called `<the job's staging folder>/<owner>/<uid>-<subtask>-of-<parallelism>/<attempt>-<batch>/`. The uid has a
 digest behind it, for two that read alike in a file name must not discard each other's files. With another parallelism a
 subtask stages elsewhere: what it finds in the folder of the former one may be another subtask's to publish. The owner
-is the number of the process that runs the job: see `staging_owners`.
+is the number of the process that runs the job: see `StagingOwner`.
 
 At a barrier the staged files are made durable, and the checkpoint records their sizes and digests. Before they are
 published their sizes are compared, and after a restore their digests.
@@ -16,25 +16,33 @@ from __future__ import annotations
 
 import json
 import logging
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from pathlib import PurePath
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pyspark.sql.types import StructType
 
 from flykka.actors.checkpoint_storage.file_digests import is_local, located, sync_folders
 from flykka.actors.checkpoint_storage.file_names import in_a_name
-from flykka.actors.checkpoint_storage.staged_paths import batch_folder, current_path, job_folder
-from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError
-from flykka.messages.state.handles import FileDigest, StagedBatch, StagingFolder
+from flykka.actors.checkpoint_storage.staged_paths import (
+    BEFORE_NUMBERS,
+    FROM,
+    batch_folder,
+    current_path,
+    folders_above,
+    job_folder,
+)
+from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError, OwnershipLostError
+from flykka.actors.machines.state.operator_state import Committables
+from flykka.messages.state.handles import FileDigest, PendingFile, StagedBatch, StagingFolder
 from flykka.messages.wire.message import Value
-from flykka.spark_bridge.connectors.staging_owners import StagingOwner, delete_empty
 from flykka.spark_bridge.errors import SinkError, StagedFileError
-from flykka.spark_bridge.program.sink_writer import Staged
+from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
 from flykka.spark_bridge.rows.files import PARQUET, FileLayout, read_parquet, write_files
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
 from flykka.spark_bridge.state.file_digests import seal, verify
@@ -45,14 +53,114 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.sink import SinkContext
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagingOwner:
+    """The owner `number` of the rows that a job stages in `root`, a path with its scheme.
+
+    Owners are processes that ran the job one after the other, each with a higher number. A new owner moves the folders
+    of those before it into its own, to `<number>/from-<former number>/`, before it chooses the checkpoint to continue
+    from. A predecessor that was paused and wakes up does not find the rows that it wanted to publish; rows that it
+    stages afterwards are not published either, because it finds the folder of a later owner first.
+
+    Renaming a folder is atomic on local file systems and HDFS. On an object store it copies object by object: a
+    predecessor that wakes up during these copies may publish one more file, between its look for a later owner and its
+    rename.
+    """
+
+    filesystem: FileSystem
+    root: str
+    number: int
+
+    @property
+    def folder(self) -> str:
+        return f"{self.root}/{self.number}"
+
+    def check(self) -> None:
+        """Raise `OwnershipLostError` if another process has become the owner. One listing."""
+        later = [
+            number for number in map(_number, self._names(self.root)) if number is not None and number > self.number
+        ]
+        if later:
+            raise OwnershipLostError(
+                f"this process was replaced as the owner of {self.root}: it is number {self.number}, and number"
+                f" {max(later)} has continued the job; what it had not published is published there"
+            )
+
+    def take_over(self) -> None:
+        """Move what owners before this one have staged into its folder. May be repeated.
+
+        Raises:
+            OwnershipLostError: there is a later owner already.
+            SinkError: a folder cannot be moved.
+        """
+        self.check()
+        former = [name for name in self._names(self.root) if name != str(self.number)]
+        if not former:
+            return
+        # It is there before the first folder is moved: a predecessor either finds it, or has its rows moved away.
+        self.filesystem.make_folder(self.folder)
+        for name in sorted(former, key=lambda name: (_number(name) is None, name)):
+            place = f"{self.root}/{name}"
+            if _number(name) is None:
+                self._move(place, f"{self.folder}/{FROM}{BEFORE_NUMBERS}/{name}")
+                continue
+            for moved in self.filesystem.list(place):
+                if moved.name.startswith(FROM):
+                    self._move(f"{place}/{moved.name}", f"{self.folder}/{moved.name}")
+            self._move(place, f"{self.folder}/{FROM}{name}")
+
+    def find(self, path: str) -> str:
+        """Return where a staged file or folder is that a checkpoint has recorded as `path`, of this job or another.
+
+        Another job's rows were moved by the same owner.
+        """
+        return current_path(path, self._names, self.filesystem.exists, self.number)
+
+    def taken_over(self) -> list[str]:
+        """The folders of former owners that this one has moved."""
+        return [f"{self.folder}/{name}" for name in self._names(self.folder) if name.startswith(FROM)]
+
+    def delete(self) -> None:
+        """Delete what this owner has staged or taken over, and the job's folder unless it is in use by another one."""
+        self.filesystem.delete(self.folder)
+        if self.filesystem.delete_if_empty(self.root):
+            self.filesystem.delete_if_empty(self.root.rsplit("/", 1)[0])
+
+    def _names(self, folder: str) -> list[str]:
+        return [status.name for status in self.filesystem.list(folder)]
+
+    def _move(self, source: str, target: str) -> None:
+        if not self.filesystem.exists(target):
+            self.filesystem.make_folder(target.rsplit("/", 1)[0])
+            if self.filesystem.rename(source, target) or not self.filesystem.exists(source):
+                return
+            raise SinkError(f"{source}, which a former owner of the job has staged, cannot be moved to {target}")
+        # A store without an atomic rename has moved a part of it when the owner that did so ended.
+        for status in self.filesystem.list(source):
+            self._move(f"{source}/{status.name}", f"{target}/{status.name}")
+        self.filesystem.delete(source)
+
+
+def delete_empty(filesystem: FileSystem, staged: str) -> None:
+    """Delete the folders above a staged file or folder that are empty, up to the staging folder of its job."""
+    for folder in folders_above(staged):
+        if not filesystem.delete_if_empty(folder):
+            return
+
+
+def _number(name: str) -> int | None:
+    return int(name) if name.isdecimal() else None
+
+
 logger = logging.getLogger("flykka.spark_bridge")
 
-Pending = TypeVar("Pending", bound=Value)
+Pending = TypeVar("Pending", PendingFile, StagedBatch)
 """Pieces that a sink has staged and not yet committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedFiles:
+class WrittenBatch:
     """A batch: its folder, the files in it, and how many rows they have; of no rows there is nothing."""
 
     folder: str
@@ -107,7 +215,7 @@ class Staging:
         """The folders that a checkpoint keeps: an attempt that goes on from it knows what there is to clear."""
         return tuple(StagingFolder(path=path) for path in (self.folder, *sorted(self._inherited)))
 
-    def write(self, rows: DataFrame, layout: FileLayout = PARQUET) -> StagedFiles:
+    def write(self, rows: DataFrame, layout: FileLayout = PARQUET) -> WrittenBatch:
         """Write one batch. One Spark job. Safe to call from any thread."""
         self._context.scope.check()
         folder = f"{self.folder}/{self._context.attempt_number}-{next(self._numbers)}"
@@ -117,11 +225,11 @@ class Staging:
         if not written:
             # Spark makes a file for no rows too.
             self._filesystem.delete(folder)
-            return StagedFiles(folder=folder)
+            return WrittenBatch(folder=folder)
         if not files:
             raise SinkError(f"{self._context.operator} has written {written} rows to {folder}, where no file is found")
         self._sizes[folder] = {status.path: status.size_bytes for status in files}
-        return StagedFiles(folder=folder, files=tuple(status.path for status in files), rows=written)
+        return WrittenBatch(folder=folder, files=tuple(status.path for status in files), rows=written)
 
     def seal(self, files: Sequence[str]) -> tuple[FileDigest, ...]:
         """Make staged files durable, and return their digests, by names in the subtask's folder. May run a Spark job.
@@ -200,15 +308,18 @@ def check_staging(filesystem: FileSystem, target: str, staging: str) -> None:
         filesystem.delete_if_empty(folder)
 
 
+Prepared = TypeVar("Prepared", bound=Value)
+
+
 def restored(
-    prepared: Iterable[Value], pending: type[Pending], operator: str, kind: str
-) -> tuple[tuple[Pending, ...], tuple[StagingFolder, ...]]:
+    prepared: Iterable[Value], pending: type[Prepared], operator: str, kind: str
+) -> tuple[tuple[Prepared, ...], tuple[StagingFolder, ...]]:
     """Read the state of a sink in a checkpoint: the pending pieces, and the folders to clear.
 
     Raises:
         SinkError: another kind of sink has prepared something of it.
     """
-    waiting: list[Pending] = []
+    waiting: list[Prepared] = []
     folders: list[StagingFolder] = []
     for piece in prepared:
         match piece:
@@ -220,6 +331,26 @@ def restored(
                 held = type(piece).__name__
                 raise SinkError(f"{operator} is a {kind} sink, but the checkpoint holds a {held} under its uid")
     return tuple(waiting), tuple(folders)
+
+
+class StagingWriter(SinkWriter["DataFrame"], Generic[Pending]):
+    """A writer of what waits for its checkpoint: it stages beside the others of the job, and commits what is due."""
+
+    def __init__(self, context: SinkContext) -> None:
+        self._context = context
+        self._filesystem = context.filesystem
+        self._staging = Staging(context)
+        self._committables: Committables[Pending] = Committables()
+
+    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
+        published = self._commit(self._committables.due(checkpoint_id))
+        self._committables.on_committed(checkpoint_id)
+        self._staging.release_inherited()
+        return published
+
+    @abstractmethod
+    def _commit(self, due: tuple[Pending, ...]) -> tuple[str, ...]:
+        """Publish what this attempt has staged; the files that readers see now."""
 
 
 class StagedRows:
@@ -239,7 +370,6 @@ class StagedRows:
         return Staged(rows=batch.rows, names=(batch.folder,))
 
     def pop_staged(self, checkpoint_id: int, names: tuple[str, ...]) -> tuple[StagedBatch, ...]:
-        """The batches of these names, to be read by this attempt."""
         return tuple(
             StagedBatch(checkpoint_id=checkpoint_id, path=name, schema=self._schemas.pop(name)) for name in names
         )

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from flykka.actors.machines.state.operator_state import Committables
 from flykka.messages.state.handles import StagedBatch, WriterState
 from flykka.spark_bridge.connectors.staging import (
     StagedCheck,
     StagedRows,
-    Staging,
+    StagingWriter,
     read_staged,
     restored,
     sync_names,
@@ -123,11 +122,9 @@ class TransactionalSink(Sink):
         return PARQUET
 
     def writer(self, context: SinkContext) -> SinkWriter[DataFrame]:
-        """Make the writer of one attempt, which stages rows and publishes them."""
         return TransactionalWriter(self, context)
 
     def check_rows(self, prototype: DataFrame) -> None:
-        """Raise `PrototypeError` where the rows cannot be staged."""
         check_written(prototype, self.staged_as)
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str | None:
@@ -135,16 +132,13 @@ class TransactionalSink(Sink):
         return f"{checkpoint_directory}/{job_id}/staged"
 
 
-class TransactionalWriter(SinkWriter["DataFrame"]):
+class TransactionalWriter(StagingWriter[StagedBatch]):
     """The staged and unpublished rows of one sink in one attempt."""
 
     def __init__(self, sink: TransactionalSink, context: SinkContext) -> None:
+        super().__init__(context)
         self._sink = sink
-        self._context = context
-        self._filesystem = context.filesystem
-        self._staging = Staging(context)
         self._rows = StagedRows(self._staging, sink.staged_as)
-        self._committables: Committables[StagedBatch] = Committables()
 
     def restore(self, prepared: Sequence[Value]) -> None:
         """Publish what the checkpoint holds and the target lacks; discard the rest."""
@@ -158,21 +152,16 @@ class TransactionalWriter(SinkWriter["DataFrame"]):
         self._staging.restore(folders)
 
     def stage(self, rows: DataFrame) -> Staged:
-        """Write rows out of sight. One Spark job."""
         return self._rows.stage(rows)
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
-        """Assign the rows staged before a barrier to its checkpoint; what to keep in it."""
         self._committables.pending += self._rows.pop_sealed(checkpoint_id, names)
         pending = self._committables.pending
         states = (WriterState(writer=self._name, batches=pending),) if pending else ()
         return (*states, *self._staging.folders)
 
-    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Publish what a complete checkpoint holds."""
-        self._publish(self._name, self._committables.due(checkpoint_id), restored=False)
-        self._committables.on_committed(checkpoint_id)
-        self._staging.release_inherited()
+    def _commit(self, due: tuple[StagedBatch, ...]) -> tuple[str, ...]:
+        self._publish(self._name, due, restored=False)
         return ()
 
     @property

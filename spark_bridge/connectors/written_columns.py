@@ -1,21 +1,21 @@
-"""Checks that rows fit the files to be written, when the sink is declared, with no Spark job."""
+"""Checks of the columns and options of files when they are declared: Spark takes no notice of an unknown option."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
-from flykka.spark_bridge.program.known_options import check_known
 from flykka.spark_bridge.program.prototype import PrototypeError, check_types
-from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS
+from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS, FileFormat
 from flykka.spark_bridge.rows.type_support import Use
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-    from flykka.spark_bridge.rows.file_formats import FileFormat
     from flykka.spark_bridge.rows.files import FileLayout
 
 _OF_FORMAT = {"orc": Use.ORC, "avro": Use.AVRO}
@@ -87,3 +87,27 @@ def _ask_spark(files: DataFrame, layout: FileLayout) -> None:
         file_format.prepareWrite(session._jsparkSession, job, options, files._jdf.schema())
     except PySparkException as refused:
         raise PrototypeError(refused.getMessage() or str(refused)) from None
+
+
+_OF_EVERY_FORMAT = ("ignoreCorruptFiles", "ignoreMissingFiles", "maxRecordsPerFile")
+
+
+def check_known(session: SparkSession, file_format: FileFormat, options: Iterable[str]) -> None:
+    """Raise `PrototypeError` where Spark has no such option for files of this format.
+
+    A name with dots is one of Hadoop's settings, or of the library that reads and writes the format, and passes.
+    """
+    unknown = [option for option in options if "." not in option]
+    if not unknown:
+        return
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    listed = getattr(jvm, SPARK_FORMATS[file_format].options).getAllOptions()
+    known = {
+        name.lower(): name for name in (*jvm.scala.jdk.javaapi.CollectionConverters.asJava(listed), *_OF_EVERY_FORMAT)
+    }
+    for option in unknown:
+        if option.lower() not in known:
+            near = get_close_matches(option.lower(), known, n=1)
+            meant = f" (did you mean {known[near[0]]!r}?)" if near else f"; it has {', '.join(sorted(known.values()))}"
+            raise PrototypeError(f"Spark has no option {option!r} for {file_format} files{meant}")

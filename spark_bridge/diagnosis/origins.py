@@ -43,7 +43,6 @@ class Made:
         return _marks_of(rows) - (_marks_of(self.before[0]) if self.before else Counter())
 
     def files(self) -> set[str]:
-        """Return the files that the operator reads; of a source, those of all slices."""
         before, after = self.before[:1], self.after[:1] if self.before else self.after
         files = _files_of(after) - _files_of(before)
         return {plain_path(unquote(file)) for file in files}
@@ -73,7 +72,6 @@ class Origins:
         return [uid for uid, made in self._last() if names & made.marks().keys()] if names else []
 
     def readers_of(self, path: str) -> list[str]:
-        """Return the uids of the operators that read the file at `path`."""
         return [uid for uid, made in self._last() if path in made.files()]
 
     def _last(self) -> list[tuple[str, Made]]:

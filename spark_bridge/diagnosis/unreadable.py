@@ -38,7 +38,6 @@ def unreadable_path(raised: BaseException) -> str | None:
 
 
 def unreadable_file(path: str, raised: BaseException) -> UnreadableFileError:
-    """Make the error that names the file, of one that Spark has raised."""
     unreadable = UnreadableFileError(f"cannot read {path}: {reason(raised)}")
     unreadable.__cause__ = raised
     return unreadable

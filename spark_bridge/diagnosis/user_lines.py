@@ -29,7 +29,6 @@ def line_of(raised: BaseException) -> UserLine | None:
 
 
 def line_in_traceback(lines: list[str]) -> UserLine | None:
-    """Return the last line of the user's code in a traceback that is text."""
     return _last_of_user(_frames(lines))
 
 

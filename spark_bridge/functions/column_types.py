@@ -58,12 +58,10 @@ def column_type(text: str, state: str) -> ColumnType:
 
 
 def array_of(element: ColumnType) -> ColumnType:
-    """Return the type of arrays."""
     return ColumnType("array", (element,))
 
 
 def map_of(key: ColumnType, value: ColumnType) -> ColumnType:
-    """Return the type of maps."""
     return ColumnType("map", (key, value))
 
 

@@ -1,50 +1,104 @@
-"""Runs a function over the rows of a batch, and over the timers that are due.
+"""Runs a function over the rows of a batch by its method for each input, and over the timers that are due.
 
 What stands in the loops is done for every row, so it is little: local variables, two attributes set, and the call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import repeat
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from flykka.messages.state.handles import OperatorStateSchema
-from flykka.spark_bridge.functions.broadcast_contexts import (
+from flykka.spark_bridge.functions.broadcast_functions import (
     BroadcastContext,
+    BroadcastProcessFunction,
     KeyedBroadcastContext,
+    KeyedBroadcastProcessFunction,
     KeyedReadOnlyContext,
     ReadOnlyContext,
     ReadOnlyTimerContext,
 )
-from flykka.spark_bridge.functions.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from flykka.spark_bridge.functions.broadcast_states import BroadcastStates
 from flykka.spark_bridge.functions.checkpointed_function import initialize_state, snapshot_state
+from flykka.spark_bridge.functions.co_functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+)
 from flykka.spark_bridge.functions.contexts import FunctionContext, KeyedContext, TimerContext
 from flykka.spark_bridge.functions.current_key import NO_SLOT, CurrentKey, TimeDomain
 from flykka.spark_bridge.functions.emission import Collector, Emitted, Row
 from flykka.spark_bridge.functions.event_values import event_from_bytes
-from flykka.spark_bridge.functions.function_calls import (
-    FunctionWithKeys,
-    FunctionWithoutKeys,
-    NewContext,
-    RowCall,
-    row_calls,
-)
 from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResources
 from flykka.spark_bridge.functions.keyed_states import KeyedStates
 from flykka.spark_bridge.functions.metric_group import MetricGroup, MetricKind, MetricSample
 from flykka.spark_bridge.functions.operator_coordinator import CoordinatedFunction
 from flykka.spark_bridge.functions.operator_event_gateway import OperatorEventGateway
 from flykka.spark_bridge.functions.operator_states import OperatorStates
-from flykka.spark_bridge.functions.process_function import TimedFunction, WatermarkFunction
+from flykka.spark_bridge.functions.process_function import (
+    KeyedProcessFunction,
+    ProcessFunction,
+    Rows,
+    TimedFunction,
+    WatermarkFunction,
+)
 from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext, TaskInfo
 from flykka.spark_bridge.functions.shown import note, shown
 from flykka.spark_bridge.functions.state_columns import StateColumns
 from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor, StateDescriptor
 from flykka.spark_bridge.functions.timer_service import TimerService, TimerServiceWithoutKeys
+
+FunctionWithoutKeys = ProcessFunction | CoProcessFunction | CoMapFunction | CoFlatMapFunction | BroadcastProcessFunction
+FunctionWithKeys = (
+    KeyedProcessFunction | KeyedCoProcessFunction | CoMapFunction | CoFlatMapFunction | KeyedBroadcastProcessFunction
+)
+Call = Callable[[Row, Any], Rows]
+NewContext = Callable[[], Any]
+
+
+class RowCall(NamedTuple):
+    """The method that is called for the rows of an input: its name, and what makes a context of each call."""
+
+    name: str
+    call: Call
+    new_context: NewContext
+
+
+def row_calls(function: FunctionWithoutKeys | FunctionWithKeys, contexts: Sequence[NewContext]) -> tuple[RowCall, ...]:
+    """The method for each input of a function; `contexts` are those of a first and of a second input."""
+    methods = zip(_methods(function), contexts, strict=False)
+    return tuple(RowCall(name, call, new_context) for (name, call), new_context in methods)
+
+
+def _methods(function: FunctionWithoutKeys | FunctionWithKeys) -> tuple[tuple[str, Call], ...]:
+    match function:
+        case CoProcessFunction() | KeyedCoProcessFunction():
+            return ("process_element1", function.process_element1), ("process_element2", function.process_element2)
+        case BroadcastProcessFunction() | KeyedBroadcastProcessFunction():
+            of_broadcast = function.process_broadcast_element
+            return ("process_element", function.process_element), ("process_broadcast_element", of_broadcast)
+        case CoMapFunction():
+            return ("map1", _mapping(function.map1)), ("map2", _mapping(function.map2))
+        case CoFlatMapFunction():
+            return ("flat_map1", _without_context(function.flat_map1)), (
+                "flat_map2",
+                _without_context(function.flat_map2),
+            )
+        case ProcessFunction() | KeyedProcessFunction():
+            return (("process_element", function.process_element),)
+
+
+def _mapping(method: Callable[[Row], Row]) -> Call:
+    return lambda row, _: (method(row),)
+
+
+def _without_context(method: Callable[[Row], Rows]) -> Call:
+    return lambda row, _: method(row)
+
 
 Timestamps = Sequence[int | None]
 
@@ -93,7 +147,6 @@ class _FunctionRunner(Generic[F]):
         )
 
     def close(self) -> None:
-        """Close the function."""
         self._function.close()
 
     def process_watermark(self, *, watermark_ms: int, processing_time_ms: int) -> Emitted:
@@ -129,11 +182,9 @@ class _FunctionRunner(Generic[F]):
 
     @property
     def operator_state(self) -> tuple[OperatorStateSchema, ...]:
-        """The schemas of the states of the subtask."""
         return self._operator_states.schema
 
     def snapshot_state(self) -> None:
-        """Take the states of the subtask as `lists`."""
         self.lists = snapshot_state(self._function, self._operator_states)
 
     @property
@@ -144,7 +195,6 @@ class _FunctionRunner(Generic[F]):
 
     @property
     def metrics(self) -> tuple[tuple[str, MetricKind], ...]:
-        """The names of the function's metrics, with their kinds."""
         return self._metrics.names()
 
     def take_metrics(self) -> tuple[MetricSample, ...]:
@@ -258,7 +308,6 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
 
     @property
     def descriptors(self) -> tuple[StateDescriptor, ...]:
-        """The states that the function has registered in `open`."""
         return self._states.descriptors
 
     def open(self) -> None:

@@ -1,11 +1,30 @@
-"""The states of a function by name: registered in `open`, bound to the columns of each batch."""
+"""The states of a function by name: registered in `open`, bound to the columns of each batch.
+
+With time-to-live each value, element or entry expires by itself, as in Flink, and is removed where it is met. Times are
+kept beside the values, for each element of a list and each entry of a map. What was written before its state had a
+time-to-live has none, and lives on from its next access that counts.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
 from flykka.spark_bridge.errors import StateDescriptorError
-from flykka.spark_bridge.functions.current_key import CurrentKey
+from flykka.spark_bridge.functions.current_key import NOTHING, CurrentKey
+from flykka.spark_bridge.functions.equal_values import entries_of
 from flykka.spark_bridge.functions.namespaced_state import NamespacedState, NamespacedStateDescriptor
-from flykka.spark_bridge.functions.state import AggregatingState, ListState, MapState, ReducingState, State, ValueState
+from flykka.spark_bridge.functions.state import (
+    MISSING,
+    AddingState,
+    AggregatingState,
+    ListState,
+    MapState,
+    ReducingState,
+    State,
+    ValueState,
+)
+from flykka.spark_bridge.functions.state_clean_up import unexpired_elements, unexpired_entries
 from flykka.spark_bridge.functions.state_columns import StateColumns
 from flykka.spark_bridge.functions.state_descriptors import (
     AggregatingStateDescriptor,
@@ -15,13 +34,204 @@ from flykka.spark_bridge.functions.state_descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from flykka.spark_bridge.functions.state_with_ttl import (
-    ExpiringAggregatingState,
-    ExpiringListState,
-    ExpiringMapState,
-    ExpiringReducingState,
-    ExpiringValueState,
-)
+from flykka.spark_bridge.functions.state_ttl import StateTtlConfig, StateVisibility, TtlTimeCharacteristic, UpdateType
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+
+class _ExpiringState(State):
+    """Keeps the times from which values live, beside them."""
+
+    _touched: list[Any] = NOTHING
+    _expired_to: int
+    _ttl: StateTtlConfig
+
+    def bind(self, columns: StateColumns) -> None:
+        super().bind(columns)
+        ttl = self.descriptor.ttl
+        assert ttl is not None, self.descriptor
+        self._ttl = ttl
+        self._touched = columns.touched_ms[self.descriptor.name]
+        self._expired_to = ttl.expired_to(
+            watermark_ms=self._current.watermark_ms, processing_time_ms=self._current.processing_time_ms
+        )
+
+    def release(self) -> None:
+        super().release()
+        self._touched = NOTHING
+
+    def clear(self) -> None:
+        super().clear()
+        self._touched[self._current.slot] = None
+
+    @property
+    def _returns_expired(self) -> bool:
+        return self._ttl.state_visibility is StateVisibility.ReturnExpiredIfNotCleanedUp
+
+    @property
+    def _is_touched_by_reading(self) -> bool:
+        return self._ttl.update_type is UpdateType.OnReadAndWrite
+
+    def _now(self) -> int:
+        current = self._current
+        if self._ttl.time_characteristic is TtlTimeCharacteristic.ProcessingTime:
+            return current.processing_time_ms
+        return current.event_time_ms()
+
+    def _later(self, touched: int | None) -> int:
+        """The time of an access: rows come out of order, and none takes from the time that a value had to live."""
+        now = self._now()
+        return now if touched is None or touched < now else touched
+
+    def _store(self, value: Any, touched: Any) -> None:
+        slot = self._current.slot
+        self._values[slot] = value
+        self._touched[slot] = touched
+        self._changed.add(slot)
+
+
+class _ExpiringValue(_ExpiringState):
+    """Has one value for each key, and one time."""
+
+    def _read(self) -> Any:
+        """Return the value as a reader may see it; removed if it has expired, touched if it has not."""
+        slot = self._current.slot
+        value, touched = self._values[slot], self._touched[slot]
+        if value is None:
+            return None
+        if touched is not None and touched <= self._expired_to:
+            self._store(None, None)
+            return value if self._returns_expired else None
+        if self._is_touched_by_reading:
+            self._store(value, self._later(touched))
+        return value
+
+
+class ExpiringValueState(_ExpiringValue, ValueState[T]):
+    """A `ValueState` with time-to-live."""
+
+    def value(self) -> T | None:
+        value: T | None = self._shown(self._read())
+        return value
+
+    def update(self, value: T | None) -> None:
+        super().update(value)
+        slot = self._current.slot
+        self._touched[slot] = None if value is None else self._later(self._touched[slot])
+
+
+class _ExpiringAdding(_ExpiringValue, AddingState[IN, OUT]):
+    def get(self) -> OUT | None:
+        value = self._read()
+        return None if value is None else self._result(self._own(value))
+
+    def add(self, value: IN) -> None:
+        slot = self._current.slot
+        kept, touched = self._values[slot], self._touched[slot]
+        if touched is not None and touched <= self._expired_to and not self._returns_expired:
+            kept = None
+        self._store(self._sum(None if kept is None else self._own(kept), value), self._later(touched))
+
+
+class ExpiringReducingState(_ExpiringAdding[T, T], ReducingState[T]):
+    """A `ReducingState` with time-to-live."""
+
+
+class ExpiringAggregatingState(_ExpiringAdding[IN, OUT], AggregatingState[IN, OUT]):
+    """An `AggregatingState` with time-to-live."""
+
+
+class ExpiringListState(_ExpiringState, ListState[T]):
+    """A `ListState` with time-to-live of each element."""
+
+    def get(self) -> list[T]:
+        slot = self._current.slot
+        shown = super().get()
+        times = self._touched[slot]
+        if times is not None and (left := unexpired_elements(self._values[slot], times, self._expired_to)) is not None:
+            self._store(*left)
+            if not self._returns_expired:
+                shown = super().get()
+        if self._values[slot] is not None and self._is_touched_by_reading:
+            self._store(self._values[slot], [self._later(touched) for touched in self._times(slot)])
+        return shown
+
+    def update(self, values: Iterable[T]) -> None:
+        super().update(values)
+        slot = self._current.slot
+        elements = self._values[slot]
+        self._touched[slot] = None if elements is None else [self._now()] * len(elements)
+
+    def _append(self, elements: list[Any]) -> None:
+        slot = self._current.slot
+        self._touched[slot] = self._times(slot) + [self._now()] * len(elements)
+        super()._append(elements)
+
+    def _times(self, slot: int) -> list[int]:
+        times: list[int] | None = self._touched[slot]
+        return [self._now()] * len(self._values[slot] or ()) if times is None else times
+
+
+class ExpiringMapState(_ExpiringState, MapState[K, V]):
+    """A `MapState` with time-to-live of each entry."""
+
+    def remove(self, key: K) -> None:
+        times = self._times()
+        super().remove(key)
+        times.pop(self._normalised(key), None)
+        self._touched[self._current.slot] = times or None
+
+    def _read(self, key: K) -> Any:
+        key = self._normalised(key)
+        value, times = super()._read(key), self._times()
+        if (touched := times.get(key)) is None:
+            return value
+        if touched <= self._expired_to:
+            self.remove(key)
+            return value if self._returns_expired else MISSING
+        if self._is_touched_by_reading:
+            times[key] = self._later(touched)
+            self._store(self._entries(), times)
+        return value
+
+    def _read_all(self) -> Mapping[K, Any]:
+        entries, times = self._entries(), self._times()
+        shown: Mapping[K, Any] = entries
+        if times and (left := unexpired_entries(entries, times, self._expired_to)) is not None:
+            self._store(*left)
+            entries, times = left[0] or {}, left[1] or {}
+            if not self._returns_expired:
+                shown = entries
+        if entries and self._is_touched_by_reading:
+            self._store(entries, {key: self._later(touched) for key, touched in times.items()})
+        return shown
+
+    def _put(self, stored: dict[Any, Any]) -> None:
+        entries, times = self._entries(), self._times()
+        for key in stored:
+            # It comes last, as it would if it had been cleaned up.
+            if key in times and times[key] <= self._expired_to:
+                del entries[key], times[key]
+        super()._put(stored)
+        self._touched[self._current.slot] = times | {key: self._later(times.get(key)) for key in stored}
+
+    def _times(self) -> dict[Any, int]:
+        """Return the time of each entry of the key at work."""
+        slot = self._current.slot
+        times: Any = self._touched[slot]
+        if isinstance(times, dict):
+            return times
+        entries = self._entries()
+        if not entries:
+            return {}
+        of_entries = dict.fromkeys(entries, self._now()) if times is None else entries_of(times, self._normalised_key)
+        self._touched[slot] = of_entries
+        return of_entries
+
 
 _STATES: dict[type[StateDescriptor], tuple[type[State], type[State], str]] = {
     ValueStateDescriptor: (ValueState, ExpiringValueState, "get_state"),
@@ -68,12 +278,10 @@ class KeyedStates:
         return there
 
     def bind(self, columns: StateColumns) -> None:
-        """Let all states work on columns."""
         for state in self._states.values():
             state.bind(columns)
 
     def release(self) -> None:
-        """Let no state work any more."""
         for state in self._states.values():
             state.release()
 

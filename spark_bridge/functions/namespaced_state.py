@@ -56,7 +56,6 @@ class NamespacedState(State):
         self.state = plain(descriptor.of, current)
 
     def bind(self, columns: StateColumns) -> None:
-        """Work on these columns; for runners."""
         super().bind(columns)
         self._view.maps = self._values
         # The state takes the view for its column, in which every key has the value of the namespace at work.
@@ -70,7 +69,6 @@ class NamespacedState(State):
         self.state.bind(of_state)
 
     def release(self) -> None:
-        """Work on no columns any more; for runners."""
         super().release()
         self._view.maps = self._values
         self.state.release()
@@ -134,7 +132,6 @@ class _NamespaceView(list[Any]):
                 self.maps[slot] = None
 
     def entries(self, slot: int) -> dict[str, Any] | None:
-        """Return the map of a key; None where it has none."""
         entries = self.maps[slot]
         if entries is None or entries.__class__ is dict:
             return entries

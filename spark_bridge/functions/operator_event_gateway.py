@@ -35,7 +35,6 @@ class OperatorEventGateway:
         self._results: Mapping[str, bytes] = {}
 
     def begin(self, results: Mapping[str, bytes]) -> None:
-        """Begin a batch, with the results of aggregates that are known."""
         self.take()
         self._results = results
 

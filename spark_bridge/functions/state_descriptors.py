@@ -2,19 +2,260 @@
 
 Types are DDL texts as Spark reads them: `"bigint"`, `"array<string>"`, `"struct<name: string, seen: timestamp>"`. The
 value of a struct is a dict of its fields.
+
+Values are checked where the user's code gives them, and state gives them back as a restore would. Arrow would take some
+of them only at the end of a batch, where nobody knows the line any more, and would give others back in another form: an
+int of a column of doubles as a float, a tuple as a list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal, localcontext
+from numbers import Integral, Real
 from typing import Any
 
-from flykka.spark_bridge.errors import StateDescriptorError
+from flykka.spark_bridge.errors import StateDescriptorError, StateValueError
 from flykka.spark_bridge.functions.aggregate_function import AnyAggregateFunction, ReduceFunction, reducer
 from flykka.spark_bridge.functions.column_types import ColumnType, array_of, column_type, map_of
 from flykka.spark_bridge.functions.equal_values import normalised_value
+from flykka.spark_bridge.functions.shown import shown
 from flykka.spark_bridge.functions.state_ttl import StateTtlConfig
-from flykka.spark_bridge.functions.stored_values import StoredForm, stored_form
+
+Convert = Callable[[Any], Any]
+
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_FLOAT = struct.Struct("f")
+_DIGITS = 38
+
+
+@dataclass(frozen=True, slots=True)
+class StoredForm:
+    """Form in which values of a type are stored.
+
+    An instance of the class `plain` is stored as it is. Any other goes through `stored`, which makes values of its own,
+    and raises `StateValueError`. Readers get what `copied` makes, as they might change it and as Arrow gives maps as
+    pairs; it is None for types whose values nobody can change.
+    """
+
+    plain: type | None
+    stored: Convert
+    copied: Convert | None
+
+
+def stored_form(type_: ColumnType, state: str, *, is_key: bool = False) -> StoredForm:
+    """Return the form of the values of a type, or of keys of maps; `state` is named in errors."""
+    convert = _key_converter(type_) if is_key else _converter(type_)
+
+    def stored(value: Any) -> Any:
+        try:
+            return convert(value)
+        except (TypeError, ValueError, ArithmeticError, LookupError) as wrong:
+            raise StateValueError(f"state {state!r} of type {type_} cannot hold {shown(value)}: {wrong}") from None
+
+    return StoredForm(_PLAIN.get(type_.name), stored, _copier(type_))
+
+
+def _converter(type_: ColumnType) -> Convert:
+    match type_.name:
+        case "tinyint" | "smallint" | "int" | "bigint":
+            return _int_of(_BITS[type_.name])
+        case "decimal":
+            return _decimal_of(*type_.sizes)
+        case "array":
+            return _array_of(type_.parts[0])
+        case "map":
+            return _map_of(*type_.parts)
+        case "struct":
+            return _struct_of(type_)
+    return _SIMPLE[type_.name]
+
+
+def _key_converter(type_: ColumnType) -> Convert:
+    convert = _converter(type_)
+    return (lambda value: normalised_value(convert(value))) if type_.name in ("float", "double") else convert
+
+
+def _int_of(bits: int) -> Convert:
+    limit = 1 << (bits - 1)
+
+    def convert(value: Any) -> int:
+        if value.__class__ is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
+            raise TypeError(f"an int is needed, not {_a(value)}")
+        number = int(value)
+        if not -limit <= number < limit:
+            raise ValueError(f"it has more than {bits} bits")
+        return number
+
+    return convert
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"a float is needed, not {_a(value)}")
+    return float(value)
+
+
+def _float(value: Any) -> float:
+    (rounded,) = _FLOAT.unpack(_FLOAT.pack(_double(value)))
+    return float(rounded)
+
+
+def _decimal_of(precision: int, scale: int) -> Convert:
+    def convert(value: Any) -> Decimal:
+        if not isinstance(value, (Decimal, int)) or isinstance(value, bool):
+            raise TypeError(f"a Decimal is needed, not {_a(value)}")
+        if not Decimal(value).is_finite():
+            raise ValueError("it is not a number")
+        with localcontext(prec=2 * _DIGITS):
+            rounded = Decimal(value).quantize(Decimal(1).scaleb(-scale))
+        if rounded != value:
+            raise ValueError(f"it has more than {scale} digits behind the point")
+        if len(rounded.as_tuple().digits) > precision:
+            raise ValueError(f"it has more than {precision} digits")
+        return rounded
+
+    return convert
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"a bool is needed, not {_a(value)}")
+    return value
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a str is needed, not {_a(value)}")
+    return str(value)
+
+
+def _binary(value: Any) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError(f"bytes are needed, not {_a(value)}")
+    return bytes(value)
+
+
+def _date(value: Any) -> date:
+    if not isinstance(value, date) or isinstance(value, datetime):
+        raise TypeError(f"a date is needed, not {_a(value)}")
+    return value
+
+
+def _timestamp(value: Any) -> datetime:
+    if not isinstance(value, datetime):
+        raise TypeError(f"a datetime is needed, not {_a(value)}")
+    if value.tzinfo is None:
+        raise ValueError("it has no time zone: give it one, or make the type timestamp_ntz")
+    return value.astimezone(UTC).replace(fold=0)
+
+
+def _timestamp_ntz(value: Any) -> datetime:
+    if not isinstance(value, datetime):
+        raise TypeError(f"a datetime is needed, not {_a(value)}")
+    if value.tzinfo is not None:
+        raise ValueError("it has a time zone: make the type timestamp")
+    return value.replace(fold=0)
+
+
+def _array_of(type_: ColumnType) -> Convert:
+    plain, element = _part(type_)
+
+    def convert(value: Any) -> list[Any]:
+        if value.__class__ is not list and (not isinstance(value, Sequence) or isinstance(value, _TEXTS)):
+            raise TypeError(f"a list is needed, not {_a(value)}")
+        return [each if each.__class__ is plain else element(each) for each in value]
+
+    return convert
+
+
+def _map_of(key_type: ColumnType, value_type: ColumnType) -> Convert:
+    key, (plain, value) = _key_converter(key_type), _part(value_type)
+
+    def convert(given: Any) -> dict[Any, Any]:
+        if not isinstance(given, (dict, list, Mapping)):
+            raise TypeError(f"a dict is needed, not {_a(given)}")
+        return {key(each): held if held.__class__ is plain else value(held) for each, held in _pairs(given)}
+
+    return convert
+
+
+def _struct_of(type_: ColumnType) -> Convert:
+    fields = [(name, *_part(part)) for name, part in zip(type_.fields, type_.parts, strict=True)]
+    names = frozenset(type_.fields)
+
+    def convert(value: Any) -> dict[str, Any]:
+        if not isinstance(value, (dict, Mapping)):
+            raise TypeError(f"a dict of its fields is needed, not {_a(value)}")
+        if value.keys() != names:
+            raise ValueError(f"its fields are {', '.join(type_.fields)}, not {', '.join(map(str, value)) or 'none'}")
+        return {name: held if (held := value[name]).__class__ is plain else part(held) for name, plain, part in fields}
+
+    return convert
+
+
+def _part(type_: ColumnType) -> tuple[type | None, Convert]:
+    """Return the class of values that are stored as they are, and the conversion of others, which may be None."""
+    convert = _converter(type_)
+    return _PLAIN.get(type_.name), lambda value: None if value is None else convert(value)
+
+
+def _a(value: Any) -> str:
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+
+
+def _copier(type_: ColumnType) -> Convert | None:
+    below = [_copier(part) for part in type_.parts]
+    match type_.name:
+        case "array":
+            (element,) = below
+            return list if element is None else lambda values: [_copied(element, each) for each in values]
+        case "map":
+            value = below[1]
+            return dict if value is None else lambda held: {key: _copied(value, each) for key, each in _pairs(held)}
+        case "struct":
+            if not any(below):
+                return dict
+            by_name = dict(zip(type_.fields, below, strict=True))
+            return lambda row: {name: _copied(by_name[name], each) for name, each in row.items()}
+    return None
+
+
+def _pairs(of_map: Any) -> Iterable[tuple[Any, Any]]:
+    return of_map.items() if isinstance(of_map, Mapping) else of_map
+
+
+def _copied(copy: Convert | None, value: Any) -> Any:
+    return value if copy is None or value is None else copy(value)
+
+
+# Of the ints only those of 64 bits are stored unread: counting to their end takes longer than any job.
+_PLAIN: Mapping[str, type] = {
+    "bigint": int,
+    "boolean": bool,
+    "binary": bytes,
+    "date": date,
+    "double": float,
+    "string": str,
+}
+_TEXTS = (str, bytes, bytearray)
+_SIMPLE: Mapping[str, Convert] = {
+    "boolean": _boolean,
+    "binary": _binary,
+    "date": _date,
+    "double": _double,
+    "float": _float,
+    "string": _string,
+    "timestamp": _timestamp,
+    "timestamp_ntz": _timestamp_ntz,
+}
+
 
 _BIGINT = ColumnType("bigint")
 
@@ -78,7 +319,6 @@ class ValueStateDescriptor(StateDescriptor):
         self.default = None if default is None else self.form.stored(default)
 
     def is_same_as(self, other: StateDescriptor) -> bool:
-        """True if the default is the same, too."""
         return super().is_same_as(other) and isinstance(other, ValueStateDescriptor) and self.default == other.default
 
     def _more(self) -> str:

@@ -20,13 +20,11 @@ Convert = Callable[[Any], Any]
 
 
 def to_bytes(value: Any, type_: ColumnType) -> bytes:
-    """Return the bytes of a value in its stored form."""
     packed: bytes = msgpack.packb(_or_none(_packer(type_))(value))
     return packed
 
 
 def from_bytes(data: bytes, type_: ColumnType) -> Any:
-    """Return the value that `to_bytes` made bytes of, with the same type."""
     return _or_none(_unpacker(type_))(msgpack.unpackb(data))
 
 

@@ -16,7 +16,6 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def in_ms(micros: int) -> int:
-    """Return the millisecond that a microsecond is in."""
     return micros // MICROS_PER_MS
 
 
@@ -36,10 +35,8 @@ def millis_of(time: datetime) -> int:
 
 
 def time_of_micros(micros: int) -> datetime:
-    """Return the time in UTC."""
     return _EPOCH + micros * _MICROSECOND
 
 
 def time_of_millis(millis: int) -> datetime:
-    """Return the time in UTC at which a millisecond begins."""
     return _EPOCH + timedelta(milliseconds=millis)

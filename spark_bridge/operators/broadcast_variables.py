@@ -25,8 +25,8 @@ from flykka.messages.state.handles import (
 from flykka.messages.wire.codec import decode, encode
 from flykka.spark_bridge.functions.column_types import column_type
 from flykka.spark_bridge.functions.stored_bytes import from_bytes, to_bytes
-from flykka.spark_bridge.worker.arrow_types import collected_table
-from flykka.spark_bridge.worker.broadcast_rows import RowsOfBroadcast, part_of, rows_of
+from flykka.spark_bridge.worker.job_resources import BroadcastRows, part_of, rows_of
+from flykka.spark_bridge.worker.time_columns import collected_table
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
@@ -57,11 +57,11 @@ class BroadcastVariable:
     def __call__(self) -> list[Row]:
         return rows_of(self.parts)
 
-    def __reduce__(self) -> tuple[type[RowsOfBroadcast], tuple[Any]]:
+    def __reduce__(self) -> tuple[type[BroadcastRows], tuple[Any]]:
         with self._lock:
             if self._broadcast is None:
                 self._broadcast = self._session.sparkContext.broadcast(self.parts)
-            return RowsOfBroadcast, (self._broadcast,)
+            return BroadcastRows, (self._broadcast,)
 
     def close(self) -> None:
         """Take the rows from the executors. Where Spark is gone, so are they."""
@@ -89,7 +89,6 @@ class BroadcastVariables:
         return bool(self.by_name)
 
     def is_gate(self, gate: int) -> bool:
-        """True if the rows of an input are those of a variable."""
         return gate in self._of_gate
 
     def add(self, gate: int, rows: DataFrame) -> None:
@@ -117,14 +116,7 @@ class BroadcastVariables:
 
     def added_to(self, states: Sequence[OperatorSubtaskState]) -> tuple[OperatorSubtaskState, ...]:
         """The states of the attempt's operators, with the variables."""
-        lists = tuple(
-            OperatorListState(
-                name=f"{STATE_PREFIX}{name}",
-                elements=tuple(map(_element, variable.parts)),
-                mode=OperatorStateMode.BROADCAST,
-            )
-            for name, variable in self.by_name.items()
-        )
+        lists = tuple(_list_of(name, variable.parts) for name, variable in self.by_name.items())
         if not lists:
             return tuple(states)
         of_head = [state for state in states if state.operator_id == self._operator_id]

@@ -145,7 +145,6 @@ class LocalCode(OperatorCode):
         return self.kind
 
     def name_of(self, operator: str) -> str:
-        """The name of the part, of that of the operator."""
         return f"local {operator}"
 
 
@@ -167,22 +166,18 @@ class Link:
 
     @property
     def uid(self) -> str:
-        """The uid of the operator."""
         return self.operator.ref.uid
 
     @property
     def operator_id(self) -> OperatorId:
-        """The id of the operator."""
         return self.operator.operator_id
 
     def walk(self) -> Iterator[Link]:
-        """This link and all behind it."""
         yield self
         for reader in self.readers:
             yield from reader.walk()
 
     def readers_of(self, side_output: str | None) -> tuple[Link, ...]:
-        """Return the readers of a side output, or (None) of the main one."""
         return tuple(reader for reader in self.readers if reader.code.reads_side_output == side_output)
 
 
@@ -208,7 +203,6 @@ class OperatorContext:
 
     @property
     def operator_id(self) -> OperatorId:
-        """The id of the operator."""
         return self.link.operator_id
 
     def accumulator_of_metric(self, name: str, kind: MetricKind) -> Accumulator[Any]:

@@ -17,7 +17,6 @@ from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator
 from flykka.spark_bridge.operators.spark_keyed_batches import SparkKeyedBatches
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.rows.materialise import Slices
-from flykka.spark_bridge.state.segment_files import StateRows
 from flykka.spark_bridge.worker.parts import MergeParts
 
 if TYPE_CHECKING:
@@ -31,7 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAggregateCode(AggregateCode):
-    """Running aggregates of each key, without windows: each batch emits those of the keys that it has."""
+    """Running aggregates of each key, without windows: each batch emits those of all rows so far of the keys it has.
+
+    The partial aggregates of a key are its state.
+    """
 
     kind = OperatorKind.GROUP_AGGREGATE
     local_kind = OperatorKind.LOCAL_GROUP_AGGREGATE
@@ -41,16 +43,15 @@ class GroupAggregateCode(AggregateCode):
 
     @property
     def fingerprint(self) -> str:
-        """The columns that state is kept in."""
         return f"group_aggregate(state={self.plan.structure})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
-        return group_aggregate_operator(context, self)
+        merge = MergeParts(functions=self.plan.merging)
+        batches = SparkKeyedBatches(context, self, lambda _: merge)
+        return KeyedBatchOperator(context.operator_id, batches, batches.backend)
 
     @property
     def key_fields(self) -> tuple[StructField, ...]:
-        """The columns of the keys."""
         return self.plan.key_fields
 
     @property
@@ -60,17 +61,14 @@ class GroupAggregateCode(AggregateCode):
 
     @property
     def state_fields(self) -> tuple[StructField, ...]:
-        """The columns of the parts."""
         return self.plan.part_fields
 
     @property
     def emitted(self) -> tuple[StructField, ...]:
-        """Keys and parts."""
         return (*self.plan.key_fields, *self.plan.part_fields)
 
     @property
     def side(self) -> tuple[SideOutput, ...]:
-        """None."""
         return ()
 
     def keyed(self, rows: DataFrame) -> DataFrame:
@@ -78,20 +76,16 @@ class GroupAggregateCode(AggregateCode):
         return rows.drop(TIME)
 
     def results(self, emitted: DataFrame) -> DataFrame:
-        """The aggregates of keys and parts."""
         return self.plan.evaluated(emitted)
 
     @property
     def state_schema(self) -> StateSchema:
-        """Keys, and what is kept of each."""
         return self.plan.state_schema
 
     def local_state(self, rows: DataFrame) -> DataFrame:
-        """State made of rows, all of one time."""
         return self.plan.local(rows, F.lit(0).cast("bigint"))
 
     def state_row_by_row(self, rows: DataFrame) -> DataFrame:
-        """State made of each row by itself."""
         return self.plan.row_by_row(rows, F.lit(0).cast("bigint"))
 
     def state_times(self) -> Mapping[str, Column]:
@@ -99,17 +93,4 @@ class GroupAggregateCode(AggregateCode):
         return {}
 
     def previewed(self, rows: DataFrame) -> DataFrame:
-        """The aggregates of some rows."""
         return self.plan.results_of(self.local_state(rows))
-
-
-def group_aggregate_operator(
-    context: OperatorContext, code: GroupAggregateCode
-) -> KeyedBatchOperator[Slices, StateRows]:
-    """Running aggregates of each key (Flink SQL's GroupAggFunction): the partial aggregates of a key are its state.
-
-    Each batch emits, for every key that it has, the aggregates of all rows so far.
-    """
-    merge = MergeParts(functions=code.plan.merging)
-    batches = SparkKeyedBatches(context, code, lambda _: merge)
-    return KeyedBatchOperator(context.operator_id, batches, batches.backend)

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.operators.code import LocalCode
-from flykka.spark_bridge.operators.operator import Element, Operator, Output
+from flykka.spark_bridge.operators.operator import MapOperator, Operator
 from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.worker.inputs import INPUT, tagged
 
@@ -49,7 +49,7 @@ class TagInputCode(LocalCode):
         return f"input {self.number + 1} of {operator}"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        return _TagInputOperator(context, self)
+        return MapOperator(context.operator_id, self.tagged)
 
     def tagged(self, rows: DataFrame) -> DataFrame:
         """The rows with the columns of both inputs."""
@@ -64,14 +64,3 @@ class TagInputCode(LocalCode):
 
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
         return LocalCode.batch_times(self, rows, None if event_time is None else tagged(self.number, event_time))
-
-
-class _TagInputOperator(Operator[Slices]):
-    """Gives each row the columns of both inputs."""
-
-    def __init__(self, context: OperatorContext, code: TagInputCode) -> None:
-        super().__init__(context.operator_id)
-        self._code = code
-
-    def process_batch(self, element: Element[Slices]) -> Output[Slices]:
-        return Output(rows=tuple(self._code.tagged(rows) for rows in element.rows))

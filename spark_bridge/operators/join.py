@@ -34,7 +34,6 @@ class Side(StrEnum):
 
     @property
     def late_data(self) -> str:
-        """The side output of rows that came too late."""
         return f"late-data-{self}"
 
 
@@ -175,7 +174,6 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
         self._bounds[checkpoint_id] = ResultBounds(closed_to_ms=None if closed_to == WATERMARK_MAX else closed_to)
 
     def bounds_at(self, checkpoint_id: int) -> ResultBounds:
-        """Return how far rows were through at the barrier."""
         return self._bounds.pop(checkpoint_id)
 
     def discard_snapshot(self, checkpoint_id: int) -> None:

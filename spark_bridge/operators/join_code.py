@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.joins.interval_segments import UNBOUNDED_MS, Interval
@@ -25,22 +27,21 @@ from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.join import Closing, JoinOperator, RegularJoinOperator, Side
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide
-from flykka.spark_bridge.operators.key_ranges import KeyRanges
 from flykka.spark_bridge.operators.window import Arrived
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.program.event_time import instant
 from flykka.spark_bridge.program.expressions import columns_read_of_sides
 from flykka.spark_bridge.program.prototype import PrototypeError, transformed
 from flykka.spark_bridge.rows.exact_names import exactly_named
-from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
-from flykka.spark_bridge.rows.nullable import nullable
+from flykka.spark_bridge.rows.materialise import counted, is_complete, numbers_of, together
+from flykka.spark_bridge.rows.type_support import nullable
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend, StateLayout
-from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.frames import grouping_frames
+from flykka.spark_bridge.worker.time_columns import arrow_schema
 
 if TYPE_CHECKING:
     from pandas import DataFrame as PandasDataFrame
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
     from pyspark.sql.types import StructType
 
     from flykka.actors.machines.joins.interval_segments import IntervalSegments
@@ -91,7 +92,6 @@ class JoinCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        """The kind of the join, and the columns that are kept of both sides."""
         kept = "; ".join(f"{side} {of.rows.key_columns_ddl}: {of.rows.structure}" for side, of in self.sides.items())
         return f"{self._what}, {kept})"
 
@@ -116,7 +116,8 @@ class PairsCode(JoinCode):
     condition: Column | str | None = None
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        return join_operator(context, self, SparkPairs(context, self))
+        joining = SparkPairs(context, self)
+        return JoinOperator(context.operator_id, self.interval, joining, joining.backend, self.left_gates, self.outer)
 
     def results(self, left: DataFrame, right: DataFrame, how: str) -> DataFrame:
         met = self._marked(Side.LEFT, left).join(self._marked(Side.RIGHT, right), self._meets(), how)
@@ -225,7 +226,10 @@ class RegularJoinCode(PairsCode):
         )
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        return regular_join_operator(context, self, SparkRegularPairs(context, self))
+        joining = SparkRegularPairs(context, self)
+        return RegularJoinOperator(
+            context.operator_id, self.interval, joining, joining.backend, self.left_gates, self.outer
+        )
 
     @property
     def _what(self) -> str:
@@ -276,7 +280,8 @@ class CoGroupCode(JoinCode):
         return f"co_group({_cut(self.windows)}"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        return join_operator(context, self, SparkGroups(context, self))
+        joining = SparkGroups(context, self)
+        return JoinOperator(context.operator_id, self.interval, joining, joining.backend, self.left_gates, self.outer)
 
     def previewed(self, left: DataFrame, right: DataFrame) -> DataFrame:
         return self.grouped(self.left.kept(left), self.right.kept(right))
@@ -368,11 +373,9 @@ class SideLayout(StateLayout):
         self._retained_ms = retained_ms
 
     def times(self) -> Mapping[str, Column]:
-        """The event times of rows."""
         return self._side.times
 
     def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
-        """The rows of these times."""
         if (time := self._side.time) is None:
             return state
         if from_ms is not None:
@@ -380,7 +383,6 @@ class SideLayout(StateLayout):
         return state if until_ms is None else state.where(time < instant(until_ms, time))
 
     def later(self, state: DataFrame, closed_to_ms: int | None) -> DataFrame:
-        """The rows that a join still needs which is through to `closed_to_ms`."""
         return state if closed_to_ms is None else self.between(state, closed_to_ms - self._retained_ms, None)
 
 
@@ -393,7 +395,6 @@ class _SparkJoining:
         self._backends: dict[Side, SparkStateBackend] = {}
 
     def backend(self, side: Side, segments: IntervalSegments[DataFrame]) -> SparkStateBackend:
-        """The backend of a side's state."""
         layout = SideLayout(self._code.sides[side], segments.retained_ms)
         made = SparkStateBackend(layout, self.context.storage, side.value)
         self._backends[side] = made
@@ -447,7 +448,6 @@ class SparkPairs(_SparkJoining):
         self._pairs = code
 
     def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
-        """Join a batch with rows of the other side."""
         news, kept = self.gathered((side, segment.frame, segment.rows), self.read(side.other, met))
         sides = {side: news.hint("shuffle_hash"), side.other: kept}
         with self.context.naming_failures():
@@ -530,17 +530,51 @@ class SparkGroups(_SparkJoining):
             return (self._groups.grouped(left, right),)
 
 
-def regular_join_operator(
-    context: OperatorContext, code: JoinCode, joining: SparkRegularPairs
-) -> RegularJoinOperator[Slices, DataFrame]:
-    """The regular join of one attempt."""
-    return RegularJoinOperator(
-        context.operator_id, code.interval, joining, joining.backend, code.left_gates, code.outer
-    )
+_LEAST, _GREATEST = "least_key", "greatest_key"
+
+_ORDERED = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
+"""Types that Python orders as Spark does: no numbers that are none, no collations, no times of a zone."""
 
 
-def join_operator(
-    context: OperatorContext, code: JoinCode, joining: SparkPairs | SparkGroups
-) -> JoinOperator[Slices, DataFrame]:
-    """The join of one attempt."""
-    return JoinOperator(context.operator_id, code.interval, joining, joining.backend, code.left_gates, code.outer)
+class KeyRanges:
+    """The ranges of a key over segments, noted as these are first joined, by no job of their own."""
+
+    def __init__(self, key: Column) -> None:
+        self._key = key
+        self._is_ordered: bool | None = None
+        self._wanted = F.min(key).alias(_LEAST), F.max(key).alias(_GREATEST)
+        self._observed: WeakKeyDictionary[DataFrame, Observation] = WeakKeyDictionary()
+
+    def watched(self, frame: DataFrame) -> DataFrame:
+        """The rows of a segment, whose range is known once an action has run over them."""
+        if self._is_ordered is None:
+            self._is_ordered = frame.select(self._key).dtypes[0][1] in _ORDERED
+        if not self._is_ordered:
+            return frame
+        observation = Observation()
+        self._observed[frame] = observation
+        return frame.observe(observation, *self._wanted)
+
+    def of_rows(self, rows: DataFrame) -> tuple[Any, Any]:
+        (found,) = rows.select(*self._wanted).collect()
+        return found[_LEAST], found[_GREATEST]
+
+    def within(
+        self, readings: Sequence[Reading[DataFrame]], few: Callable[[], tuple[Any, Any]]
+    ) -> Sequence[Reading[DataFrame]]:
+        """The segments that may have keys in the range of a few rows; where none has, the smallest."""
+        if not self._observed:
+            return readings
+        bounds = few()
+        found = [reading for reading in readings if self._may_have(reading.segment.frame, bounds)]
+        return found or [min(readings, key=lambda reading: reading.segment.rows)]
+
+    def _may_have(self, frame: DataFrame, bounds: tuple[Any, Any]) -> bool:
+        observation = self._observed.get(frame)
+        if observation is None or not is_complete(observation):
+            return True
+        known, (least, greatest) = numbers_of(observation), bounds
+        first, last = known.get(_LEAST), known.get(_GREATEST)
+        if first is None or last is None or least is None:
+            return True
+        return bool(first <= greatest and least <= last)

@@ -15,7 +15,7 @@ from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.code import KeyByCode, LocalCode
-from flykka.spark_bridge.operators.operator import Element, Operator, Output
+from flykka.spark_bridge.operators.operator import MapOperator, Operator
 from flykka.spark_bridge.operators.spark_windows import by_window, in_windows, pane_of, since_last_start
 from flykka.spark_bridge.program.aggregates import TIME, KeptRows, kept_rows
 from flykka.spark_bridge.program.event_time import event_time_micros
@@ -83,7 +83,6 @@ class JoinSide:
 
     @property
     def key_by(self) -> KeyByCode:
-        """The keys of the edge that leads to the join."""
         return KeyByCode(columns=self.rows.keys, of_state=True)
 
     @classmethod
@@ -132,17 +131,6 @@ class JoinSide:
         return F.count_if(late & (F.col(TIME) == time - since_last_start(self.windows, time)))
 
 
-class JoinSideOperator(Operator[Slices]):
-    """Cuts rows down, slice by slice."""
-
-    def __init__(self, context: OperatorContext, side: JoinSide) -> None:
-        super().__init__(context.operator_id)
-        self._side = side
-
-    def process_batch(self, element: Element[Slices]) -> Output[Slices]:
-        return Output(rows=tuple(map(self._side.kept, element.rows)))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSideCode(LocalCode):
     """Leaves out before the exchange what the join does not need."""
@@ -156,7 +144,7 @@ class JoinSideCode(LocalCode):
         return f"join_side({self.side.rows.structure})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        return JoinSideOperator(context, self.side)
+        return MapOperator(context.operator_id, self.side.kept)
 
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
         return {} if self.side.event_time is None else self.side.times

@@ -22,7 +22,7 @@ STATE = "keyed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told(Generic[Frame]):
+class KeyedOutcome(Generic[Frame]):
     """The changes of the state, and the number of rows that were dropped, for they came too late.
 
     Where timers have fired, the first of those in the segments before that are not due.
@@ -34,14 +34,14 @@ class Told(Generic[Frame]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made(Generic[Rows, Frame]):
+class KeyedResult(Generic[Rows, Frame]):
     """Rows to emit, and those of side outputs by tag; when they are emitted, it is `told` what has changed.
 
     The rows are None where there are none and all is computed already. `sent` is as that of an `Output`.
     """
 
     rows: Rows | None
-    told: Callable[[], Told[Frame]]
+    told: Callable[[], KeyedOutcome[Frame]]
     side: Mapping[str, Rows] = field(default_factory=dict)
     sent: Callable[[], SentByFunction | None] | None = None
 
@@ -49,7 +49,9 @@ class Made(Generic[Rows, Frame]):
 class KeyedBatches(Protocol[Rows, Frame]):
     """Processes keyed rows with the state of their keys, in an engine."""
 
-    def processed(self, element: Element[Rows], readings: Sequence[Reading[Frame]], version: int) -> Made[Rows, Frame]:
+    def processed(
+        self, element: Element[Rows], readings: Sequence[Reading[Frame]], version: int
+    ) -> KeyedResult[Rows, Frame]:
         """Process a batch; what it changes is of a version, and the state before it in segments of earlier ones."""
 
 
@@ -89,7 +91,9 @@ class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
     def update_state(self, stage: int) -> None:
         self.store.add(self._arrived.pop(stage))
 
-    def made(self, make: Callable[[Sequence[Reading[Frame]], int], Made[Rows, Frame]]) -> Made[Rows, Frame]:
+    def made(
+        self, make: Callable[[Sequence[Reading[Frame]], int], KeyedResult[Rows, Frame]]
+    ) -> KeyedResult[Rows, Frame]:
         """Make rows of all of the state, which is held until they are emitted, as the next version."""
         segments = self.store.segments
         readings, release = self.store.held(lambda: [segments.reading(each) for each in segments.live])
@@ -97,10 +101,10 @@ class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
         self._version = 1 + max([self._version, *(each.segment.version for each in readings)])
         made = make(readings, self._version)
 
-        def told() -> Told[Frame]:
+        def told() -> KeyedOutcome[Frame]:
             try:
                 return made.told()
             finally:
                 release()
 
-        return Made(rows=made.rows, side=made.side, told=told, sent=made.sent)
+        return KeyedResult(rows=made.rows, side=made.side, told=told, sent=made.sent)

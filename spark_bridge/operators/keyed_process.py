@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from flykka.actors.machines.state.segments import Frame, Reading
+from flykka.actors.machines.state.segments import Frame, Reading, Segment
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.functions.current_key import TimeDomain
-from flykka.spark_bridge.operators.due_timers import DueTimers
-from flykka.spark_bridge.operators.keyed_batch import KeyedBatches, KeyedBatchOperator, Made
+from flykka.spark_bridge.operators.keyed_batch import KeyedBatches, KeyedBatchOperator, KeyedResult
 from flykka.spark_bridge.operators.operator import Output, Rows
 from flykka.spark_bridge.state.state_backend import StateBackend
 
 
+class DueTimers:
+    """Timers up to `fired_ms` have fired, but for those in segments whose version is later than `fired_version`."""
+
+    def __init__(self, domain: TimeDomain) -> None:
+        self.domain = domain
+        self.fired_ms = WATERMARK_MIN
+        self.fired_version = 0
+        self._next_ms: int | None = None
+
+    def first_ms(self, segments: Iterable[Segment[Frame]]) -> int | None:
+        """The first timer in these segments that has not fired, or one that was deleted; None where there is none."""
+        timers = [] if self._next_ms is None else [self._next_ms]
+        for segment in segments:
+            event_ms, processing_ms = segment.first_timers_ms
+            first = event_ms if self.domain is TimeDomain.EVENT_TIME else processing_ms
+            if segment.version > self.fired_version and first is not None:
+                timers.append(first)
+        return min(timers, default=None)
+
+    def on_fired(self, to_ms: int, version: int, next_ms: int | None) -> None:
+        """Note that timers up to a time have fired, in segments up to a version, of which `next_ms` is the next."""
+        self.fired_ms, self.fired_version, self._next_ms = to_ms, version, next_ms
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Firing:
+class TimerFiring:
     """Timers of a domain that are due: up to `due_ms`, and not those up to `after_ms`, which have fired.
 
     These may be again in segments of versions later than `after_version`.
@@ -38,7 +61,7 @@ class KeyedFunction(KeyedBatches[Rows, Frame], Protocol[Rows, Frame]):
     def sees_watermarks(self) -> bool:
         """True if the function is called for each watermark."""
 
-    def fired(self, firing: Firing, readings: Sequence[Reading[Frame]], version: int) -> Made[Rows, Frame]:
+    def fired(self, firing: TimerFiring, readings: Sequence[Reading[Frame]], version: int) -> KeyedResult[Rows, Frame]:
         """Call the function for timers that are due. What it changes is of a version."""
 
 
@@ -54,7 +77,6 @@ class KeyedProcessOperator(KeyedBatchOperator[Rows, Frame]):
         self._processing_timers = DueTimers(TimeDomain.PROCESSING_TIME)
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
-        """Fire the event-time timers that are due."""
         if watermark_ms == WATERMARK_MIN:
             return Output()
         return self._fired(self._event_timers, watermark_ms, watermark_ms, processing_time_ms)
@@ -75,7 +97,7 @@ class KeyedProcessOperator(KeyedBatchOperator[Rows, Frame]):
         is_wanted = timers is self._event_timers and self._function.sees_watermarks
         if not is_wanted and (first_ms is None or first_ms > due_ms):
             return Output()
-        firing = Firing(
+        firing = TimerFiring(
             domain=timers.domain,
             due_ms=due_ms,
             after_ms=timers.fired_ms,

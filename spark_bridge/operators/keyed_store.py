@@ -67,7 +67,6 @@ class KeyedStore(Generic[Frame]):
 
     @property
     def has_to_read(self) -> bool:
-        """True if there is restored state that is not read yet."""
         return bool(self._parts) and not self._is_restored.done()
 
     def read_restored(self) -> None:
@@ -188,7 +187,6 @@ class KeyedStore(Generic[Frame]):
             self.backend.delete(handle)
 
     def discard(self, checkpoint_id: int) -> None:
-        """Let go of what was noted and is not written yet."""
         noted = self._noted.pop(checkpoint_id, None)
         if noted is not None:
             self.backend.release(noted.held, self._holder(checkpoint_id))
@@ -227,7 +225,6 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
 
     @property
     def has_to_read(self) -> bool:
-        """True if there is restored state that is not read yet."""
         return any(store.has_to_read for store in self.stores.values())
 
     def read_restored(self) -> None:
@@ -235,7 +232,6 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
             store.read_restored()
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
-        """Begin with the state of a checkpoint, which `read_restored` reads."""
         restored = self.restore_bounds(restored_keyed_state(states))
         for name, store in self.stores.items():
             store.restore(restored.parts.get(name, ()))
@@ -245,7 +241,6 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
         return restored
 
     def bounds_at(self, checkpoint_id: int) -> ResultBounds:
-        """The bounds of results at the barrier, where state is cut by event time."""
         return ResultBounds()
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from flykka.messages.state.handles import OperatorSubtaskState
 from flykka.messages.tasks.exchange import WATERMARK_MIN, BatchRef
 from flykka.messages.tasks.operator_event import AggregateResult, SentByFunction
 from flykka.messages.wire.ids import OperatorId
+from flykka.spark_bridge.functions.operator_states import Lists
 
 Rows = TypeVar("Rows")
 
@@ -149,3 +150,39 @@ class OperatorSnapshot:
 
     state: OperatorSubtaskState
     incremental_bytes: int
+
+
+def restored_lists(states: Sequence[OperatorSubtaskState]) -> Lists:
+    return tuple(each for state in states for each in state.operator_state)
+
+
+class MapOperator(Operator[tuple[Any, ...]]):
+    """Makes of each slice of a batch another one."""
+
+    def __init__(self, operator_id: OperatorId, function: Callable[[Any], Any]) -> None:
+        super().__init__(operator_id)
+        self._function = function
+
+    def process_batch(self, element: Element[tuple[Any, ...]]) -> Output[tuple[Any, ...]]:
+        return Output(rows=tuple(map(self._function, element.rows)))
+
+
+class ListsAtBarriers:
+    """The operator state of each checkpoint that is being taken."""
+
+    def __init__(self, operator_id: OperatorId) -> None:
+        self._operator_id = operator_id
+        self._noted: dict[int, Lists] = {}
+
+    def note(self, checkpoint_id: int, lists: Lists) -> None:
+        self._noted[checkpoint_id] = lists
+
+    def write(self, checkpoint_id: int) -> OperatorSnapshot:
+        """Make a snapshot of what was noted, which is small and part of the checkpoint itself."""
+        lists = self._noted.pop(checkpoint_id)
+        size = sum(len(element) for each in lists for element in each.elements)
+        state = OperatorSubtaskState(operator_id=self._operator_id, operator_state=lists)
+        return OperatorSnapshot(state=state, incremental_bytes=size)
+
+    def discard(self, checkpoint_id: int) -> None:
+        self._noted.pop(checkpoint_id, None)

@@ -90,7 +90,6 @@ class OperatorChain(ABC, Generic[Rows]):
 
     @property
     def has_state(self) -> bool:
-        """True if something is kept between stages."""
         return bool(self._stateful)
 
     @abstractmethod

@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from flykka.actors.machines.state.schema_evolution import described, quoted
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import StateSchema
 from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.messages.tasks.operator_event import AggregateUpdate, SentByFunction
 from flykka.spark_bridge.functions.function_runner import ProcessFunctionRunner
+from flykka.spark_bridge.functions.operator_states import Lists
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
 from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once, emitted_type
-from flykka.spark_bridge.operators.function_sends import FunctionSends
-from flykka.spark_bridge.operators.function_state import STATE_FIELD, FunctionState
-from flykka.spark_bridge.operators.operator import Element, Operator, OperatorSnapshot, Output
+from flykka.spark_bridge.operators.operator import (
+    Element,
+    ListsAtBarriers,
+    Operator,
+    OperatorSnapshot,
+    Output,
+    restored_lists,
+)
 from flykka.spark_bridge.rows.exact_names import exactly_named
 from flykka.spark_bridge.rows.materialise import Slices, together
-from flykka.spark_bridge.worker.arrow_types import arrow_schema
-from flykka.spark_bridge.worker.cached_files import on_executor
-from flykka.spark_bridge.worker.function_spec import FunctionSpec, SideColumn
-from flykka.spark_bridge.worker.process_rows import HandleOperatorEvents, ProcessRows, TellWatermark
+from flykka.spark_bridge.worker.function_spec import (
+    OPERATOR_STATE,
+    CallOfFunction,
+    FunctionSpec,
+    R,
+    Sends,
+    SendsParam,
+    SideColumn,
+    SubtaskState,
+)
+from flykka.spark_bridge.worker.job_resources import on_executor
+from flykka.spark_bridge.worker.process_rows import HandleCoordinatorEvents, InitializeState, ProcessRows, TellWatermark
+from flykka.spark_bridge.worker.time_columns import arrow_schema
 
 if TYPE_CHECKING:
+    from pyspark import Accumulator
+    from pyspark.accumulators import AccumulatorParam
     from pyspark.sql import DataFrame
 
     from flykka.messages.state.handles import OperatorStateSchema, OperatorSubtaskState
@@ -39,7 +59,93 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.side_output import SideOutput
     from flykka.spark_bridge.worker.inputs import Inputs
 
-WorkOfFunction = ProcessRows | TellWatermark | HandleOperatorEvents[ProcessFunctionRunner]
+
+STATE_FIELD = StructField(OPERATOR_STATE, BinaryType())
+
+
+class FunctionState(Generic[R]):
+    """The operator state of a function that works in Python workers: a batch begins with that of the one before."""
+
+    def __init__(self, context: OperatorContext, runner: type[R]) -> None:
+        """`runner` is the class that runs the function."""
+        self._context = context
+        self._runner: type[R] = runner
+        self._state = SubtaskState(is_restored=context.descriptor.restored_checkpoint_id is not None)
+        self.at_barriers = ListsAtBarriers(context.operator_id)
+
+    @property
+    def lists(self) -> Lists:
+        return self._state.lists
+
+    def of(self, spec: FunctionSpec) -> FunctionSpec:
+        return replace(spec, operator_state=self._state)
+
+    def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
+        self._state = replace(self._state, lists=restored_lists(states))
+
+    def initialize(self, spec: FunctionSpec) -> None:
+        """Let the function take its state, in a worker. A checkpoint may come before the first row does.
+
+        Raises:
+            OperatorFailedError: the function has raised, or asks for other state than the checkpoint has.
+        """
+        with self._context.naming_failures("initializing the state of operator"):
+            rows = self._context.scope.session.range(1).coalesce(1)
+            made = rows.mapInArrow(InitializeState(spec=self.of(spec), runner=self._runner), StructType([STATE_FIELD]))
+            (row,) = made.collect()
+            self.take(row.asDict())
+
+    def take(self, numbers: Mapping[str, Any]) -> None:
+        """Go on with the state that a worker has given back."""
+        self._state = SubtaskState(lists=pickle.loads(numbers[OPERATOR_STATE]), is_restored=True)
+
+
+class FunctionSends:
+    """The sends of one attempt. Two calls may be at work side by side."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._context = context
+        self._results: dict[str, bytes] = {}
+        self._calls = 0
+
+    @cached_property
+    def _accumulator(self) -> Accumulator[Sends]:
+        param = cast("AccumulatorParam[Sends]", SendsParam())
+        return self._context.scope.session.sparkContext.accumulator({}, param)
+
+    @cached_property
+    def _pickled(self) -> bytes:
+        return pickle.dumps(self._accumulator)
+
+    def note_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
+        """Note results of global aggregates, for calls that begin from now on."""
+        if results:
+            # Another object: calls that have begun keep what they were given.
+            self._results = {**self._results, **{each.name: each.result for each in results}}
+
+    def begin(self, spec: FunctionSpec) -> FunctionSpec:
+        self._calls += 1
+        call = CallOfFunction(number=self._calls, accumulator=self._pickled, results=self._results)
+        return replace(spec, call=call)
+
+    def take(self, spec: FunctionSpec) -> SentByFunction | None:
+        """Return what was sent in the call that `begin` has made of a function, and whose rows were all computed."""
+        assert spec.call is not None, "a function that is called by an operator may send"
+        number, sends = spec.call.number, self._accumulator.value
+        parts = [sends.pop(place) for place in sorted(sends.copy()) if place[0] == number]
+        if not parts:
+            return None
+        for part in parts:
+            self._context.aggregates.bind(part.functions, self._context.link.description)
+        updates = (AggregateUpdate(name=name, value=value) for part in parts for name, value in part.updates)
+        return SentByFunction(
+            operator_id=self._context.operator_id,
+            events=tuple(event for part in parts for event in part.events),
+            updates=tuple(updates),
+        )
+
+
+WorkOfFunction = ProcessRows | TellWatermark | HandleCoordinatorEvents[ProcessFunctionRunner]
 """Calls of a function in a worker."""
 
 
@@ -68,7 +174,6 @@ class ProcessOperator(Operator[Slices]):
         return self._emitted(rows, work, f"stage-{element.stage}")
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Slices]:
-        """Tell a function of the watermark that wants to know."""
         if watermark_ms == WATERMARK_MIN or not self.spec.sees_watermarks:
             return Output()
         work = TellWatermark(
@@ -81,7 +186,7 @@ class ProcessOperator(Operator[Slices]):
     ) -> Output[Slices]:
         spec = self._sends.begin(self.spec)
         assert spec.call is not None, "events are handled in a call"
-        work = HandleOperatorEvents(
+        work = HandleCoordinatorEvents(
             spec=spec,
             runner=ProcessFunctionRunner,
             events=events,
@@ -165,26 +270,21 @@ class ProcessCode(OperatorCode):
 
     @property
     def has_coordinator(self) -> bool:
-        """True if the function brings one."""
         return self.coordinated is not None
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
-        """The ids of the tags that are read."""
         return tuple(side.tag for side in self.side)
 
     @property
     def state_schema(self) -> StateSchema | None:
-        """The operator state; None where there is none."""
         return StateSchema(operator_state=self.operator_state) if self.operator_state else None
 
     @property
     def fingerprint(self) -> str:
-        """The operator state."""
         return f"process({described(self.operator_state)})" if self.operator_state else "process"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return (CheckpointedProcessOperator if self.operator_state else ProcessOperator)(context, self)
 
 
@@ -204,27 +304,21 @@ class CheckpointedProcessOperator(ProcessOperator):
         return True
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
-        """Begin with the lists of a checkpoint."""
         self._state.restore(states)
 
     def open(self) -> None:
-        """Let the function take its state. Raises `OperatorFailedError`."""
         self._state.initialize(self.spec)
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
-        """Note the state behind the last batch."""
         self._state.at_barriers.note(checkpoint_id, self._state.lists)
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
-        """Make a snapshot of what was noted."""
         return self._state.at_barriers.write(checkpoint_id)
 
     def discard_snapshot(self, checkpoint_id: int) -> None:
-        """Let go of what was noted."""
         self._state.at_barriers.discard(checkpoint_id)
 
     def on_told(self, numbers: Mapping[str, Any]) -> None:
-        """Go on with the state that the worker has given back."""
         self._state.take(numbers)
 
     def _emitted(self, rows: DataFrame, work: WorkOfFunction, name: str) -> Output[Slices]:

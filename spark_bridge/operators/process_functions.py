@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from flykka.spark_bridge.functions.event_time import EventTime
-    from flykka.spark_bridge.functions.function_calls import FunctionWithKeys, FunctionWithoutKeys
+    from flykka.spark_bridge.functions.function_runner import FunctionWithKeys, FunctionWithoutKeys
     from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor, StateDescriptor
     from flykka.spark_bridge.worker.inputs import Inputs
 
@@ -54,7 +54,6 @@ class Keys:
 
     @property
     def fields(self) -> tuple[StructField, ...]:
-        """The columns of the state that have them."""
         return tuple(StructField(f"{KEY_PREFIX}{place}", key.dataType) for place, key in enumerate(self.schema))
 
 

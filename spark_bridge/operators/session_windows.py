@@ -45,7 +45,6 @@ class SessionWindowCode(AggregateCode):
 
     @property
     def fingerprint(self) -> str:
-        """The gap, and the columns that state is kept in."""
         return f"sessions(gap={self.gap_ms}, state={self.plan.structure})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
@@ -74,7 +73,6 @@ class SessionWindowCode(AggregateCode):
         return (StructField(START, LongType()), StructField(END, LongType()), *self.plan.part_fields)
 
     def keyed(self, rows: DataFrame) -> DataFrame:
-        """Rows of state, as they come over the exchange."""
         return rows
 
     def function(self, watermark_ms: int) -> MergeSessions:
@@ -91,7 +89,6 @@ class SessionWindowCode(AggregateCode):
         """Sessions go when they have ended."""
 
     def results(self, emitted: DataFrame) -> DataFrame:
-        """The aggregates of sessions, with their bounds."""
         bounds = {WINDOW_START: F.timestamp_micros(START), WINDOW_END: F.timestamp_micros(END)}
         return self.plan.evaluated(emitted, **bounds)
 
@@ -108,7 +105,6 @@ class SessionWindowCode(AggregateCode):
         return self.plan.row_by_row(rows.where(time.isNotNull()), time, *bounds).drop(TIME)
 
     def state_times(self) -> Mapping[str, Column]:
-        """The first and the last row."""
         return {"first_micros": F.min(START), "last_micros": F.max(END) - self._gap_micros}
 
     def previewed(self, rows: DataFrame) -> DataFrame:

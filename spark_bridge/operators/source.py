@@ -45,7 +45,6 @@ class SourceOperator(Operator[Slices]):
         self._only_hands_on = not link.readers and len(link.outputs) == 1 and is_read_once(link.outputs[0])
 
     def count(self, numbers: SourceNumbers) -> None:
-        """Count what was left out of the rows that were read."""
         if numbers.corrupt:
             name = f"{self._context.link.name}.{NUM_RECORDS_IN_ERRORS}"
             spark = self._context.scope.session.sparkContext
@@ -53,7 +52,6 @@ class SourceOperator(Operator[Slices]):
 
     @property
     def commits(self) -> bool:
-        """True if the source is told of complete checkpoints."""
         return self._code.source.is_notified_of_checkpoints
 
     @property
@@ -69,11 +67,9 @@ class SourceOperator(Operator[Slices]):
         return (StagedOutput(operator_id=self.operator_id, names=tuple(split.split_id for split in splits), rows=0),)
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> None:
-        """The splits of these names were read before the barrier of the checkpoint."""
         self._to_tell[checkpoint_id] = [self._read.pop(name) for name in names]
 
     def commit_checkpoint(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Tell the source which splits need not be read again."""
         due = sorted(each for each in self._to_tell if each <= checkpoint_id)
         splits = [split for each in due for split in self._to_tell.pop(each)]
         if splits:
@@ -100,7 +96,6 @@ class SourceOperator(Operator[Slices]):
         )
 
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
-        """The rows of splits as one batch."""
         assert self._reader is not None, "a source reads splits when it is open"
         return self._reader.read(splits)
 
@@ -145,11 +140,9 @@ class SourceCode(OperatorCode):
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
-        """The rows that the source puts aside."""
         return () if self.source.side_output is None else (self.source.side_output.tag,)
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return SourceOperator(context, self)
 
 

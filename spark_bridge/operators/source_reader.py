@@ -69,7 +69,6 @@ class SourceRows:
 
     @property
     def slices(self) -> Slices:
-        """The rows with the columns of the source."""
         return tuple(without_marks(rows) if self.partitions or self.counts_corrupt else rows for rows in self.observed)
 
     def numbers(self) -> SourceNumbers:
@@ -128,7 +127,6 @@ class SourceReader:
     watches_order: bool = False
 
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
-        """The rows of splits as one batch."""
         frames = self.source.read(self.session, self.schema, splits, in_slices=self.in_slices)
         known, partitions = self._known(splits), self.source.partitions_of(splits)
         wanted = self._to_count(known, partitions)
@@ -196,7 +194,6 @@ class SourceReaders:
         self._made: dict[JobVertexId, SourceReader] = {}
 
     def reader(self, vertex_id: JobVertexId, make: Callable[[SparkSession], SourceReader]) -> SourceReader:
-        """The reader of a vertex that begins with a source."""
         known = self._made.get(vertex_id)
         # Made by two threads at once it is made twice, and is the same.
         return known or self._made.setdefault(vertex_id, make(self._session))

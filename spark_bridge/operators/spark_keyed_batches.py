@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StructField
@@ -17,22 +17,77 @@ from flykka.actors.machines.state.segments import Reading
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.functions.current_key import TimeDomain
 from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once, emitted_type
-from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator, Made, Told
-from flykka.spark_bridge.operators.keyed_process import Firing, KeyedProcessOperator
+from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator, KeyedOutcome, KeyedResult
+from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator, TimerFiring
 from flykka.spark_bridge.operators.operator import Element
+from flykka.spark_bridge.rows.equality import normalised_column
 from flykka.spark_bridge.rows.exact_names import exactly_named
 from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.state.segment_files import FileStateBackend, StateRows
-from flykka.spark_bridge.worker.process_batch import BatchFunction, ProcessBatch, ProcessDueKeys
+from flykka.spark_bridge.worker.process_batch import BatchFunction, ProcessDueKeys, ProcessKeyedBatch
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER, NEXT_PROCESSING_TIMER, POSITION, CleanUp
 from flykka.spark_bridge.worker.segments import CONTROL
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
+    from flykka.messages.state.handles import StateSchema
     from flykka.spark_bridge.operators.code import OperatorContext
-    from flykka.spark_bridge.operators.keyed_code import KeyedCode, TableCode, TimedTableCode
+    from flykka.spark_bridge.program.side_output import SideOutput
+
+
+@runtime_checkable
+class KeyedCode(Protocol):
+    """The columns of a `KeyedBatchOperator`: of its keys, its state, and the rows that it reads and emits."""
+
+    @property
+    def key_fields(self) -> tuple[StructField, ...]:
+        """The columns of the keys."""
+
+    @property
+    def state_fields(self) -> tuple[StructField, ...]:
+        """The columns of state."""
+
+    @property
+    def state_schema(self) -> StateSchema | None:
+        """The schema of state by the names that users know."""
+
+    @property
+    def emitted(self) -> tuple[StructField, ...]:
+        """The columns that the function emits."""
+
+    @property
+    def side(self) -> tuple[SideOutput, ...]:
+        """The side outputs that are read."""
+
+    def keyed(self, rows: DataFrame) -> DataFrame:
+        """The columns of rows that the function needs, and those of the keys."""
+
+    def results(self, emitted: DataFrame) -> DataFrame:
+        """The rows that leave the operator."""
+
+
+class TableCode(KeyedCode, Protocol):
+    """A function of all rows of a batch."""
+
+    def function(self, watermark_ms: int) -> BatchFunction:
+        """The function that a worker applies to a batch which comes behind a watermark."""
+
+    def clean_up(self, watermark_ms: int) -> CleanUp | None:
+        """Remove state that nobody needs behind a watermark; None where all of it is needed."""
+
+
+class TimedTableCode(TableCode, Protocol):
+    """A function of all rows of a batch, and one of event-time timers."""
+
+    @property
+    def emits_with_batches(self) -> bool:
+        """False if the function of batches changes state alone."""
+
+    def firing(self, due_ms: int) -> BatchFunction:
+        """The function that a worker applies to the keys with timers up to `due_ms`."""
+
 
 Readings = Sequence[Reading[StateRows]]
 
@@ -41,15 +96,19 @@ _TIMERS = {TimeDomain.EVENT_TIME: NEXT_EVENT_TIMER, TimeDomain.PROCESSING_TIME: 
 
 
 def keyed_batch_operator(context: OperatorContext, code: TableCode) -> KeyedBatchOperator[Slices, StateRows]:
-    """A function of all rows of a batch."""
     batches = SparkKeyedTables(context, code)
     return KeyedBatchOperator(context.operator_id, batches, batches.backend)
 
 
 def keyed_table_operator(context: OperatorContext, code: TimedTableCode) -> KeyedProcessOperator[Slices, StateRows]:
-    """A function of all rows of a batch, and one of timers."""
     function = SparkTimedTables(context, code)
     return KeyedProcessOperator(context.operator_id, function, function.backend)
+
+
+def with_keys(rows: DataFrame, key_fields: Sequence[StructField], keys: Sequence[Column | str]) -> DataFrame:
+    pairs = zip(key_fields, keys, strict=True)
+    columns = {field: F.col(key) if isinstance(key, str) else key for field, key in pairs}
+    return rows.withColumns({each.name: normalised_column(key, each.dataType) for each, key in columns.items()})
 
 
 class SparkKeyedBatches:
@@ -98,25 +157,23 @@ class SparkKeyedBatches:
         return True
 
     def results(self, emitted: DataFrame) -> DataFrame:
-        """The rows that leave the operator, of those that workers emit."""
         return self._code.results(emitted)
 
     def clean_up(self) -> CleanUp | None:
         """Remove state that nobody needs any more, wherever segments are merged; None where there never is any."""
         return None
 
-    def processed(self, element: Element[Slices], readings: Readings, version: int) -> Made[Slices, StateRows]:
-        """Let a worker process a batch."""
+    def processed(self, element: Element[Slices], readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
         assert element.batch is not None, "keyed state is read over the input gates"
         (rows,) = element.rows
         keyed = self._code.keyed(rows).withColumn(POSITION, self._groups.position())
         return self._worked(
-            keyed, ProcessBatch, self._function(element), readings, version, emits=self.emits_with_batches
+            keyed, ProcessKeyedBatch, self._function(element), readings, version, emits=self.emits_with_batches
         )
 
     def _fired(
-        self, firing: Firing, function: BatchFunction, readings: Readings, version: int
-    ) -> Made[Slices, StateRows]:
+        self, firing: TimerFiring, function: BatchFunction, readings: Readings, version: int
+    ) -> KeyedResult[Slices, StateRows]:
         """Let a worker process the keys that may have timers which are due."""
         due = partial(
             ProcessDueKeys,
@@ -130,13 +187,13 @@ class SparkKeyedBatches:
     def _worked(
         self,
         rows: DataFrame,
-        work: Callable[..., ProcessBatch],
+        work: Callable[..., ProcessKeyedBatch],
         function: BatchFunction,
         readings: Readings,
         version: int,
         *,
         emits: bool = True,
-    ) -> Made[Slices, StateRows]:
+    ) -> KeyedResult[Slices, StateRows]:
         target = self.backend.new_name()
         process = work(
             folder=self.backend.folder,
@@ -155,15 +212,15 @@ class SparkKeyedBatches:
             else computed_by_reader(processed, wanted)
         )
 
-        def told() -> Told[StateRows]:
+        def told() -> KeyedOutcome[StateRows]:
             seen = emitted.numbers()
             *numbers, next_timer_ms, late_rows = seen[CONTROL]
             segment = self.backend.written(target, *numbers)
             self.on_told(seen)
-            return Told(segment=segment, next_timer_ms=next_timer_ms, late_rows=late_rows)
+            return KeyedOutcome(segment=segment, next_timer_ms=next_timer_ms, late_rows=late_rows)
 
         main, side = emitted.parted(self._code.side, others=list(wanted))
-        return Made(rows=(self.results(main),) if emits else None, side=side, told=told)
+        return KeyedResult(rows=(self.results(main),) if emits else None, side=side, told=told)
 
 
 class SparkKeyedTables(SparkKeyedBatches):
@@ -197,6 +254,5 @@ class SparkTimedTables(SparkKeyedTables):
         """True unless timers alone emit rows."""
         return self._timed_code.emits_with_batches
 
-    def fired(self, firing: Firing, readings: Readings, version: int) -> Made[Slices, StateRows]:
-        """Let a worker fire timers."""
+    def fired(self, firing: TimerFiring, readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
         return self._fired(firing, self._timed_code.firing(firing.due_ms), readings, version)

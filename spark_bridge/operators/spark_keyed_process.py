@@ -15,20 +15,17 @@ from flykka.messages.state.handles import StateSchema
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner
 from flykka.spark_bridge.operators.emitted_rows import computed_once
-from flykka.spark_bridge.operators.function_sends import FunctionSends
-from flykka.spark_bridge.operators.function_state import STATE_FIELD, FunctionState
-from flykka.spark_bridge.operators.keyed_batch import Made
-from flykka.spark_bridge.operators.keyed_process import Firing, KeyedProcessOperator
-from flykka.spark_bridge.operators.keyed_rows_code import with_keys
+from flykka.spark_bridge.operators.keyed_batch import KeyedResult
+from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator, TimerFiring
 from flykka.spark_bridge.operators.operator import Element, OperatorSnapshot, Output
-from flykka.spark_bridge.operators.process import ProcessCode, function_spec
-from flykka.spark_bridge.operators.spark_keyed_batches import SparkKeyedBatches
+from flykka.spark_bridge.operators.process import STATE_FIELD, FunctionSends, FunctionState, ProcessCode, function_spec
+from flykka.spark_bridge.operators.spark_keyed_batches import SparkKeyedBatches, with_keys
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.state.segment_files import StateRows
 from flykka.spark_bridge.worker.keyed_function import FireTimers, ProcessKeyedRows
 from flykka.spark_bridge.worker.listed_state import RemoveExpired
-from flykka.spark_bridge.worker.process_rows import HandleOperatorEvents
+from flykka.spark_bridge.worker.process_rows import HandleCoordinatorEvents
 from flykka.spark_bridge.worker.segment_file import CleanUp
 from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE
 
@@ -62,17 +59,17 @@ class KeyedProcessCode(ProcessCode):
 
     @property
     def fingerprint(self) -> str:
-        """The types of keys, and the states."""
         keys = ", ".join(field.dataType.simpleString() for field in self.key_fields)
         lists = f"; {described(self.operator_state)}" if self.operator_state else ""
         return f"keyed_process(keys: {keys}; state: {self.state_schema.columns}{lists})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
-        return keyed_process_operator(context, self)
+        if not self.operator_state:
+            return SparkKeyedProcessOperator(context, SparkKeyedFunction(context, self))
+        state = FunctionState(context, KeyedFunctionRunner)
+        return CheckpointedKeyedProcessOperator(context, SparkKeyedFunction(context, self, state), state)
 
     def keyed(self, rows: DataFrame) -> DataFrame:
-        """The rows with their keys."""
         return with_keys(rows, self.key_fields, self.keys)
 
     def results(self, emitted: DataFrame) -> DataFrame:
@@ -90,11 +87,9 @@ class SparkKeyedProcessOperator(KeyedProcessOperator[Slices, StateRows]):
     def handle_operator_events(
         self, events: tuple[bytes, ...], watermark_ms: int, processing_time_ms: int
     ) -> Output[Slices]:
-        """Let the function handle events of its coordinator; keyed state has no part in it."""
         return self._spark_function.handled(events, watermark_ms, processing_time_ms)
 
     def note_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
-        """Note results of global aggregates, for the next call."""
         self._spark_function.sends.note_aggregates(results)
 
 
@@ -108,21 +103,17 @@ class CheckpointedKeyedProcessOperator(SparkKeyedProcessOperator):
         self._state = state
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
-        """Begin with the state of a checkpoint."""
         super().restore(states)
         self._state.restore(states)
 
     def open(self) -> None:
-        """Let the function take its state. Raises `OperatorFailedError`."""
         self._state.initialize(self._spark_function.spec)
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
-        """Note all states."""
         super().snapshot_state(checkpoint_id, everything=everything)
         self._state.at_barriers.note(checkpoint_id, self._state.lists)
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
-        """Write the keyed states, and add those of the subtask."""
         lists, keyed = self._state.at_barriers.write(checkpoint_id), super().write_snapshot(checkpoint_id, savepoint)
         return OperatorSnapshot(
             state=replace(keyed.state, operator_state=lists.state.operator_state),
@@ -130,17 +121,8 @@ class CheckpointedKeyedProcessOperator(SparkKeyedProcessOperator):
         )
 
     def discard_snapshot(self, checkpoint_id: int) -> None:
-        """Let go of what was noted of all states."""
         super().discard_snapshot(checkpoint_id)
         self._state.at_barriers.discard(checkpoint_id)
-
-
-def keyed_process_operator(context: OperatorContext, code: KeyedProcessCode) -> KeyedProcessOperator[Slices, StateRows]:
-    """A user's function of each row."""
-    if not code.operator_state:
-        return SparkKeyedProcessOperator(context, SparkKeyedFunction(context, code))
-    state = FunctionState(context, KeyedFunctionRunner)
-    return CheckpointedKeyedProcessOperator(context, SparkKeyedFunction(context, code, state), state)
 
 
 class SparkKeyedFunction(SparkKeyedBatches):
@@ -160,11 +142,9 @@ class SparkKeyedFunction(SparkKeyedBatches):
 
     @property
     def told_in(self) -> tuple[StructField, ...]:
-        """The state of the subtask."""
         return () if self._state is None else (STATE_FIELD,)
 
     def on_told(self, numbers: Mapping[str, Any]) -> None:
-        """Go on with the state that the worker has given back."""
         if self._state is not None:
             self._state.take(numbers)
 
@@ -174,13 +154,11 @@ class SparkKeyedFunction(SparkKeyedBatches):
         return self._is_applied or super().has_several_readers
 
     def results(self, emitted: DataFrame) -> DataFrame:
-        """The rows that leave the operator. Raises `OperatorFailedError` where a function of the user's does."""
         with self._context.naming_failures():
             return super().results(emitted)
 
     @property
     def sees_watermarks(self) -> bool:
-        """True if the function is called for each watermark."""
         return self.spec.sees_watermarks
 
     def clean_up(self) -> CleanUp | None:
@@ -192,7 +170,7 @@ class SparkKeyedFunction(SparkKeyedBatches):
             descriptors=self._expiring, watermark_ms=watermark_ms, processing_time_ms=processing_time_ms
         )
 
-    def fired(self, firing: Firing, readings: Readings, version: int) -> Made[Slices, StateRows]:
+    def fired(self, firing: TimerFiring, readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
         """Let a worker fire timers."""
         self._times = firing.watermark_ms, firing.processing_time_ms
         spec = self._spec_of_call()
@@ -204,8 +182,7 @@ class SparkKeyedFunction(SparkKeyedBatches):
         )
         return replace(self._fired(firing, fire, readings, version), sent=lambda: self.sends.take(spec))
 
-    def processed(self, element: Element[Slices], readings: Readings, version: int) -> Made[Slices, StateRows]:
-        """Let a worker process a batch."""
+    def processed(self, element: Element[Slices], readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
         self._times = element.watermark_ms, element.processing_time_ms
         spec = self._called = self._spec_of_call()
         return replace(super().processed(element, readings, version), sent=lambda: self.sends.take(spec))
@@ -214,7 +191,7 @@ class SparkKeyedFunction(SparkKeyedBatches):
         """Let a worker handle events of the coordinator."""
         spec = self._spec_of_call()
         assert spec.call is not None, "events are handled in a call"
-        work = HandleOperatorEvents(
+        work = HandleCoordinatorEvents(
             spec=spec,
             runner=KeyedFunctionRunner,
             events=events,

@@ -17,7 +17,7 @@ from flykka.messages.state.handles import StateSchema
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.code import AggregateCode
-from flykka.spark_bridge.operators.window import LATE_DATA, Arrived, WindowOperator
+from flykka.spark_bridge.operators.window import LATE_DATA, Arrived, WindowAggregateOperator
 from flykka.spark_bridge.program.aggregates import NEWS, TIME, RowsApplied
 from flykka.spark_bridge.program.event_time import event_time_micros, instant
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
@@ -89,10 +89,10 @@ class SparkPanes:
         code = self._code
         rows = in_windows(code.windows, rows, code.event_time)
         if closed_to_ms is None:
-            return Arrived(segment=self._backend.keep(local_state(code, rows)))
+            return Arrived(segment=self._backend.keep(code.local_state(rows)))
         late = _before(event_time_micros(code.event_time), code.windows.next_start(closed_to_ms))
         observation, observed = counted(rows, {"late": F.count_if(late)})
-        segment = self._backend.keep(local_state(code, observed.where(~late)))
+        segment = self._backend.keep(code.local_state(observed.where(~late)))
         late_rows = int(numbers_of(observation).get("late") or 0)
         if code.side_outputs_late_data:
             return Arrived(segment=segment, late=(rows.where(late),) if late_rows else None)
@@ -111,7 +111,7 @@ class SparkPanes:
                 is_news = F.lit(True) if emitted_to is None else F.col(TIME) > instant(emitted_to, F.col(TIME))
                 state = state.withColumn(NEWS, is_news)
             rows.append(state)
-        return (fired(self._code, gathered(together(rows), readings), are_all_news=are_all_news),)
+        return (self._code.fired(gathered(together(rows), readings), are_all_news=are_all_news),)
 
 
 class AppliedPanes(SparkPanes):
@@ -122,30 +122,8 @@ class AppliedPanes(SparkPanes):
         self._context = context
 
     def fired(self, readings: Sequence[Reading[DataFrame]], to_ms: int) -> Slices:
-        """The rows that the function makes. Raises `OperatorFailedError`."""
         with self._context.naming_failures():
             return super().fired(readings, to_ms)
-
-
-def window_operator(context: OperatorContext, code: WindowCode) -> WindowOperator[Slices, DataFrame]:
-    backend = SparkStateBackend(WindowLayout(code), context.storage)
-    calls_function = isinstance(code.plan, RowsApplied)
-    panes = AppliedPanes(code, backend, context) if calls_function else SparkPanes(code, backend)
-    fires_with_watermark = context.descriptor.vertex.firing_mode is FiringMode.ON_WATERMARK
-    return WindowOperator(
-        context.operator_id,
-        code.windows,
-        panes,
-        backend,
-        code.allowed_lateness_ms,
-        fires_late_rows_at_once=code.allowed_lateness_ms > 0 and fires_with_watermark,
-    )
-
-
-def local_state(code: WindowCode, rows: DataFrame) -> DataFrame:
-    """State made of rows, by pane; rows that belong to no window are left out."""
-    rows = in_windows(code.windows, rows, code.event_time)
-    return code.plan.local(rows, pane_of(code.windows, event_time_micros(code.event_time)))
 
 
 def in_windows(windows: EventTimeWindows, rows: DataFrame, event_time: EventTime) -> DataFrame:
@@ -172,27 +150,6 @@ def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None,
     if after_ms is not None:
         first = F.greatest(first, instant(windows.next_start(after_ms), pane))
     return state.withColumn(TIME, F.explode(F.sequence(first, F.least(last, instant(to_ms, pane)), slide)))
-
-
-def fired(code: WindowCode, state: DataFrame, *, are_all_news: bool = True) -> DataFrame:
-    """The results of the windows in `state`, with their bounds as timestamps.
-
-    Where rows in it `are_all_news` every window fires of every key; else the column `NEWS` of the state says for which.
-    """
-    end = F.col(TIME) + F.lit(code.windows.size_ms * MICROS_PER_MS)
-    bounds = {WINDOW_START: F.timestamp_micros(TIME), WINDOW_END: F.timestamp_micros(end)}
-    results_of = code.plan.results_of if are_all_news else code.plan.news_of
-    return results_of(state, **bounds)
-
-
-def all_fired(code: WindowCode, rows: DataFrame) -> DataFrame:
-    return fired(code, by_window(code.windows, local_state(code, rows), None, _LONG_MAX))
-
-
-def batch_times(windows: EventTimeWindows) -> Mapping[str, Column]:
-    """The aggregates over state by pane that give the event times in it, in microseconds."""
-    last_in_pane = F.lit((windows.slide_ms - 1) * MICROS_PER_MS)
-    return {"first_micros": F.min(TIME), "last_micros": F.max(TIME) + last_in_pane}
 
 
 def pane_of(windows: EventTimeWindows, time: Column) -> Column:
@@ -236,7 +193,6 @@ class WindowCode(AggregateCode):
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
-        """Late rows."""
         return (LATE_DATA,)
 
     @property
@@ -248,30 +204,48 @@ class WindowCode(AggregateCode):
 
     @property
     def fingerprint(self) -> str:
-        """Windows, and the columns that state is kept in."""
         windows = self.windows
         cut = f"size={windows.size_ms}, slide={windows.slide_ms}, offset={windows.offset_ms}"
         return f"window({cut}, state={self.plan.structure})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
-        return window_operator(context, self)
+        backend = SparkStateBackend(WindowLayout(self), context.storage)
+        calls_function = isinstance(self.plan, RowsApplied)
+        panes = AppliedPanes(self, backend, context) if calls_function else SparkPanes(self, backend)
+        fires_with_watermark = context.descriptor.vertex.firing_mode is FiringMode.ON_WATERMARK
+        return WindowAggregateOperator(
+            context.operator_id,
+            self.windows,
+            panes,
+            backend,
+            self.allowed_lateness_ms,
+            fires_late_rows_at_once=self.allowed_lateness_ms > 0 and fires_with_watermark,
+        )
 
     @property
     def state_schema(self) -> StateSchema:
-        """Keys, what is kept of each window, and the windows."""
         windows = self.windows
         cut = f"size={windows.size_ms}ms, slide={windows.slide_ms}ms, offset={windows.offset_ms}ms"
         return replace(self.plan.state_schema, windows=cut)
 
     def local_state(self, rows: DataFrame) -> DataFrame:
-        """State made of rows, by pane."""
-        return local_state(self, rows)
+        """State made of rows, by pane; rows that belong to no window are left out."""
+        rows = in_windows(self.windows, rows, self.event_time)
+        return self.plan.local(rows, pane_of(self.windows, event_time_micros(self.event_time)))
 
     def state_times(self) -> Mapping[str, Column]:
-        """From the first to the last millisecond of panes."""
-        return batch_times(self.windows)
+        last_in_pane = F.lit((self.windows.slide_ms - 1) * MICROS_PER_MS)
+        return {"first_micros": F.min(TIME), "last_micros": F.max(TIME) + last_in_pane}
 
     def previewed(self, rows: DataFrame) -> DataFrame:
-        """The results of all windows of some rows."""
-        return all_fired(self, rows)
+        return self.fired(by_window(self.windows, self.local_state(rows), None, _LONG_MAX))
+
+    def fired(self, state: DataFrame, *, are_all_news: bool = True) -> DataFrame:
+        """The results of the windows in `state`, with their bounds as timestamps.
+
+        If rows in it `are_all_news` every window fires of every key; else the column `NEWS` of the state says which do.
+        """
+        end = F.col(TIME) + F.lit(self.windows.size_ms * MICROS_PER_MS)
+        bounds = {WINDOW_START: F.timestamp_micros(TIME), WINDOW_END: F.timestamp_micros(end)}
+        results_of = self.plan.results_of if are_all_news else self.plan.news_of
+        return results_of(state, **bounds)

@@ -14,8 +14,15 @@ from flykka.messages.state.handles import OperatorStateSchema, StateSchema
 from flykka.spark_bridge.functions.checkpointed_function import initialize_state, snapshot_state
 from flykka.spark_bridge.functions.operator_states import OperatorStates
 from flykka.spark_bridge.operators.code import LocalCode, OperatorCode
-from flykka.spark_bridge.operators.lists_at_barriers import ListsAtBarriers, restored_lists
-from flykka.spark_bridge.operators.operator import Element, Operator, OperatorSnapshot, Output
+from flykka.spark_bridge.operators.operator import (
+    Element,
+    ListsAtBarriers,
+    MapOperator,
+    Operator,
+    OperatorSnapshot,
+    Output,
+    restored_lists,
+)
 from flykka.spark_bridge.program.accumulated_metrics import AccumulatedMetricGroup
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
@@ -30,6 +37,11 @@ if TYPE_CHECKING:
 
 _HARDLY_FEWER = 0.6
 _UNTIL_NEXT_TRY = 32
+
+
+def unchanged(rows: DataFrame) -> DataFrame:
+    """The rows as they are: of a side output, or of a cached stream, where rows go by."""
+    return rows
 
 
 class TransformOperator(Operator[Slices]):
@@ -47,7 +59,6 @@ class TransformOperator(Operator[Slices]):
         return isinstance(self.function, RichFunction)
 
     def open(self) -> None:
-        """Open a rich function. Raises `OperatorFailedError`."""
         if isinstance(self.function, RichFunction):
             with self.context.naming_failures("opening operator"):
                 self.function.open(self._runtime_context())
@@ -60,7 +71,6 @@ class TransformOperator(Operator[Slices]):
             return output
 
     def close(self) -> None:
-        """Close a rich function. Raises `OperatorFailedError`."""
         if isinstance(self.function, RichFunction):
             with self.context.naming_failures("closing operator"):
                 self.function.close()
@@ -114,16 +124,6 @@ class LocalAggregateOperator(Operator[Slices]):
             self._batches_unaggregated = _UNTIL_NEXT_TRY
 
 
-class SideOutputOperator(Operator[Slices]):
-    """Passes on the rows of a side output."""
-
-    def __init__(self, context: OperatorContext, code: SideOutputCode) -> None:
-        super().__init__(context.operator_id)
-
-    def process_batch(self, element: Element[Slices]) -> Output[Slices]:
-        return Output(rows=element.rows)
-
-
 class CheckpointedTransformOperator(TransformOperator):
     """The operator of a rich function with operator state, which works in the driver as Flink's functions do in a
     task.
@@ -139,27 +139,22 @@ class CheckpointedTransformOperator(TransformOperator):
         self._at_barriers = ListsAtBarriers(context.operator_id)
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
-        """Begin with the lists of a checkpoint."""
         is_restored = self.context.descriptor.restored_checkpoint_id is not None
         self._states = OperatorStates(restored_lists(states), is_restored=is_restored)
 
     def open(self) -> None:
-        """Let the function take its state, and open it. Raises `OperatorFailedError`."""
         with self.context.naming_failures("initializing the state of operator"):
             initialize_state(self.function, self._states)
         super().open()
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
-        """Note the state of the function. Raises `OperatorFailedError`."""
         with self.context.naming_failures("snapshotting the state of operator"):
             self._at_barriers.note(checkpoint_id, snapshot_state(self.function, self._states, checkpoint_id))
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
-        """Make a snapshot of what was noted."""
         return self._at_barriers.write(checkpoint_id)
 
     def discard_snapshot(self, checkpoint_id: int) -> None:
-        """Let go of what was noted."""
         self._at_barriers.discard(checkpoint_id)
 
 
@@ -175,7 +170,6 @@ class TransformCode(OperatorCode):
 
     @property
     def state_schema(self) -> StateSchema | None:
-        """The operator state; None where there is none."""
         return StateSchema(operator_state=self.operator_state) if self.operator_state else None
 
     @property
@@ -184,7 +178,6 @@ class TransformCode(OperatorCode):
         return f"transform({described(self.operator_state)})" if self.operator_state else "transform"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return (CheckpointedTransformOperator if self.operator_state else TransformOperator)(context, self)
 
 
@@ -200,20 +193,16 @@ class LocalAggregateCode(LocalCode):
 
     @property
     def local_kind(self) -> OperatorKind:
-        """The local kind of the aggregates it feeds."""
         return self.of.local_kind
 
     @property
     def fingerprint(self) -> str:
-        """The schema of the aggregates it feeds."""
         return f"local_{self.of.fingerprint}"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return LocalAggregateOperator(context, self)
 
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
-        """The times of state."""
         return self.of.state_times()
 
 
@@ -227,14 +216,11 @@ class SideOutputCode(OperatorCode):
 
     @property
     def reads_side_output(self) -> str:
-        """The side output."""
         return self.tag
 
     @property
     def fingerprint(self) -> str:
-        """Stateless."""
         return "side_output"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
-        return SideOutputOperator(context, self)
+        return MapOperator(context.operator_id, unchanged)

@@ -21,15 +21,14 @@ from flykka.spark_bridge.operators.input_code import TagInputCode
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_code import check_keys
 from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator
-from flykka.spark_bridge.operators.keyed_rows_code import KeyedRowsCode
+from flykka.spark_bridge.operators.keyed_rows import KeyedRowsCode
 from flykka.spark_bridge.operators.process_functions import keys_of
 from flykka.spark_bridge.operators.spark_keyed_batches import SparkTimedTables
 from flykka.spark_bridge.program.expressions import columns_read_of_sides
 from flykka.spark_bridge.program.prototype import PrototypeError, check_types, transformed
 from flykka.spark_bridge.program.side_output import SideOutput
 from flykka.spark_bridge.rows.materialise import Slices
-from flykka.spark_bridge.rows.nullable import nullable
-from flykka.spark_bridge.rows.type_support import Use
+from flykka.spark_bridge.rows.type_support import Use, nullable
 from flykka.spark_bridge.state.segment_files import StateRows
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
 from flykka.spark_bridge.worker.temporal_join import (
@@ -88,7 +87,6 @@ class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
         self._bounds[checkpoint_id] = ResultBounds(closed_to_ms=closed_to)
 
     def bounds_at(self, checkpoint_id: int) -> ResultBounds:
-        """Return how far rows were through at the barrier."""
         return self._bounds.pop(checkpoint_id)
 
     def discard_snapshot(self, checkpoint_id: int) -> None:
@@ -133,7 +131,6 @@ class TemporalJoinCode(KeyedRowsCode):
 
     @property
     def state_fields(self) -> tuple[StructField, ...]:
-        """The rows of both sides, and the time at which some are through."""
         lists = (StructField(side.name, ArrayType(side.dataType)) for side in self.emitted)
         return (*lists, StructField(NEXT_EVENT_TIMER, LongType()))
 

@@ -45,7 +45,7 @@ class Panes(Protocol[Rows, Frame]):
         """The results of the windows that start at `to_ms` or before, of keys that have a row not emitted yet."""
 
 
-class WindowOperator(KeyedOperator[Rows, Frame]):
+class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
     """The windows of one attempt. Its only state has no name.
 
     A window fires again for rows that come within the allowed lateness: at once where it `fires_late_rows_at_once`,
@@ -72,7 +72,6 @@ class WindowOperator(KeyedOperator[Rows, Frame]):
 
     @property
     def is_ordered(self) -> bool:
-        """True if late rows see the state at once."""
         return self._fires_late_rows_at_once
 
     def restore_bounds(self, restored: RestoredKeyedState) -> RestoredKeyedState:

@@ -119,7 +119,6 @@ class Histogram(Accumulator[int]):
         return {} if self._spark is None else dict(sorted(self._spark.value.items()))
 
     def add_sample(self, sample: MetricSample) -> None:
-        """Add how often each number came."""
         if sample.counts:
             self._add_term(Counter(sample.counts))
 
@@ -140,7 +139,6 @@ class GaugeValue(Accumulator[float]):
     type = AccumulatorType.GAUGE
 
     def add_sample(self, sample: MetricSample) -> None:
-        """Add the value of a gauge."""
         self.add(sample.value)
 
     def _register(self, context: SparkContext) -> None:
@@ -158,7 +156,6 @@ class LastParam:
         """Return no value."""
 
     def addInPlace(self, value1: float | None, value2: float | None) -> float | None:
-        """Return the second, where it is one."""
         return value1 if value2 is None else value2
 
 
@@ -166,7 +163,6 @@ class CountsParam:
     """Adds up counts for Spark, as an `AccumulatorParam`: rich functions are written without PySpark."""
 
     def zero(self, value: Counter[int]) -> Counter[int]:
-        """Return no counts."""
         return Counter()
 
     def addInPlace(self, value1: Counter[int], value2: Counter[int]) -> Counter[int]:
@@ -215,7 +211,6 @@ class AccumulatorRegistry:
             self._accumulators[name, None] = accumulator
 
     def get(self, name: str) -> Accumulator[Any] | None:
-        """Return the accumulator of this name; None where there is none."""
         with self._lock:
             return self._accumulators.get((name, None))
 
@@ -237,7 +232,6 @@ class AccumulatorRegistry:
         return found
 
     def snapshot(self) -> tuple[AccumulatorSnapshot, ...]:
-        """Return the values of all accumulators."""
         with self._lock:
             accumulators = dict(self._accumulators)
         return tuple(

@@ -33,7 +33,6 @@ Columns = Mapping[int, str]
 
 
 def key_columns(rows: DataFrame, keys: int) -> tuple[str, ...]:
-    """The names of those of the first columns, `keys` of them, that are columns of the rows before, as they are."""
     selected = list(elements(rows._jdf.queryExecution().analyzed().projectList()))[:keys]
     return tuple(str(each.name()) for each in selected if _kind(each) == "AttributeReference")
 

@@ -64,17 +64,14 @@ class PartialAggregates:
 
     @property
     def key_fields(self) -> tuple[StructField, ...]:
-        """The columns of state that are keys."""
         return tuple(StructField(_key(place), data_type) for place, data_type in enumerate(self.key_types))
 
     @property
     def part_fields(self) -> tuple[StructField, ...]:
-        """The columns of state that are parts, and the number of rows."""
         return (*(StructField(part.name, part.data_type) for part in self.parts), StructField(ROWS, LongType()))
 
     @property
     def state_schema(self) -> StateSchema:
-        """The schema of state, as readers of a checkpoint know it."""
         merged_by = tuple(function.value for function in self.merging.values())
         return StateSchema(keys=self.key_columns_ddl, columns=self.kept_columns_ddl, merged_by=merged_by)
 
@@ -83,7 +80,6 @@ class PartialAggregates:
         return {**{part.name: part.function for part in self.parts}, ROWS: PartFunction.SUM}
 
     def local(self, rows: DataFrame, time: Column, *also: Column) -> DataFrame:
-        """Aggregate rows into parts, and compute what else is wanted of them."""
         made = (*also, *(part.of_rows for part in self.parts), F.count(F.lit(1)).alias(ROWS))
         return rows.groupBy(time.alias(TIME), *self._made_keys).agg(*made)
 
@@ -140,7 +136,6 @@ class KeptRows:
 
     @property
     def state_schema(self) -> StateSchema:
-        """The schema of state, as readers of a checkpoint know it."""
         return StateSchema(keys=self.key_columns_ddl, columns=self.kept_columns_ddl)
 
     def local(self, rows: DataFrame, time: Column) -> DataFrame:
@@ -166,7 +161,6 @@ class RowsKept(KeptRows):
         return results.select(*_named(of_time), *(F.col(quoted(name)) for name in results.columns[1:]))
 
     def news_of(self, state: DataFrame, **of_time: Column) -> DataFrame:
-        """The results of all rows, for the times and keys that have `NEWS`."""
         results = state.groupBy(TIME, *self.keys).agg(*self.aggregates, _has_news()).where(NEWS)
         return results.select(*_named(of_time), *(F.col(quoted(name)) for name in results.columns[1:-1]))
 
@@ -186,7 +180,6 @@ class RowsApplied(KeptRows):
         return applied(self.function, self.given(state, **of_time))
 
     def news_of(self, state: DataFrame, **of_time: Column) -> DataFrame:
-        """The rows that the function makes of all rows of the times and keys that have `NEWS`."""
         has_news = F.max(NEWS).over(Window.partitionBy(TIME, *self.keys))
         return self.results_of(state.withColumn(NEWS, has_news).where(NEWS).drop(NEWS), **of_time)
 

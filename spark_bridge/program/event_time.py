@@ -19,7 +19,6 @@ LATEST, EARLIEST = "latest", "earliest"
 
 
 def event_time_micros(event_time: EventTime) -> Column:
-    """The event time of a row, in microseconds since the epoch."""
     micros = F.unix_micros(F.col(quoted(event_time.column)).cast("timestamp"))
     return micros + F.lit(event_time.offset_ms * MICROS_PER_MS) if event_time.offset_ms else micros
 

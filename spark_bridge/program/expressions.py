@@ -137,7 +137,6 @@ class Aggregation:
 
     @classmethod
     def analyze(cls, prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> Aggregation:
-        """Have Spark analyze the aggregation of `prototype`."""
         grouped = prototype.groupBy(*keys).agg(*aggregates)
         return cls(prototype, grouped._jdf.queryExecution().analyzed(), len(keys))
 
@@ -150,7 +149,6 @@ class Aggregation:
         return tuple(_type(key) for key in self._keys)
 
     def needed_columns(self) -> tuple[str, ...]:
-        """Return the columns that keys and aggregates read, each once."""
         names: dict[str, None] = {}
         for expression in (*self._keys, *self._aggregates):
             for attribute in elements(expression.references().toSeq()):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.spark_bridge.functions.emission import Row
 from flykka.spark_bridge.program.prototype import emitted_columns, for_python
-from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.frames import mapping_frames
+from flykka.spark_bridge.worker.row_functions import FilterRows, FlatMapRows, MapRows
+from flykka.spark_bridge.worker.time_columns import arrow_schema
 
 if TYPE_CHECKING:
     from pandas import DataFrame as PandasDataFrame
@@ -32,7 +34,6 @@ def select(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:
 
 
 def select_expr(rows: DataFrame, expressions: tuple[str, ...]) -> DataFrame:
-    """These columns, each an expression of SQL."""
     return rows.selectExpr(*expressions)
 
 
@@ -46,7 +47,6 @@ def where_not(rows: DataFrame, condition: Column | str) -> DataFrame:
 
 
 def with_columns(rows: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
-    """The rows with these columns beside, or in place of, their own."""
     return rows.withColumns(dict(columns))
 
 
@@ -86,3 +86,21 @@ def aggregated_columns(
 def only_key() -> Column:
     """The key of all rows of a stream that has none (Flink's NullByteKeySelector)."""
     return F.lit(0).cast("tinyint").alias(KEY_OF_ALL)
+
+
+def map_rows(rows: DataFrame, function: Callable[[Row], Row], output: StructType | str) -> DataFrame:
+    """Make one row of each by a Python function. Raises `PrototypeError` where `output` is no columns."""
+    schema = emitted_columns(output)
+    return for_python(rows).mapInArrow(MapRows(function=function, emitted=arrow_schema(schema)), schema)
+
+
+def flat_map_rows(
+    rows: DataFrame, function: Callable[[Row], Iterable[Row] | None], output: StructType | str
+) -> DataFrame:
+    """Make rows of each by a Python function. Raises `PrototypeError` where `output` is no columns."""
+    schema = emitted_columns(output)
+    return for_python(rows).mapInArrow(FlatMapRows(function=function, emitted=arrow_schema(schema)), schema)
+
+
+def filter_rows(rows: DataFrame, function: Callable[[Row], object]) -> DataFrame:
+    return for_python(rows).mapInArrow(FilterRows(function=function), rows.schema)

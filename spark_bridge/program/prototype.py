@@ -10,18 +10,20 @@ from collections.abc import Callable, Sequence
 from copy import copy
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column as Column
+from pyspark.sql import DataFrame as DataFrame
+from pyspark.sql import SparkSession as SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     DataType,
     MapType,
     StructField,
-    StructType,
     TimestampNTZType,
     TimestampType,
     _parse_datatype_string,
 )
+from pyspark.sql.types import StructType as StructType
 
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.spark_bridge.diagnosis.user_lines import line_of
@@ -36,29 +38,8 @@ from flykka.spark_bridge.program.aggregates import PartialAggregates, RowsApplie
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 from flykka.spark_bridge.rows.exact_names import exactly_named
-from flykka.spark_bridge.rows.text_lengths import without_lengths
-from flykka.spark_bridge.rows.type_support import Use, misfit
+from flykka.spark_bridge.rows.type_support import Use, misfit, without_lengths
 from flykka.spark_bridge.worker.parts import PartFunction
-
-__all__ = [
-    "Column",
-    "DataFrame",
-    "PrototypeError",
-    "SparkSession",
-    "StructType",
-    "applied_to_windows",
-    "check_condition",
-    "declared_columns",
-    "event_time_column",
-    "fitted",
-    "has_event_time",
-    "row_type",
-    "running",
-    "transformed",
-    "window_function",
-    "windowed",
-    "with_bounds",
-]
 
 
 class PrototypeError(ValueError):
@@ -101,7 +82,6 @@ def key_schema(prototype: DataFrame, keys: Sequence[Column | str]) -> StructType
 
 
 def check_types(columns: StructType, use: Use) -> None:
-    """Raise `PrototypeError` where a column is of a type that a use of rows does not take."""
     if wrong := misfit(columns, use):
         raise PrototypeError(wrong)
 
@@ -315,7 +295,6 @@ def _ddl(data_type: DataType) -> str:
 
 
 def has_event_time(prototype: DataFrame, column: str | None) -> bool:
-    """True if `column` is there and can be an event time."""
     return column in prototype.columns and isinstance(prototype.schema[column].dataType, TimestampType)
 
 

@@ -61,7 +61,6 @@ class JoinRefreshed(RichFunction):
         self.schema = transformed(prototype, lambda rows: join(rows, kept.table, on, how)).schema
 
     def open(self, context: RuntimeContext) -> None:
-        """Forget what was read for an attempt before."""
         self._table.forget()
 
     def __call__(self, rows: DataFrame) -> DataFrame:

@@ -18,12 +18,10 @@ ROWS = "__rows"
 
 
 def stored_keys(schema: StateSchema) -> dict[str, str]:
-    """The columns of keys, by their names."""
     return {name: f"{KEY_PREFIX}{place}" for place, name in enumerate(columns_of(schema.keys))}
 
 
 def stored_values(schema: StateSchema) -> dict[str, str]:
-    """The columns of values, by their names."""
     names = list(columns_of(schema.columns))
     if not schema.merged_by:
         return {name: name for name in names}

@@ -47,7 +47,6 @@ def checked_sendable(function: Called) -> Called:
 
 
 def check_some(columns: Sized) -> None:
-    """Raise `PrototypeError` where no column is named."""
     if not columns:
         raise PrototypeError("at least one column is needed")
 

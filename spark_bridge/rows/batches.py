@@ -141,7 +141,6 @@ class BatchStore:
         self._free(lambda held: held.release(batch_ids, holder))
 
     def release_held_by(self, holder: str) -> None:
-        """Let go of everything that one holder holds."""
         self._free(lambda held: held.release_held_by(holder))
 
     def release_attempt(
@@ -155,7 +154,6 @@ class BatchStore:
         self._free(lambda held: held.release_produced(producer))
 
     def release_partitions(self, partitions: frozenset[ResultPartitionId]) -> None:
-        """Let go of what was kept in these partitions."""
         self._free(lambda held: held.release_partitions(partitions))
 
     def close(self) -> None:
@@ -170,7 +168,6 @@ class BatchStore:
             self._lock.wait_for(lambda: self._at_work == 0)
 
     def stats(self) -> StoreStats:
-        """Return the counts of what is held now."""
         with self._lock:
             return StoreStats(
                 batches=len(self._held),
@@ -185,12 +182,10 @@ class BatchStore:
             return next((address.partition for address in addresses if address is not None), None)
 
     def rdd_ids(self) -> frozenset[int]:
-        """Spark's ids of the materialisations."""
         with self._lock:
             return frozenset(each.rdd_id for each in self._stored_in if each.rdd_id is not None)
 
     def holders(self) -> Mapping[BatchId, frozenset[str]]:
-        """Return the holders of each batch, for messages and tests."""
         with self._lock:
             return self._held.holders()
 

@@ -1,9 +1,10 @@
-"""The formats of files that Spark reads and writes without a jar of others, and the classes that it has for each."""
+"""The formats of files that Spark reads and writes without a jar of others, and the names of their folders."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import unquote
 
 FileFormat = Literal["parquet", "orc", "avro", "json", "csv", "text"]
 
@@ -30,3 +31,14 @@ SPARK_FORMATS: dict[FileFormat, SparkFormat] = {
     "csv": SparkFormat("csv", f"{_SOURCES}.csv.CSVFileFormat", f"{_CATALYST}.csv.CSVOptions"),
     "text": SparkFormat("text", f"{_SOURCES}.text.TextFileFormat", f"{_SOURCES}.text.TextOptions"),
 }
+
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def partition_in(path: str) -> dict[str, str | None]:
+    """The values in the names of the folders of a path, as texts."""
+    folders = (folder.partition("=") for folder in path.split("/")[:-1])
+    # Spark takes each encoded byte for a character.
+    values = {unquote(column, "latin-1"): unquote(value, "latin-1") for column, equals, value in folders if equals}
+    return {column: None if value == _NULL else value for column, value in values.items()}

@@ -71,7 +71,6 @@ class FileSystem:
 
     @cached_property
     def _is_local_by_default(self) -> bool:
-        """True if a path without a scheme is a local one."""
         return self._is_of_hadoop and str(self._of(self._path("/")).getUri().getScheme()) == "file"
 
     def absolute(self, path: str) -> str:

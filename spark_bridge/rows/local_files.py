@@ -14,7 +14,6 @@ from contextlib import suppress
 
 
 def exists(path: str) -> bool:
-    """Return True if there is a file or folder."""
     return os.path.exists(path)
 
 
@@ -23,7 +22,6 @@ def is_folder(path: str) -> bool:
 
 
 def size_bytes(path: str) -> int:
-    """Return the size of a file that exists, in bytes."""
     return os.stat(path).st_size
 
 
@@ -49,7 +47,6 @@ def files_below(folder: str, is_hidden: Callable[[str], bool], begin: Callable[[
 
 
 def rename(source: str, target: str) -> bool:
-    """Rename a file; False where the system refuses."""
     try:
         os.rename(source, target)
     except OSError:

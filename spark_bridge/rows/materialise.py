@@ -126,14 +126,12 @@ class Blocks:
     """The blocks of one materialisation."""
 
     def __init__(self, frame: DataFrame) -> None:
-        """`frame` is what `localCheckpoint` returned."""
         plan = frame._jdf.queryExecution().analyzed()
         self.frame = frame if plan.constraints().isEmpty() else _without_constraints(frame, plan)
         self.rdd: Any = plan.rdd()
         self.rdd_id = int(self.rdd.id())
 
     def is_whole(self) -> bool:
-        """True if an executor has each of them."""
         infos = self.rdd.context().getRDDStorageInfo()
         here = (info for info in infos if info.id() == self.rdd_id)
         return any(info.numCachedPartitions() == info.numPartitions() for info in here)

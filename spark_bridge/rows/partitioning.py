@@ -43,7 +43,6 @@ class KeyGroups:
         return F.shiftleft(self.of_row().cast("bigint"), _HASH_BITS).bitwiseOR(hashed)
 
     def owner(self, parallelism: int) -> Column:
-        """The subtask that owns the key group of a row."""
         return F.floor(self.of_row() * F.lit(parallelism) / F.lit(self.max_parallelism)).cast("int")
 
     def within(self, rows: DataFrame, owned: KeyGroupRange) -> DataFrame:
@@ -51,7 +50,6 @@ class KeyGroups:
 
 
 def positions_of(owned: KeyGroupRange) -> tuple[int, int]:
-    """The first and the last position of a range of key groups."""
     return owned.start << _HASH_BITS, ((owned.end + 1) << _HASH_BITS) - 1
 
 

@@ -1,7 +1,8 @@
 """The types of columns that each use of rows takes: one table of those that it refuses, at any depth.
 
 What a job would fail at is known where the program is written. Types of files beyond this table are asked of Spark, and
-those of Delta, PostgreSQL and Iceberg tables of the table. docs/types.md has all of them.
+those of Delta, PostgreSQL and Iceberg tables of the table. docs/types.md has all of them. Spark has CHAR(n) and
+VARCHAR(n) as strings: their length is looked at where a table is written.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pyspark.sql.types import (
     BinaryType,
     ByteType,
     CalendarIntervalType,
+    CharType,
     DataType,
     DayTimeIntervalType,
     GeographyType,
@@ -22,9 +24,11 @@ from pyspark.sql.types import (
     NullType,
     ShortType,
     StringType,
+    StructField,
     StructType,
     TimeType,
     UserDefinedType,
+    VarcharType,
     VariantType,
     YearMonthIntervalType,
 )
@@ -154,3 +158,53 @@ def _instead(kind: type[DataType], name: str) -> str:
     if issubclass(kind, _NESTED):
         return "take a part of it"
     return f"cast it, as in CAST({name} AS string), or EXTRACT numbers from it"
+
+
+def nullable(rows: StructType) -> StructType:
+    """The columns, each of which may hold nulls, and all columns in it."""
+    return StructType([StructField(field.name, _nullable(field.dataType)) for field in rows])
+
+
+def _nullable(data_type: DataType) -> DataType:
+    match data_type:
+        case StructType():
+            return nullable(data_type)
+        case ArrayType():
+            return ArrayType(_nullable(data_type.elementType))
+        case MapType():
+            return MapType(_nullable(data_type.keyType), _nullable(data_type.valueType))
+        case _:
+            return data_type
+
+
+_DECLARED_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+"""Spark's key in the metadata of a column."""
+
+
+def without_lengths(columns: StructType) -> StructType:
+    """The columns with strings in place of CHAR(n) and VARCHAR(n), at any depth."""
+    return StructType([StructField(each.name, _as_strings(each.dataType), each.nullable) for each in columns])
+
+
+def with_lengths_noted(columns: StructType) -> StructType:
+    """The same, with the declared types where Spark's store assignment looks for them."""
+    strings = without_lengths(columns)
+    for declared, column in zip(columns, strings, strict=True):
+        if declared.dataType != column.dataType:
+            column.metadata = {_DECLARED_TYPE: declared.dataType.simpleString()}
+    return strings
+
+
+def _as_strings(data_type: DataType) -> DataType:
+    match data_type:
+        case CharType() | VarcharType():
+            return StringType()
+        case StructType():
+            return without_lengths(data_type)
+        case ArrayType():
+            return ArrayType(_as_strings(data_type.elementType), data_type.containsNull)
+        case MapType():
+            return MapType(
+                _as_strings(data_type.keyType), _as_strings(data_type.valueType), data_type.valueContainsNull
+            )
+    return data_type

@@ -7,13 +7,15 @@ Columns have the names that the program gave: those of keys and of states. Aggre
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
 
 from flykka.actors.machines.state.keyed_state import restored_keyed_state
 from flykka.actors.machines.state.schema_evolution import columns_ddl, columns_of, quoted
@@ -24,7 +26,6 @@ from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.spark_windows import by_window
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.program.stored_columns import stored_keys, stored_values
-from flykka.spark_bridge.rows.collected import collected
 from flykka.spark_bridge.rows.files import read_parquet
 from flykka.spark_bridge.rows.materialise import together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
@@ -88,7 +89,6 @@ class SavedState:
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """The names of the keys."""
         return tuple(columns_of(self.schema.keys))
 
     @property
@@ -113,7 +113,6 @@ class SavedState:
         return EventTimeWindows(size_ms=size, slide_ms=slide, offset_ms=offset)
 
     def keys(self) -> DataFrame:
-        """The keys that have state, each once."""
         if self.has_windows:
             return self.panes().select(*map(_column, self._kept_keys())).distinct()
         return self._newest().select(*self._keys())
@@ -287,3 +286,26 @@ def _files(states: Iterable[OperatorSubtaskState]) -> Iterable[_Files]:
 
 def _column(name: str) -> Column:
     return F.col(quoted(name))
+
+
+def collected(rows: DataFrame) -> list[dict[str, Any]]:
+    """Values as functions see them: structs are dicts, and times in UTC, where PySpark has the zone of the system."""
+    schema = rows.schema
+    return [_struct(row, schema) for row in rows.collect()]
+
+
+def _value(value: Any, data_type: DataType) -> Any:
+    match value, data_type:
+        case datetime(), TimestampType():
+            return value.astimezone(UTC)
+        case list(), ArrayType(elementType=element):
+            return [_value(each, element) for each in value]
+        case Mapping(), MapType(keyType=key, valueType=held):
+            return {_value(each, key): _value(value[each], held) for each in value}
+        case tuple(), StructType():
+            return _struct(value, data_type)
+    return value
+
+
+def _struct(row: Sequence[Any], data_type: StructType) -> dict[str, Any]:
+    return {field.name: _value(value, field.dataType) for field, value in zip(data_type, row, strict=True)}

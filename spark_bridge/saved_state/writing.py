@@ -30,7 +30,6 @@ from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.saved_state.reading import PANE_START, TIMER_COLUMNS, WINDOW_END, WINDOW_START
 from flykka.spark_bridge.state.file_digests import seal
 from flykka.spark_bridge.state.segment_files import saved_file, state_columns_of
-from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.listed_state import EVENT_TIMERS, PROCESSING_TIMERS
 from flykka.spark_bridge.worker.segment_file import (
     IS_DELETED,
@@ -40,12 +39,13 @@ from flykka.spark_bridge.worker.segment_file import (
     VERSION,
 )
 from flykka.spark_bridge.worker.segments import SAVED, SaveRows
+from flykka.spark_bridge.worker.time_columns import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from flykka.messages.state.handles import StateSchema
-    from flykka.spark_bridge.operators.keyed_code import KeyedCode
+    from flykka.spark_bridge.operators.spark_keyed_batches import KeyedCode
     from flykka.spark_bridge.operators.spark_windows import WindowCode
 
 _SUBTASK = "__subtask"

@@ -66,7 +66,6 @@ class AttemptScope:
         context.setLocalProperty("spark.job.description", f"{what} {self._label}")
 
     def job_group(self, piece: int) -> str:
-        """Spark's name for the jobs of a piece of work together."""
         return f"{self._tag} {piece}"
 
     def check(self) -> None:

@@ -56,7 +56,6 @@ def jvm_class(context: _Context, name: str) -> Any:
 
 
 def is_instance(java: Any, name: str) -> bool:
-    """Tell whether an object is of a class, or one derived from it."""
     return bool(jvm_class(SparkContext, "py4j.reflection.TypeUtil").isInstanceOf(name, java))
 
 

@@ -2,6 +2,15 @@
 
 A session of the user's is left as it was found. The settings of our plans are set on a clone of it (the same
 SparkContext, catalog and temporary views, other settings), which `engine_session` makes.
+
+PySpark notes with each Column the line that makes it, which takes ten calls of the JVM, and names that line in errors.
+A line of ours tells a user nothing.
+
+Py4J logs a page at the root logger before it passes on the error of a call interrupted by Ctrl-C or the JVM's end.
+What handles the error reports it: `flykka run` stops the jobs and a notebook ends the cell at a Ctrl-C, and a job fails
+without a JVM. After a Ctrl-C Py4J closes the connections of all threads, because it compares the address of the JVM,
+which is the same for each. The calls that a job makes on other threads fail then, and so may the next call of the
+interrupted thread.
 """
 
 from __future__ import annotations
@@ -19,8 +28,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary
 
+from py4j.clientserver import ClientServerConnection
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import utils
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -28,16 +39,61 @@ from pyspark.sql import SparkSession
 from flykka.runtime.temporary_folders import TemporaryFolder
 from flykka.spark_bridge.errors import SessionError
 from flykka.spark_bridge.session import python_daemon
-from flykka.spark_bridge.session.call_sites import note_lines_of_users
 from flykka.spark_bridge.session.class_archive import reading_options
 from flykka.spark_bridge.session.gateway import ensure_gateway
-from flykka.spark_bridge.session.interrupted_calls import isolate_interrupted_calls
 from flykka.spark_bridge.session.jvm_classes import jvm_class, remember_classes
 from flykka.spark_bridge.session.local_file_system import set_permissions_without_processes
 from flykka.spark_bridge.session.preconditions import check_preconditions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+_TEXTS = ("KeyboardInterrupt while sending command.", "Exception while sending command.")
+
+_send_command = ClientServerConnection.send_command
+
+
+def isolate_interrupted_calls() -> None:
+    """Let a Ctrl-C end one call of the JVM and no other, and log it for debugging only; its error is raised."""
+    logging.getLogger().addFilter(_is_other)
+    ClientServerConnection.send_command = _close_if_interrupted
+
+
+def _is_other(record: logging.LogRecord) -> bool:
+    if record.msg not in _TEXTS:
+        return True
+    logger.debug(record.msg, exc_info=record.exc_info)
+    return False
+
+
+def _close_if_interrupted(connection: ClientServerConnection, command: str) -> str:
+    try:
+        return str(_send_command(connection, command))
+    except KeyboardInterrupt:
+        # Py4J looks for no other connection where this one has no socket. The thread's next call makes a new one.
+        connection.close()
+        raise
+
+
+_is_debugging_enabled = utils.is_debugging_enabled
+
+
+def note_lines_of_users() -> None:
+    """Let PySpark note no line of flykka's."""
+    utils.is_debugging_enabled = _is_called_by_user
+
+
+def _is_called_by_user() -> bool:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _module(frame).startswith("pyspark."):
+        frame = frame.f_back
+    return (frame is None or not _module(frame).startswith("flykka.")) and _is_debugging_enabled()
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__"))
+
 
 logger = logging.getLogger("flykka.spark_bridge")
 
@@ -219,12 +275,10 @@ def settings_of(session: SparkSession) -> dict[str, str]:
 
 
 def session_is_there() -> bool:
-    """Tell whether `spark_session` would adopt a session rather than start one."""
     return SparkContext._active_spark_context is not None
 
 
 def jobs_run() -> int:
-    """Count the Spark jobs that were begun in this process."""
     context = SparkContext._active_spark_context
     # Its status tracker hears of jobs later, and forgets the oldest.
     return 0 if context is None or context._jsc is None else int(context._jsc.sc().dagScheduler().numTotalJobs())

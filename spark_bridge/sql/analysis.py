@@ -10,8 +10,14 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from flykka.spark_bridge.program.expressions import ExpressionBuilder, elements
 from flykka.spark_bridge.session.jvm_classes import is_instance, jvm_class
-from flykka.spark_bridge.sql.plan_node import Expression, PlanNode, Position, position_of, without_generated_names
-from flykka.spark_bridge.sql.sql_text_error import SqlTextError
+from flykka.spark_bridge.sql.plan_node import (
+    Expression,
+    PlanNode,
+    Position,
+    SqlTextError,
+    position_of,
+    without_generated_names,
+)
 from flykka.spark_bridge.sql.tokens import position_at
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flykka.spark_bridge.sql.plan_node import Position
-from flykka.spark_bridge.sql.sql_text_error import SqlTextError
+from flykka.spark_bridge.sql.plan_node import Position, SqlTextError
 from flykka.spark_bridge.sql.tokens import Token, blanked, position_at, tokens
 
 FORM = "FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.at AS r ON o.currency = r.currency"

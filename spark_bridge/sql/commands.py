@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructField, StructType, _parse_datatype_json_string
 
 from flykka.spark_bridge.program.expressions import elements
-from flykka.spark_bridge.sql.plan_node import Expression, PlanNode, Position
-from flykka.spark_bridge.sql.sql_text_error import SqlTextError
+from flykka.spark_bridge.sql.plan_node import Expression, PlanNode, Position, SqlTextError
 from flykka.spark_bridge.sql.tokens import position_at, tokens
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.sql.analysis import Statement
-    from flykka.spark_bridge.sql.watermark_clause import Watermark
+    from flykka.spark_bridge.sql.watermark_clause import TableWatermark
 
 _TEMPORARY = "LocalTempView"
 _TABLES = ("CreateTable", "ReplaceTable")
@@ -50,7 +49,7 @@ class CreateTable:
     comment: str
     if_not_exists: bool
     replaces: bool
-    watermark: Watermark | None = None
+    watermark: TableWatermark | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,12 +29,10 @@ class ParsedStatement:
 
     @property
     def is_query(self) -> bool:
-        """True if it asks for rows."""
         return self.command is None and self.parsed.commands_nothing(self.parsed.plan)
 
     @property
     def position(self) -> Position:
-        """The place where it begins."""
         return self.source.position
 
 

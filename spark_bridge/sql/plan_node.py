@@ -76,7 +76,6 @@ class Expression(_Node):
 
     @property
     def sql(self) -> str:
-        """Its text in SQL, as Spark writes it."""
         return without_generated_names(str(self.java.sql()))
 
     @property
@@ -92,7 +91,6 @@ class Expression(_Node):
 
     @cached_property
     def attribute(self) -> Attribute:
-        """The column that an expression with a name makes."""
         return Attribute(id=int(self.java.exprId().id()), name=str(self.java.name()))
 
     @property
@@ -137,7 +135,6 @@ class Expression(_Node):
             yield self
 
     def equals(self, other: Expression) -> bool:
-        """Tell whether both have the same values."""
         return bool(self.java.semanticEquals(other.java))
 
     @cached_property
@@ -151,7 +148,6 @@ class Expression(_Node):
 
     @cached_property
     def columns(self) -> frozenset[int]:
-        """The ids of the columns that it reads."""
         return frozenset(each.attribute.id for each in expressions(self.java.references().toSeq()))
 
     @property
@@ -167,17 +163,14 @@ class Expression(_Node):
 
     @property
     def field(self) -> str:
-        """The name of the field that is taken out of a struct."""
         return str(self.java.extractFieldName())
 
     @property
     def column(self) -> StructType:
-        """A column of its values, under the name of its text."""
         return StructType([StructField(self.sql, _parse_datatype_json_string(str(self.java.dataType().json())))])
 
     @cached_property
     def type_name(self) -> str:
-        """Its type, as Spark's DDL writes it."""
         return str(self.java.dataType().simpleString())
 
     @property
@@ -187,12 +180,10 @@ class Expression(_Node):
 
     @property
     def is_constant(self) -> bool:
-        """True if it has one value for all rows."""
         return bool(self.java.foldable())
 
     @property
     def interval(self) -> tuple[int, int, int]:
-        """The months, days and microseconds of a constant interval."""
         months, days, micros = (int(get_field(self.value, name)) for name in ("months", "days", "microseconds"))
         return months, days, micros
 
@@ -252,12 +243,10 @@ class PlanNode(_Node):
 
     @property
     def join_type(self) -> str:
-        """The kind of a Join, such as `LEFT OUTER`."""
         return str(self.java.joinType().sql())
 
     @property
     def condition(self) -> Expression | None:
-        """The condition of a Join; None where it has none."""
         condition = self.java.condition()
         return Expression(condition.get()) if condition.isDefined() else None
 
@@ -305,3 +294,12 @@ def position_of(origin: Any) -> Position | None:
     if not line.isDefined() or not start.isDefined():
         return None
     return Position(line=int(line.get()), column=int(start.get()) + 1)
+
+
+class SqlTextError(ValueError):
+    """Spark cannot read a text, or finds no sense in it. `condition` is Spark's name for what is wrong."""
+
+    def __init__(self, text: str, position: Position | None, condition: str = "") -> None:
+        super().__init__(text)
+        self.position = position
+        self.condition = condition

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from flykka.spark_bridge.sql.plan_columns import named
-from flykka.spark_bridge.worker.changing_aggregates import AggregateCall
+from flykka.spark_bridge.worker.changing_results import AggregateCall
 from flykka.spark_bridge.worker.parts import PartFunction
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ AGGREGATES = frozenset(_FUNCTIONS)
 
 
 def kind_where(condition: Column, row_kind: str | None) -> Column:
-    """The kind of rows for which a condition is true; `-D` where it is not."""
     known = F.lit(UPDATE_AFTER) if row_kind is None else named(row_kind)
     return F.when(condition, known).otherwise(F.lit(DELETE))
 

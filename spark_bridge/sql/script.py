@@ -66,7 +66,6 @@ def _set_of_statements(script: str, found: Sequence[Token]) -> tuple[ScriptState
 
 
 def _length(found: Sequence[Token]) -> int:
-    """The number of tokens before the next semicolon."""
     return next((number for number, token in enumerate(found) if token.says(";")), len(found))
 
 

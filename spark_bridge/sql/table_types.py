@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def first_rows_types(prototype: DataFrame, emitted: Sequence[str], number: str) -> tuple[StructType, StructType]:
-    """The state and the output of `FirstRows` for rows like the prototype."""
     return StructType([StructField(FIRST_ROWS, ArrayType(prototype.schema))]), numbered_type(prototype, emitted, number)
 
 
@@ -34,12 +33,10 @@ def frames_type(prototype: DataFrame, emitted: Sequence[str], types: Mapping[str
 
 
 def marks_type(conditions: Sequence[str]) -> StructType:
-    """The state of `FirstOfValues`."""
     return StructType([StructField(name, BooleanType()) for name in conditions])
 
 
 def kept_row_type(prototype: DataFrame) -> StructType:
-    """The state of `NormalizeChanges`."""
     return StructType([StructField(ROW, prototype.schema)])
 
 
@@ -49,10 +46,8 @@ def lists_type(**schemas: StructType) -> StructType:
 
 
 def aggregates_type(rows: DataFrame, keys: Sequence[str], calls: Sequence[RetractedCall]) -> StructType:
-    """The output of `AggregatesOfChangingRows`, but for the kind."""
     return StructType([*(rows.schema[key] for key in keys), *(field for call in calls for field in call.fields(rows))])
 
 
 def with_kind(schema: StructType, kind: str) -> StructType:
-    """The columns of rows, and behind them that of their kinds."""
     return StructType([*schema.fields, StructField(kind, StringType())])

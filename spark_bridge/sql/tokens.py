@@ -74,7 +74,6 @@ def tokens(text: str) -> tuple[Token, ...]:
 
 
 def say(found: Sequence[Token], *words: str) -> bool:
-    """True if the tokens begin with these words, in capitals."""
     return len(found) >= len(words) and all(token.says(word) for token, word in zip(found, words, strict=False))
 
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from flykka.runtime.durations import format_ms
 from flykka.spark_bridge.functions.times import in_ms
-from flykka.spark_bridge.sql.plan_node import Position
-from flykka.spark_bridge.sql.sql_text_error import SqlTextError
+from flykka.spark_bridge.sql.plan_node import Position, SqlTextError
 from flykka.spark_bridge.sql.tokens import Token, blanked, position_at, say, tokens
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class WatermarkClause:
     expression: str
     position: Position
 
-    def watermark(self, statement: Statement) -> Watermark:
+    def watermark(self, statement: Statement) -> TableWatermark:
         """The watermark, of which `statement` parses the expression.
 
         Raises:
@@ -50,13 +49,13 @@ class WatermarkClause:
         if parsed.name_parts != (self.column.lower(),):
             raise wrong
         if delay is None:
-            return Watermark(column=self.column, delay_ms=0, position=self.position)
+            return TableWatermark(column=self.column, delay_ms=0, position=self.position)
         if delay.kind != "Literal" or not delay.type_name.startswith("interval") or delay.is_of_months:
             raise wrong
         micros = int(delay.value)
         if micros < 0:
             raise wrong
-        return Watermark(column=self.column, delay_ms=in_ms(micros), position=self.position)
+        return TableWatermark(column=self.column, delay_ms=in_ms(micros), position=self.position)
 
 
 def without_watermark(text: str) -> tuple[str, WatermarkClause | None]:
@@ -111,7 +110,7 @@ def _elements(found: Sequence[Token], start: int) -> list[list[Token]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watermark:
+class TableWatermark:
     """The event-time column of a table, and how far the watermark stays behind it."""
 
     column: str

@@ -1,19 +1,62 @@
-"""The storage of an attempt: batches in the job's store for its state, and files in checkpoint storage."""
+"""The storage of an attempt: batches in the job's store for its state, and files in checkpoint storage.
+
+State beyond the managed memory lies on the executors' disks, as with Flink's RocksDB. Sizes are those of batches,
+estimated by rows and columns.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Generic
 
+from flykka.actors.machines.state.key_groups import key_groups_of
+from flykka.actors.machines.state.segments import Frame
+from flykka.messages.wire.ids import BatchId
 from flykka.spark_bridge.state.file_digests import StateFiles
-from flykka.spark_bridge.state.managed_memory import ManagedMemory
 
 if TYPE_CHECKING:
+    from flykka.actors.machines.state.keyed_state import Handle
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.rows.batches import BatchStore
     from flykka.spark_bridge.rows.filesystem import FileSystem
     from flykka.spark_bridge.session.attempt_scope import AttemptScope
     from flykka.spark_bridge.state.local_state import LocalState, LocalStates
+
+
+class ManagedMemory:
+    """A budget of bytes (None: as much as there is) that segments of state are counted against, by their batches."""
+
+    def __init__(self, budget_bytes: int | None = None) -> None:
+        self.budget_bytes = budget_bytes
+        self._lock = Lock()
+        self._reserved: dict[BatchId, int] = {}
+        self._used = 0
+
+    @property
+    def used_bytes(self) -> int:
+        with self._lock:
+            return self._used
+
+    def has_room_for(self, size_bytes: int) -> bool:
+        return self.budget_bytes is None or self.used_bytes + size_bytes <= self.budget_bytes
+
+    def reserve(self, batch_id: BatchId, size_bytes: int) -> bool:
+        """Count a segment; False, and it is not, where it may not lie in memory."""
+        with self._lock:
+            if self.budget_bytes is not None and self._used + size_bytes > self.budget_bytes:
+                return False
+            if batch_id not in self._reserved:
+                self._reserved[batch_id] = size_bytes
+                self._used += size_bytes
+            return True
+
+    def release(self, batch_ids: Iterable[BatchId]) -> None:
+        """The state needs segments no more, of which some may not be counted."""
+        with self._lock:
+            for batch_id in batch_ids:
+                self._used -= self._reserved.pop(batch_id, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,3 +81,34 @@ class AttemptStorage:
         """The state of the subtask that is still where it was made."""
         vertex = self.descriptor.vertex
         return self.local_states.of(vertex.vertex_id, self.descriptor.subtask, vertex.parallelism)
+
+
+class StoredState(Generic[Frame]):
+    """A state of one attempt: segments are batches in the store, and files in checkpoint storage."""
+
+    def __init__(self, storage: AttemptStorage) -> None:
+        descriptor = storage.descriptor
+        vertex = descriptor.vertex
+        self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
+        self.attempt: str = descriptor.attempt
+        self.local: LocalState[Frame] = storage.local
+        self._descriptor = descriptor
+        self._scope = storage.scope
+        self._filesystem = storage.filesystem
+        self._store = storage.store
+        self._holder = f"{descriptor.attempt} state"
+        self._lock = Lock()
+
+    def delete(self, handle: Handle) -> None:
+        self._filesystem.delete(handle.path)
+
+    def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
+        """Add a holder to segments, or (None) the state itself."""
+        self._store.hold(batch_ids, holder or self._holder)
+
+    def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
+        """Let go of segments: those of a holder, or (None) the state's own."""
+        self._store.release(batch_ids, holder or self._holder)
+
+    def check(self) -> None:
+        self._scope.check()

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Row
 from pyspark.sql.types import ArrayType, BooleanType, LongType, StructField, StructType
 
-from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.actors.machines.state.segments import Reading, Segment, Unwritten
 from flykka.messages.state.handles import FileDigest, SharedStateHandle, StateSchema
 from flykka.messages.tasks.exchange import BatchRef
@@ -25,16 +23,22 @@ from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.materialise import estimated_bytes
 from flykka.spark_bridge.rows.partitioning import positions_of
 from flykka.spark_bridge.session.session import has_one_machine
-from flykka.spark_bridge.worker.arrow_types import arrow_schema
+from flykka.spark_bridge.state.attempt_storage import AttemptStorage, StoredState
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, CleanUp
-from flykka.spark_bridge.worker.segment_folder import SegmentFolder
-from flykka.spark_bridge.worker.segments import CONTROL, SAVED, LoadSegments, MergeSegments, SavedRows, SaveSegments
+from flykka.spark_bridge.worker.segments import (
+    CONTROL,
+    SAVED,
+    LoadSegments,
+    MergeSegments,
+    SavedRows,
+    SaveSegments,
+    SegmentFolder,
+)
+from flykka.spark_bridge.worker.time_columns import arrow_schema
 
 if TYPE_CHECKING:
-    from flykka.actors.machines.state.keyed_state import Handle, StatePart
+    from flykka.actors.machines.state.keyed_state import StatePart
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
-    from flykka.spark_bridge.state.attempt_storage import AttemptStorage
-    from flykka.spark_bridge.state.local_state import LocalState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +81,7 @@ class _File:
         self._folder.delete(self._name)
 
 
-class FileStateBackend:
+class FileStateBackend(StoredState[StateRows]):
     """Implements `StateBackend` for one state of one attempt, a row of which has the columns of `schema` and keys."""
 
     merge_at = 4
@@ -92,30 +96,20 @@ class FileStateBackend:
         state_schema: StateSchema | None = None,
     ) -> None:
         """`in_background` does work that is told in words; `clean_up` is asked with each merge."""
+        super().__init__(storage)
         descriptor = storage.descriptor
-        vertex = descriptor.vertex
         self._state_schema = state_schema
-        self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
-        self.attempt: str = descriptor.attempt
         self.schema = state_columns_of(keys, values)
         self.arrow_schema = arrow_schema(self.schema)
         self.folder = SegmentFolder(
-            name=f"flykka-state/{descriptor.job_id}/{vertex.vertex_id}/{descriptor.subtask}",
+            name=f"flykka-state/{descriptor.job_id}/{descriptor.vertex.vertex_id}/{descriptor.subtask}",
             shared=None if has_one_machine(storage.scope.session) else _shared_folder(descriptor),
         )
-        self.local: LocalState[StateRows] = storage.local
         self._in_background = in_background if storage.merges_in_background else None
         self._clean_up = clean_up
-        self._descriptor = descriptor
-        self._scope = storage.scope
-        self._filesystem = storage.filesystem
-        self._store = storage.store
-        self._holder = f"{descriptor.attempt} state"
-        self._lock = Lock()
         self._made = 0
 
     def new_name(self) -> str:
-        """The name of a segment that is about to be written."""
         with self._lock:
             self._made += 1
             return f"{self.attempt}-{self._made}"
@@ -163,7 +157,6 @@ class FileStateBackend:
         return self.written(name, *row[CONTROL])
 
     def _done(self, work: SegmentWork | SaveSegments, columns: StructType | str) -> list[Row]:
-        """Do work by one Spark job, and return its rows."""
         self._scope.check()
         return self._scope.session.range(1).coalesce(1).mapInArrow(work, columns).collect()
 
@@ -233,19 +226,8 @@ class FileStateBackend:
                 files=(file,),
             )
 
-    def delete(self, handle: Handle) -> None:
-        self._filesystem.delete(handle.path)
-
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
         return True
-
-    def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Add a holder to segments, or (None) the state itself."""
-        self._store.hold(batch_ids, holder or self._holder)
-
-    def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Let go of segments: those of a holder, or (None) the state's own."""
-        self._store.release(batch_ids, holder or self._holder)
 
     def in_background(self, work: Callable[[], None]) -> None:
         """Merge beside the stages, which read and add segments meanwhile."""
@@ -253,10 +235,6 @@ class FileStateBackend:
             work()
         else:
             self._in_background("merging keyed state", work)
-
-    def check(self) -> None:
-        """Raise `AttemptCancelledError` where the attempt is over."""
-        self._scope.check()
 
 
 def state_columns_of(keys: tuple[StructField, ...], values: tuple[StructField, ...]) -> StructType:

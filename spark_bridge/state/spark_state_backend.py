@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.actors.machines.state.schema_evolution import columns_of, quoted
 from flykka.actors.machines.state.segments import Reading, Segment, Unwritten
 from flykka.messages.state.handles import SharedStateHandle
@@ -29,16 +27,15 @@ from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.files import read_parquet, write_checkpoint_files
 from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
+from flykka.spark_bridge.state.attempt_storage import AttemptStorage, StoredState
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-    from flykka.actors.machines.state.keyed_state import Handle, StatePart
+    from flykka.actors.machines.state.keyed_state import StatePart
     from flykka.messages.state.handles import KeyGroupRange, StateSchema
     from flykka.spark_bridge.program.aggregates import StatePlan
-    from flykka.spark_bridge.state.attempt_storage import AttemptStorage
-    from flykka.spark_bridge.state.local_state import LocalState
 
 _ROWS_OF_ONE_CORE = 1_000_000
 """Up to so many rows of state are merged faster by one core than shuffled to several."""
@@ -65,27 +62,17 @@ class StateLayout:
         return state
 
 
-class SparkStateBackend:
+class SparkStateBackend(StoredState["DataFrame"]):
     """Implements `StateBackend` for one state of one attempt."""
 
     merge_at = 16
 
     def __init__(self, layout: StateLayout, storage: AttemptStorage, name: str = "") -> None:
         """`name` is that of the state, where an operator has several."""
-        descriptor = storage.descriptor
-        vertex = descriptor.vertex
-        self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
-        self.attempt: str = descriptor.attempt
-        self.local: LocalState[DataFrame] = storage.local
+        super().__init__(storage)
         self._layout = layout
-        self._descriptor = descriptor
-        self._scope = storage.scope
-        self._filesystem = storage.filesystem
         self._files = storage.files
-        self._store = storage.store
         self._memory = storage.memory
-        self._holder = f"{descriptor.attempt} state"
-        self._lock = Lock()
         self._kept = 0
         self._last_bytes = 0
         self._name = name
@@ -134,7 +121,6 @@ class SparkStateBackend:
         return Segment(batch_id=ref.batch_id, frame=state, rows=ref.rows, first_ms=first_ms, last_ms=last_ms)
 
     def read(self, readings: Sequence[Reading[DataFrame]]) -> DataFrame:
-        """The rows of segments within their bounds."""
         return gathered(self.bounded(readings), readings)
 
     def bounded(self, readings: Sequence[Reading[DataFrame]]) -> DataFrame:
@@ -190,33 +176,24 @@ class SparkStateBackend:
             files=files,
         )
 
-    def delete(self, handle: Handle) -> None:
-        self._filesystem.delete(handle.path)
-
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
         """True if they fit beside what the attempt has in memory; else they are read from the checkpoint, to disk."""
         return self._memory.has_room_for(sum(map(self._store.memory_bytes, batch_ids)))
 
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Add a holder to segments, or (None) the state itself."""
-        self._store.hold(batch_ids, holder or self._holder)
+        super().hold(batch_ids, holder)
         if holder is None:
             for batch_id in batch_ids:
                 self._memory.reserve(batch_id, self._store.memory_bytes(batch_id))
 
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Let go of segments: those of a holder, or (None) the state's own."""
-        self._store.release(batch_ids, holder or self._holder)
+        super().release(batch_ids, holder)
         if holder is None:
             self._memory.release(batch_ids)
 
     def in_background(self, work: Callable[[], None]) -> None:
         """Merge at once: windows that fire meanwhile would take segments away."""
         work()
-
-    def check(self) -> None:
-        """Raise `AttemptCancelledError` where the attempt is over."""
-        self._scope.check()
 
 
 def evolved(rows: DataFrame, was: StateSchema, now: StateSchema) -> DataFrame:

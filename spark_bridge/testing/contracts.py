@@ -27,7 +27,7 @@ from flykka.messages.tasks.source import SourceSplit
 from flykka.messages.wire import codec
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, OperatorId
 from flykka.messages.wire.message import Value
-from flykka.spark_bridge.connectors.staging_owners import StagingOwner
+from flykka.spark_bridge.connectors.staging import StagingOwner
 from flykka.spark_bridge.program.sink import Sink, SinkContext
 from flykka.spark_bridge.program.source import Boundedness, Source
 from flykka.spark_bridge.rows.filesystem import FileSystem

@@ -89,7 +89,6 @@ def put_on_path(context: SparkContext, units: Iterable[str]) -> None:
 
 
 def take_off_path(context: SparkContext, units: Iterable[str]) -> None:
-    """Let functions that are made from now on do without units."""
     gone = set(units)
     _set_path(context, [unit for unit in _path(context) if unit not in gone])
 

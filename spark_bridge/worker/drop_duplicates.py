@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.times import MICROS_PER_MS, first_micros_of
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.keys import Rows
-from flykka.spark_bridge.worker.process_batch import Processed
+from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 from flykka.spark_bridge.worker.time_columns import MICROS, micros
 
 SEEN_AT = "seen_at"
@@ -82,7 +81,6 @@ class ForgetSeen:
     watermark_ms: int
 
     def __call__(self, rows: pa.Table) -> pa.Table:
-        """The rows that are kept, in their order."""
         kept_from = first_micros_of(self.watermark_ms - self.within_ms)
         seen_at = _times(rows.column(SEEN_AT), _BOUNDS.min)
         return rows.filter(pa.array(seen_at > kept_from))
@@ -104,5 +102,4 @@ def _first_rows(keys: Rows, times: Rows, closed_to: Rows, within: int) -> Rows:
 
 
 def _times(column: pa.ChunkedArray, without: int, offset_ms: int = 0) -> Rows:
-    """Times in microseconds, moved by an offset, and `without` where there is none."""
     return np.array(pc.fill_null(micros(column, offset_ms), without).to_numpy(), dtype=np.int64)

@@ -1,4 +1,9 @@
-"""A user's function as it is sent to Python workers, and rows between Arrow's columns and Python's dicts."""
+"""A user's function as it is sent to Python workers, and what it sends back: rows, state, and events to the driver.
+
+What a function sends goes to an accumulator of Spark, by call and partition. A Spark task that has to run again sends
+again, in place of what it has sent before: its partition is the same. So every batch is told once, however often its
+parts were computed.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +14,71 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
-from pyspark import cloudpickle
+from pyspark import TaskContext, cloudpickle
 
 from flykka.spark_bridge.errors import FunctionError
 from flykka.spark_bridge.functions.emission import Emitted
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
 from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResources
 from flykka.spark_bridge.functions.metric_group import MetricSample
+from flykka.spark_bridge.functions.operator_event_gateway import Sent
 from flykka.spark_bridge.functions.operator_states import Lists, OperatorStates
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
 from flykka.spark_bridge.functions.shown import note
 from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor
-from flykka.spark_bridge.worker.function_sends import CallOfFunction
 from flykka.spark_bridge.worker.inputs import Inputs
-from flykka.spark_bridge.worker.rows import table_of
+from flykka.spark_bridge.worker.rows import structs, table_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentInPartition:
+    """Events and values that a function has sent over the rows of a partition; functions of aggregates are pickled."""
+
+    events: tuple[bytes, ...]
+    updates: tuple[tuple[str, bytes], ...]
+    functions: Mapping[str, bytes]
+
+
+Sends = dict[tuple[int, int], SentInPartition]
+"""By the number of the call of the operator, and the partition."""
+
+
+class SendsParam:
+    """Keeps the last for each place, as an `AccumulatorParam`."""
+
+    def zero(self, value: Sends) -> Sends:
+        return {}
+
+    def addInPlace(self, value1: Sends, value2: Sends) -> Sends:
+        value1.update(value2)
+        return value1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOfFunction:
+    """A call of an operator, in which its function may send, and what it knows of global aggregates.
+
+    The accumulator is pickled: Spark has a task that unpickles one report it, and few tasks send anything.
+    """
+
+    number: int
+    accumulator: bytes
+    results: Mapping[str, bytes]
+
+    def report(self, sent: Sent | None) -> None:
+        """Have the driver know what was sent, when the task has succeeded."""
+        if sent is None:
+            return
+        context: Any = TaskContext.get()
+        functions = {name: _pickled(function) for name, function in sent.functions.items()}
+        told = SentInPartition(events=sent.events, updates=sent.updates, functions=functions)
+        pickle.loads(self.accumulator).add({(self.number, context.partitionId()): told})
+
+
+def _pickled(function: object) -> bytes:
+    pickled: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+    return pickled
+
 
 R = TypeVar("R", KeyedFunctionRunner, ProcessFunctionRunner)
 
@@ -34,8 +90,8 @@ _opened: dict[str, tuple[str, Any]] = {}
 """The functions that this process has opened, by subtask, with the attempts that they are of."""
 
 
-class Counts(Protocol):
-    """Counts for the driver what a metric has seen: an accumulator."""
+class SampleAccumulator(Protocol):
+    """Counts for the driver what a metric has seen."""
 
     def add_sample(self, sample: MetricSample) -> None:
         """Add what the metric has seen."""
@@ -74,7 +130,7 @@ class FunctionSpec:
     emitted: pa.Schema
     side: tuple[SideColumn, ...]
     sees_watermarks: bool
-    metrics: Mapping[str, Counts]
+    metrics: Mapping[str, SampleAccumulator]
     broadcast_states: tuple[MapStateDescriptor, ...] = ()
     operator_state: SubtaskState | None = None
     resources: JobResources = NO_RESOURCES
@@ -138,7 +194,7 @@ class FunctionSpec:
     def side_rows(self, parts: Sequence[Emitted]) -> Mapping[str, pa.StructArray]:
         """The rows of side outputs, by the columns that have them. Raises `FunctionOutputError`."""
         return {
-            side.name: _structs(table_of((row for part in parts for row in part.side.get(side.tag, ())), side.schema))
+            side.name: structs(table_of((row for part in parts for row in part.side.get(side.tag, ())), side.schema))
             for side in self.side
         }
 
@@ -153,8 +209,3 @@ def _closed_if_failing(runner: KeyedFunctionRunner | ProcessFunctionRunner) -> I
         except Exception as also_raised:  # noqa: BLE001 - whatever the user's close raises
             note(raised, f"behind which close() has raised {also_raised!r}")
         raise
-
-
-def _structs(table: pa.Table) -> pa.StructArray:
-    arrays = [column.combine_chunks() for column in table.columns]
-    return pa.StructArray.from_arrays(arrays, fields=list(table.schema))

@@ -14,9 +14,8 @@ from pyspark import cloudpickle
 from flykka.spark_bridge.functions.aggregate_function import reducer
 from flykka.spark_bridge.functions.emission import Collector, Row
 from flykka.spark_bridge.functions.shown import note, shown
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.keys import Rows
-from flykka.spark_bridge.worker.process_batch import Processed
+from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 from flykka.spark_bridge.worker.rows import dicts, table_of
 
 IS_KEPT = "__kept"

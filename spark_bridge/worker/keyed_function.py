@@ -14,10 +14,9 @@ from flykka.spark_bridge.functions.emission import Emitted
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner
 from flykka.spark_bridge.functions.state_columns import StateColumns
 from flykka.spark_bridge.worker.function_spec import FunctionSpec
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.keys import key_columns
 from flykka.spark_bridge.worker.listed_state import as_lists, as_table
-from flykka.spark_bridge.worker.process_batch import Processed
+from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,8 @@ told apart one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,15 +26,14 @@ Rows = npt.NDArray[np.int64]
 
 
 def key_columns(table: pa.Table) -> list[str]:
-    """The names of the key columns of a table, in their order."""
     return [name for name in table.column_names if name.startswith(KEY_PREFIX)]
 
 
-def same_keys(left: pa.Table, right: pa.Table) -> Mask:
-    """True for each row of `left` that has the keys of the same row of `right`."""
+def same_rows(left: pa.Table, right: pa.Table) -> Mask:
+    """True for each row of `left` that is alike to that of `right` in its place."""
     same = np.ones(left.num_rows, dtype=np.bool_)
-    for name in key_columns(left):
-        same &= same_values(left.column(name), right.column(name))
+    for one, other in zip(left.columns, right.columns, strict=True):
+        same &= same_values(one, other)
     return same
 
 
@@ -63,12 +63,12 @@ def sorted_by_key(table: pa.Table, positions: Rows, order: Rows) -> tuple[pa.Tab
     is_first = np.ones(table.num_rows, dtype=np.bool_)
     is_first[1:] = ~alike
     pairs = np.flatnonzero(alike)
-    same = same_keys(keys.take(pairs), keys.take(pairs + 1))
+    same = same_rows(keys.take(pairs), keys.take(pairs + 1))
     if same.all():
         return table, is_first
     table = table.take(_parted(keys, positions, pairs[~same]))
     keys = table.select(key_columns(table))
-    is_first[pairs + 1] = ~same_keys(keys.take(pairs), keys.take(pairs + 1))
+    is_first[pairs + 1] = ~same_rows(keys.take(pairs), keys.take(pairs + 1))
     return table, is_first
 
 
@@ -118,3 +118,42 @@ def _numbers(values: pa.ChunkedArray) -> Rows:
 
 def _normalised(values: pa.ChunkedArray) -> Iterator[Any]:
     return map(normalised_value, values.to_pylist())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowOrder:
+    """A column that rows are ordered by."""
+
+    column: str
+    is_descending: bool
+    nulls_first: bool
+
+
+def in_order(rows: pa.Table, key_of: Rows, orders: Sequence[RowOrder]) -> Rows:
+    """The rows of each key together, in their order; those that are equal in it as they stand."""
+    columns: dict[str, Any] = {"key": key_of}
+    sorting = [("key", "ascending")]
+    for place, each in enumerate(orders):
+        values = rows.column(each.column)
+        direction = "descending" if each.is_descending else "ascending"
+        columns[f"null{place}"] = pc.is_null(values).cast(pa.int8())
+        sorting.append((f"null{place}", "descending" if each.nulls_first else "ascending"))
+        if pa.types.is_floating(values.type):
+            # NaN is the greatest number for Spark; Arrow has it beside the nulls.
+            columns[f"nan{place}"] = pc.fill_null(pc.is_nan(values), False).cast(pa.int8())
+            sorting.append((f"nan{place}", direction))
+        columns[f"value{place}"] = values
+        sorting.append((f"value{place}", direction))
+    columns["place"] = np.arange(len(key_of))
+    table = pa.table(columns)
+    sorted_rows: Rows = pc.sort_indices(table, [*sorting, ("place", "ascending")]).to_numpy().astype(np.int64)
+    return sorted_rows
+
+
+def counted_in_keys(keys: Rows) -> Rows:
+    """The number of each element among those that are equal to it and stand together, from 1."""
+    if not len(keys):
+        return np.zeros(0, np.int64)
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    counted: Rows = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys)))) + 1
+    return counted

@@ -1,4 +1,7 @@
-"""Rows of several outputs as one stream of batches: in a row all columns but those of its output are null."""
+"""Output of Python workers: rows of several outputs as one stream of batches, or a number of rows that were written.
+
+In a row of the stream all columns but those of its output are null.
+"""
 
 from __future__ import annotations
 
@@ -22,3 +25,11 @@ def _only(schema: pa.Schema, columns: Mapping[str, pa.Array | pa.ChunkedArray]) 
     arrays = [columns[each.name] if each.name in columns else pa.nulls(rows, each.type) for each in schema]
     batches: list[pa.RecordBatch] = pa.Table.from_arrays(arrays, schema=schema).to_batches()
     return batches
+
+
+ROWS = "rows bigint"
+"""The column of the answer, as DDL."""
+
+
+def number_of(rows: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"rows": pa.array([rows], pa.int64())})

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.keys import Rows, key_columns
-from flykka.spark_bridge.worker.process_batch import Processed
+from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 
 _COMPUTED_AS: dict[int, Callable[[pa.DataType], pa.DataType]] = {
     # Arrow compares neither booleans nor times of a zone, and the sum of two decimals has a digit more.

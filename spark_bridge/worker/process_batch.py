@@ -7,7 +7,7 @@ column, which holds the row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,9 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
-from flykka.spark_bridge.worker.keys import Mask, Rows, key_columns
-from flykka.spark_bridge.worker.look_up import look_up
+from flykka.spark_bridge.worker.keys import Mask, Rows, key_columns, same_rows, sorted_by_key
 from flykka.spark_bridge.worker.outputs import emitted_batches
 from flykka.spark_bridge.worker.segment_file import (
     IS_DELETED,
@@ -28,9 +26,83 @@ from flykka.spark_bridge.worker.segment_file import (
     state_columns,
     with_keys_as_in,
 )
-from flykka.spark_bridge.worker.segment_folder import SegmentFolder
-from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE, written
+from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE, SegmentFolder, written
 from flykka.spark_bridge.worker.time_columns import as_held
+
+
+def look_up(segments: Iterable[Segment], keys: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The state of each key, as rows of `schema`; nulls where it has none.
+
+    `segments` are given from the newest to the oldest; `keys` have positions, by which they are sorted.
+    """
+    positions: Rows = keys.column(POSITION).to_numpy()
+    wanted = np.arange(keys.num_rows)
+    found: list[Rows] = []
+    parts: list[pa.Table] = []
+    for segment in segments:
+        for run in segment:
+            start, end = np.searchsorted(positions[wanted], (run.first, run.last + 1))
+            asked, rows = _in_run(run, keys, wanted[start:end])
+            if len(asked):
+                found.append(asked)
+                parts.append(run.table.select([*schema.names, IS_DELETED]).take(rows))
+                is_wanted = np.ones(len(wanted), dtype=np.bool_)
+                is_wanted[np.searchsorted(wanted, asked)] = False
+                wanted = wanted[is_wanted]
+    return _in_order_of_keys(keys.num_rows, found, parts, schema)
+
+
+def _in_run(run: Run, keys: pa.Table, asked: Rows) -> tuple[Rows, Rows]:
+    positions: Rows = keys.column(POSITION).to_numpy()[asked]
+    rows: Rows = np.searchsorted(run.positions, positions)
+    hit = np.flatnonzero(run.positions[np.minimum(rows, len(run.positions) - 1)] == positions)
+    asked, rows = asked[hit], rows[hit]
+    names = key_columns(keys)
+    same = same_rows(keys.select(names).take(asked), run.table.select(names).take(rows))
+    if same.all():
+        return asked, rows
+    for place in np.flatnonzero(~same):
+        rows[place] = _among_others(run, keys.select(names).slice(int(asked[place]), 1), int(rows[place]))
+    return asked[rows >= 0], rows[rows >= 0]
+
+
+def _among_others(run: Run, key: pa.Table, row: int) -> int:
+    """The row of a key behind one of another key at the same position; -1 where there is none."""
+    position = run.positions[row]
+    keys = run.table.select(key.column_names)
+    while row < len(run.positions) and run.positions[row] == position:
+        if same_rows(key, keys.slice(row, 1)).all():
+            return row
+        row += 1
+    return -1
+
+
+def _in_order_of_keys(number: int, found: Sequence[Rows], parts: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    if not parts:
+        return pa.Table.from_arrays([pa.nulls(number, field.type) for field in schema], schema=schema)
+    table = pa.concat_tables(parts).combine_chunks()
+    is_live = ~table.column(IS_DELETED).to_numpy()
+    rows = np.full(number, -1)
+    rows[np.concatenate(found)[is_live]] = np.flatnonzero(is_live)
+    return table.select(schema.names).take(pa.array(rows, mask=rows < 0))
+
+
+class KeyedBatch:
+    """Rows sorted by position and key, and where the rows of each key begin."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        """`rows` have positions and keys beside their own columns. The rows of a key keep their order."""
+        rows = rows.combine_chunks()
+        positions = rows.column(POSITION).to_numpy()
+        self.rows, is_first = sorted_by_key(rows, positions, np.argsort(positions, kind="stable"))
+        self.starts: Rows = np.flatnonzero(is_first)
+        firsts = self.rows if len(self.starts) == self.rows.num_rows else self.rows.take(self.starts)
+        self.keys = firsts.select([POSITION, *key_columns(rows)])
+        self.positions: Rows = self.keys.column(POSITION).to_numpy()
+
+    def key_of_row(self) -> Rows:
+        counts = np.diff(np.append(self.starts, self.rows.num_rows))
+        return np.repeat(np.arange(len(self.starts)), counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +129,7 @@ class BatchFunction(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessBatch:
+class ProcessKeyedBatch:
     """Processes a batch with the state in `segments`, named from the oldest to the newest, and writes the next one."""
 
     folder: SegmentFolder
@@ -71,11 +143,8 @@ class ProcessBatch:
         arrived = [batch for batch in batches if batch.num_rows]
         if arrived:
             yield from self._processed(
-                with_keys_as_in(self.schema, as_held(pa.Table.from_batches(arrived))), self._read()
+                with_keys_as_in(self.schema, as_held(pa.Table.from_batches(arrived))), self.folder.read(self.segments)
             )
-
-    def _read(self) -> list[Segment]:
-        return self.folder.read(self.segments)
 
     def _processed(self, rows: pa.Table, segments: list[Segment]) -> Iterator[pa.RecordBatch]:
         batch = KeyedBatch(rows)
@@ -102,7 +171,7 @@ class ProcessBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessDueKeys(ProcessBatch):
+class ProcessDueKeys(ProcessKeyedBatch):
     """Processes the keys that may have timers to fire, instead of rows that come.
 
     The first timer of a key is in the column `timer`. Timers up to `after_ms` have fired, but for those that were
@@ -116,7 +185,7 @@ class ProcessDueKeys(ProcessBatch):
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            segments = self._read()
+            segments = self.folder.read(self.segments)
             due = [self._due(run) for segment in segments for run in segment]
             yield from self._processed(pa.concat_tables([self._keys(self.schema.empty_table()), *due]), segments)
 

@@ -1,20 +1,21 @@
-"""Runs a function without keys in a Python worker. For `mapInArrow`."""
+"""Runs a function in a Python worker: without keys, or for the operator state and events of any. For `mapInArrow`.
+
+What is not called for rows runs once, for the single row of a range.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic
 
 import pyarrow as pa
 
 from flykka.spark_bridge.functions.emission import Emitted
-from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
-from flykka.spark_bridge.worker.function_spec import FunctionSpec
+from flykka.spark_bridge.functions.function_runner import ProcessFunctionRunner
+from flykka.spark_bridge.worker.function_spec import FunctionSpec, R
 from flykka.spark_bridge.worker.outputs import emitted_batches
 from flykka.spark_bridge.worker.time_columns import as_held
-
-R = TypeVar("R", KeyedFunctionRunner, ProcessFunctionRunner)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,6 @@ class ProcessRows:
     processing_time_ms: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Process the rows of a partition; those that are emitted."""
         with self.spec.running(ProcessFunctionRunner) as runner:
             for batch in batches:
                 read = self.spec.inputs.read(as_held(pa.Table.from_batches([batch])))
@@ -51,7 +51,6 @@ class TellWatermark:
     processing_time_ms: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Tell it, for a single row; the rows that are emitted."""
         for _ in batches:
             with self.spec.running(ProcessFunctionRunner) as runner:
                 emitted = runner.process_watermark(
@@ -61,7 +60,7 @@ class TellWatermark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandleOperatorEvents(Generic[R]):
+class HandleCoordinatorEvents(Generic[R]):
     """Gives the function events of its coordinator. `told` are columns in which others tell the driver something."""
 
     spec: FunctionSpec
@@ -72,7 +71,6 @@ class HandleOperatorEvents(Generic[R]):
     told: Mapping[str, pa.DataType] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Give them to it, for a single row; the rows that are emitted."""
         for _ in batches:
             with self.spec.running(self.runner) as runner:
                 emitted = runner.handle_operator_events(
@@ -85,3 +83,17 @@ class HandleOperatorEvents(Generic[R]):
 
 def _batches(spec: FunctionSpec, emitted: Emitted, runner: ProcessFunctionRunner | None = None) -> list[pa.RecordBatch]:
     return emitted_batches(spec.table([emitted]), {**spec.side_rows([emitted]), **spec.state_rows(runner)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitializeState(Generic[R]):
+    """Opens the function with the state that it is restored with."""
+
+    spec: FunctionSpec
+    runner: type[R]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            with self.spec.running(self.runner) as runner:
+                pass
+            yield pa.RecordBatch.from_pydict(dict(self.spec.state_rows(runner)))

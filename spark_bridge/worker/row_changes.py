@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from flykka.spark_bridge.worker.keys import Mask, Rows, key_numbers, numbers_of_rows, same_values
+from flykka.spark_bridge.worker.keys import Mask, Rows, key_numbers, numbers_of_rows, same_rows
+from flykka.spark_bridge.worker.rows import structs
 
 ROW = "row"
 """The column of state with the row of a key."""
@@ -53,9 +54,7 @@ class NormalizeChanges:
             _with_kind(news, is_new, np.where(had, UPDATE_AFTER, INSERT), self.emitted_kind),
             np.concatenate([np.flatnonzero(is_old), np.flatnonzero(is_new)]),
         )
-        fields = [column.combine_chunks() for column in news.columns]
-        after = pa.StructArray.from_arrays(fields, fields=list(news.schema), mask=pa.array(is_gone))
-        return emitted, keys.append_column(ROW, after.cast(before.type))
+        return emitted, keys.append_column(ROW, structs(news, pa.array(is_gone)).cast(before.type))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +66,6 @@ class KeyedLists:
 
     @classmethod
     def of(cls, lists: pa.ListArray, columns: Sequence[str]) -> KeyedLists:
-        """The rows in lists of structs, a list for each key; null is none."""
         counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
         rows = pa.Table.from_arrays(lists.flatten().flatten(), names=list(columns))
         return cls(rows=rows, key_of=np.repeat(np.arange(len(counts)), counts))
@@ -94,10 +92,8 @@ class KeyedLists:
         """The rows as lists, of the type of others; a key without rows has null."""
         counts = np.bincount(self.key_of, minlength=len(like))
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        fields = [column.combine_chunks() for column in self.rows.columns]
-        structs = pa.StructArray.from_arrays(fields, fields=list(self.rows.schema))
         mask = pa.array(counts == 0)
-        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs, mask=mask).cast(like.type)
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs(self.rows), mask=mask).cast(like.type)
 
 
 def changes_between(before: pa.Table, after: pa.Table, keys: Sequence[str], kind: str) -> pa.Table:
@@ -121,14 +117,6 @@ def _keys_of(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     return rows.select(list(keys)) if keys else pa.table({"all": np.zeros(rows.num_rows, np.int8)})
 
 
-def same_rows(left: pa.Table, right: pa.Table) -> Mask:
-    """True for each row of `left` that is alike to that of `right` in its place."""
-    same = np.ones(left.num_rows, dtype=np.bool_)
-    for one, other in zip(left.columns, right.columns, strict=True):
-        same &= same_values(one, other)
-    return same
-
-
 def is_kind(rows: pa.Table, row_kind: str | None, kind: str) -> Mask:
     """True for the rows of a kind; `row_kind` is the column of their kinds, None where they have none."""
     if row_kind is None:
@@ -146,5 +134,4 @@ def _with_kind(rows: pa.Table, chosen: Mask, kinds: Any, name: str) -> pa.Table:
 
 
 def _interleaved(olds: pa.Table, news: pa.Table, key_of: Rows) -> pa.Table:
-    """The rows of each key that are taken back before those that hold."""
     return pa.concat_tables([olds, news]).take(np.argsort(key_of, kind="stable"))

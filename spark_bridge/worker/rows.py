@@ -58,6 +58,11 @@ def table_of(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays([_column(made, each) for each in schema], schema=schema)
 
 
+def structs(rows: pa.Table, is_null: pa.Array | None = None) -> pa.StructArray:
+    arrays = [column.combine_chunks() for column in rows.columns]
+    return pa.StructArray.from_arrays(arrays, fields=list(rows.schema), mask=is_null)
+
+
 def _column(rows: Sequence[Row], of: pa.Field) -> pa.Array:
     try:
         return pa.array([row[of.name] for row in rows], of.type)

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.keys import Mask, Rows, key_columns
 from flykka.spark_bridge.worker.parts import PartFunction, reduced
-from flykka.spark_bridge.worker.process_batch import Processed
+from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
 from flykka.spark_bridge.worker.time_columns import not_before
 
@@ -60,7 +59,6 @@ class Sessions:
         return pa.Table.from_arrays([made[each.name].cast(each.type) for each in schema], schema=schema)
 
     def as_rows(self, keys: pa.Table) -> pa.Table:
-        """Rows to emit: the columns of the key, then those of the session."""
         of_session = keys.select(key_columns(keys)).take(self.keys)
         names = [*of_session.column_names, *self.table.column_names]
         return pa.Table.from_arrays([*of_session.columns, *self.table.columns], names=names)

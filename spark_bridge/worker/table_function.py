@@ -17,9 +17,8 @@ from flykka.spark_bridge.errors import FunctionOutputError
 from flykka.spark_bridge.functions.shown import shown
 from flykka.spark_bridge.functions.times import first_micros_of
 from flykka.spark_bridge.worker.frames import frame_of, table_from
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.keys import KEY_PREFIX, Rows, key_numbers
-from flykka.spark_bridge.worker.process_batch import Processed
+from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
 from flykka.spark_bridge.worker.time_columns import millis
 
@@ -61,7 +60,6 @@ class TableSpec:
         return table_from(output, self.emitted, "output"), table_from(new_state, tables[-1].schema, "state")
 
     def given(self, keys: pa.Table, state: pa.Table) -> pa.Table:
-        """State as the function sees it, with its keys."""
         columns = [keys.column(f"{KEY_PREFIX}{place}") for place in range(len(self.keys))]
         seen = state.select([name for name in state.column_names if name != NEXT_EVENT_TIMER])
         return pa.Table.from_arrays([*columns, *seen.columns], names=[*self.keys, *seen.column_names])

@@ -17,10 +17,10 @@ from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.rows.row_kind import DELETE, UPDATE_BEFORE
 from flykka.spark_bridge.worker.inputs import INPUT, tagged
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.keys import Mask, Rows, key_columns
-from flykka.spark_bridge.worker.process_batch import Processed
+from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 from flykka.spark_bridge.worker.row_changes import KeyedLists, is_kind
+from flykka.spark_bridge.worker.rows import structs
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
 from flykka.spark_bridge.worker.time_columns import micros
 
@@ -57,12 +57,10 @@ class TemporalSides:
     is_outer: bool
 
     def kept(self, state: pa.Table) -> tuple[KeyedLists, KeyedLists]:
-        """The rows that wait, and the versions."""
         left, right = (state.column(name).combine_chunks() for name in (LEFT, RIGHT))
         return KeyedLists.of(left, self.left.columns), KeyedLists.of(right, self.right.columns)
 
     def waiting_with(self, waiting: KeyedLists, rows: pa.Table, key_of: Rows) -> KeyedLists:
-        """More rows that wait, in the order in which they came."""
         both = pa.concat_tables([waiting.rows, rows.cast(waiting.rows.schema)])
         of_both = np.concatenate([waiting.key_of, key_of])
         order = np.argsort(of_both, kind="stable")
@@ -114,7 +112,7 @@ class TemporalSides:
             places, found, meets = places[meets], found[meets], meets[meets]
         right = versions.rows.take(pa.array(found, mask=~meets))
         return pa.Table.from_arrays(
-            [structs(rows.rows.take(places), types.field(LEFT)), structs(right, types.field(RIGHT), ~meets)],
+            [_structs(rows.rows.take(places), types.field(LEFT)), _structs(right, types.field(RIGHT), ~meets)],
             names=[LEFT, RIGHT],
         )
 
@@ -182,7 +180,7 @@ class KeepForTemporalJoin:
             rows=types.empty_table(),
             state=kept,
             deleted=deleted,
-            side={} if self.late_data is None else {self.late_data: structs(late, types.field(LEFT))},
+            side={} if self.late_data is None else {self.late_data: _structs(late, types.field(LEFT))},
             late_rows=late.num_rows if self.late_data is None else 0,
         )
 
@@ -207,17 +205,13 @@ class FireTemporalJoin:
         met = sides.met(rows, sides.without_nulls(versions, batch.keys), types)
         versions = sides.needed(versions, waiting, self.due_ms, state.num_rows)
         kept, deleted = sides.state(waiting, versions, state)
-        none = {} if self.late_data is None else {self.late_data: structs(waiting.rows.slice(0, 0), types.field(LEFT))}
+        none = {} if self.late_data is None else {self.late_data: _structs(waiting.rows.slice(0, 0), types.field(LEFT))}
         return Processed(rows=met, state=kept, deleted=deleted, side=none)
 
 
 def emitted_types(state: pa.Schema) -> pa.Schema:
-    """The columns of results: a row of either side, of the types in state."""
     return pa.schema([pa.field(name, state.field(name).type.value_type) for name in (LEFT, RIGHT)])
 
 
-def structs(rows: pa.Table, field: pa.Field, is_null: Mask | None = None) -> pa.StructArray:
-    columns = [column.combine_chunks() for column in rows.columns]
-    mask = None if is_null is None else pa.array(is_null)
-    made: Any = pa.StructArray.from_arrays(columns, fields=list(rows.schema), mask=mask)
-    return made.cast(field.type)
+def _structs(rows: pa.Table, field: pa.Field, is_null: Mask | None = None) -> Any:
+    return structs(rows, None if is_null is None else pa.array(is_null)).cast(field.type)

@@ -1,4 +1,4 @@
-"""Columns in Python workers: times in UTC, whatever the time zone of Spark's session, and as whole numbers.
+"""Columns as Python has them: times in UTC, whatever the zone of Spark's session, and nulls where Spark may put them.
 
 As of single times (`functions.times`), a millisecond begins with its first microsecond, before 1970 too.
 """
@@ -6,13 +6,19 @@ As of single times (`functions.times`), a millisecond begins with its first micr
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from flykka.spark_bridge.functions.times import MICROS_PER_MS
+from flykka.spark_bridge.rows.type_support import nullable
 from flykka.spark_bridge.worker.keys import Rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 T = TypeVar("T", pa.Table, pa.RecordBatch)
 
@@ -67,3 +73,11 @@ def _type(data_type: pa.DataType) -> pa.DataType:
     if pa.types.is_map(data_type):
         return pa.map_(_field(data_type.key_field).with_nullable(False), _field(data_type.item_field))
     return data_type
+
+
+def arrow_schema(columns: StructType) -> pa.Schema:
+    return held_schema(to_arrow_schema(columns, timezone="UTC"))
+
+
+def collected_table(rows: DataFrame) -> pa.Table:
+    return rows.to(nullable(rows.schema)).toArrow()

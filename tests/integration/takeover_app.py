@@ -23,7 +23,7 @@ from flykka.cluster.high_availability.stores import store_settings
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
-from flykka.spark_bridge.connectors.datagen.source import DataGenSource
+from flykka.spark_bridge.connectors.datagen import DataGenSource
 
 ROWS = 200
 """Of each job, a hundred a second, so that several checkpoints complete."""

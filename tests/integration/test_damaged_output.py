@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from flykka import FileSink, FileSource, RestartStrategies, StreamExecutionEnvironment
 from flykka.errors import JobExecutionError
-from flykka.spark_bridge.connectors.file.writer import FileWriter
+from flykka.spark_bridge.connectors.file.sink import FileWriter
 from flykka.spark_bridge.program.sink import SinkContext
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ PLACES = {
     "ListState": f"{OF_FUNCTIONS}.state",
     "MapState": f"{OF_FUNCTIONS}.state",
     "OnMergeContext": f"{OF_FUNCTIONS}.windowing.trigger",
-    "OperatorStateStore": f"{OF_FUNCTIONS}.operator_state_store",
+    "OperatorStateStore": f"{OF_FUNCTIONS}.checkpointed_function",
     "ProcessWindowContext": f"{OF_FUNCTIONS}.windowing.window_function",
     "ReducingState": f"{OF_FUNCTIONS}.state",
     "State": f"{OF_FUNCTIONS}.state",

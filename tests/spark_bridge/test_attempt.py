@@ -9,7 +9,6 @@ from pyspark.testing import assertDataFrameEqual
 
 from flykka.messages.attempt.commands import AdvanceWatermark
 from flykka.messages.graph.job_graph import FiringMode, ShipStrategy
-from flykka.spark_bridge.operators.spark_windows import local_state
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.program.stored_columns import ROWS
@@ -262,7 +261,7 @@ def test_windows_are_cut_as_spark_cuts_them_before_the_epoch_too(files: Laborato
     )
     rows = rows.withColumn("at", F.timestamp_seconds("s"))
 
-    cut = local_state(windows, rows).select((F.col(TIME) / 1000).cast("long"), F.col(ROWS)).collect()
+    cut = windows.local_state(rows).select((F.col(TIME) / 1000).cast("long"), F.col(ROWS)).collect()
     spark = rows.groupBy(F.window("at", "3 seconds", startTime="700 milliseconds").start.alias("w")).count()
 
     assert sorted(map(tuple, cut)) == sorted(map(tuple, spark.select(F.unix_millis("w"), "count").collect()))

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 import pytest
 from pyspark.sql import SparkSession
 
-from flykka.spark_bridge.rows.collected import collected
+from flykka.spark_bridge.saved_state.reading import collected
 
 pytestmark = pytest.mark.spark
 

@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 
 from flykka.messages.state.handles import PendingFile, WriterState
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
-from flykka.spark_bridge.connectors.file.sink import FileSink
-from flykka.spark_bridge.connectors.file.writer import STAGING, FileWriter
+from flykka.spark_bridge.connectors.file.sink import STAGING, FileSink, FileWriter
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
 from tests.power_loss import Disk
 from tests.spark_bridge.connectors.delta.attempts import rows_of_table

@@ -17,7 +17,7 @@ from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapsho
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.wire.ids import JobVertexId, OperatorId
 from flykka.spark_bridge.operators.operator import Element, Output
-from flykka.spark_bridge.operators.window import WindowOperator
+from flykka.spark_bridge.operators.window import WindowAggregateOperator
 from flykka.spark_bridge.state.local_state import LocalStates
 from tests.conformance.key_groups.checkpoints import chained_vertex, checkpoint_of_states
 from tests.spark_bridge.windows_in_memory import (
@@ -39,7 +39,7 @@ AGAIN = OperatorSubtaskState(operator_id=OperatorId("windows"), watermark=BEGINS
 class Subtask:
     """A subtask of windows, and beside it what Flink's windows would do."""
 
-    operator: WindowOperator[Any, Rows]
+    operator: WindowAggregateOperator[Any, Rows]
     flink: FlinkWindows
 
 
@@ -70,7 +70,7 @@ class Job:
             attempt = f"{subtask}-{next(self.attempts)}"
             local = self.local.of(VERTEX, subtask, parallelism)
             backend = RowsBackend(self.windows, self.files, attempt, owned, local)
-            operator: WindowOperator[Any, Rows] = WindowOperator(
+            operator: WindowAggregateOperator[Any, Rows] = WindowAggregateOperator(
                 OperatorId("windows"),
                 self.windows,
                 NumbersOfWindows(self.windows, backend),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flykka.api.configuration.option import Values
 from flykka.errors import ConfigurationError
 from flykka.rest.settings import RestSettings
-from flykka.spark_bridge.connectors.extras import require
+from flykka.spark_bridge.connectors.connector import require
 
 _PREFIX = "rest_"
 

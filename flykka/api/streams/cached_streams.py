@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from flykka.api.streams.transformation import Input, Transformation, leading_to, origins
 from flykka.errors import DuplicateUidError
 from flykka.messages.graph.job_graph import OperatorKind
-from flykka.spark_bridge.connectors.dataset import CacheCode, DatasetSink, DatasetSource, unchanged
+from flykka.spark_bridge.connectors.dataset import CacheCode, DatasetSink, DatasetSource
 from flykka.spark_bridge.operators.sink_code import SinkCode
 from flykka.spark_bridge.operators.source import SourceCode
+from flykka.spark_bridge.operators.stateless import unchanged
 
 if TYPE_CHECKING:
     from flykka.api.streams.stream_type import StreamType

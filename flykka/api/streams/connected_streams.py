@@ -39,7 +39,7 @@ from flykka.spark_bridge.worker.inputs import OneInput, TwoInputs
 
 if TYPE_CHECKING:
     from flykka.api.streams.dataflow import Dataflow
-    from flykka.spark_bridge.functions.function_calls import FunctionWithKeys, FunctionWithoutKeys
+    from flykka.spark_bridge.functions.function_runner import FunctionWithKeys, FunctionWithoutKeys
     from flykka.spark_bridge.operators.process import ProcessCode
     from flykka.spark_bridge.program.prototype import DataFrame, StructType
 

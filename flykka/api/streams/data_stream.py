@@ -25,7 +25,7 @@ from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.runtime.durations import positive_duration_ms
 from flykka.spark_bridge.functions.shown import shown
-from flykka.spark_bridge.program import functions, python_functions
+from flykka.spark_bridge.program import functions
 from flykka.spark_bridge.program.prototype import check_types
 from flykka.spark_bridge.program.refreshed_join import JoinRefreshed, KeptTable
 from flykka.spark_bridge.program.trials import (
@@ -290,7 +290,7 @@ class Stream(NamesElsewhere):
         self._check_function("map", function)
         return self._then(
             f"map({function_name(function)})",
-            lambda _: partial(python_functions.map_rows, function=checked_sendable(function), output=output),
+            lambda _: partial(functions.map_rows, function=checked_sendable(function), output=output),
         )
 
     def flat_map(self, function: Callable[[Row], Iterable[Row] | None], output: StructType | str) -> DataStream:
@@ -298,7 +298,7 @@ class Stream(NamesElsewhere):
         self._check_function("flat_map", function)
         return self._then(
             f"flat_map({function_name(function)})",
-            lambda _: partial(python_functions.flat_map_rows, function=checked_sendable(function), output=output),
+            lambda _: partial(functions.flat_map_rows, function=checked_sendable(function), output=output),
         )
 
     def where(self, condition: Column | str) -> DataStream:
@@ -311,7 +311,7 @@ class Stream(NamesElsewhere):
             return self.where(condition)
         return self._then(
             f"filter({function_name(condition)})",
-            lambda _: partial(python_functions.filter_rows, function=checked_sendable(condition)),
+            lambda _: partial(functions.filter_rows, function=checked_sendable(condition)),
         )
 
     def process(self, function: ProcessFunction, output: StructType | str) -> DataStream:

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from flykka.api.streams.dataflow import Dataflow
     from flykka.api.streams.side_outputs import OutputTag
     from flykka.spark_bridge.functions.process_function import KeyedProcessFunction
-    from flykka.spark_bridge.operators.keyed_rows_code import KeptRowsCode
+    from flykka.spark_bridge.operators.keyed_rows import KeptRowsCode
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 
 Row = dict[str, Any]

@@ -27,9 +27,9 @@ from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeConte
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.marks import without_marks
 from flykka.spark_bridge.rows.materialise import together
-from flykka.spark_bridge.worker.arrow_types import collected_table
-from flykka.spark_bridge.worker.broadcast_rows import part_of, rows_of
 from flykka.spark_bridge.worker.frames import frame_of
+from flykka.spark_bridge.worker.job_resources import part_of, rows_of
+from flykka.spark_bridge.worker.time_columns import collected_table
 
 if TYPE_CHECKING:
     import pandas as pd

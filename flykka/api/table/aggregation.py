@@ -27,7 +27,7 @@ from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSes
 from flykka.spark_bridge.program.functions import counted_rows, only_key
 from flykka.spark_bridge.sql.plan_columns import named, window_struct
 from flykka.spark_bridge.sql.table_types import marks_type
-from flykka.spark_bridge.worker.first_of_values import FirstOfValues
+from flykka.spark_bridge.worker.first_rows import FirstOfValues
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from flykka.api.table.bounds import Limits
     from flykka.spark_bridge.program.prototype import StructType
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
-    from flykka.spark_bridge.worker.row_order import RowOrder
+    from flykka.spark_bridge.worker.keys import RowOrder
 
 _FUNCTIONS = {"Count": FrameFunction.COUNT, "Sum": FrameFunction.SUM, "Average": FrameFunction.AVERAGE}
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})

@@ -13,18 +13,18 @@ from flykka.errors import FlykkaError, ProgramError
 from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.errors import SparkBridgeError
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
-from flykka.spark_bridge.rows.text_lengths import without_lengths
+from flykka.spark_bridge.rows.type_support import without_lengths
 from flykka.spark_bridge.sql.connectors.registry import TABLE_CONNECTORS
 from flykka.spark_bridge.sql.connectors.table_connector import (
     PARTITIONED_BY,
     PRIMARY_KEY,
     Declared,
     OptionError,
-    Options,
+    TableOptions,
     TableSink,
 )
 from flykka.spark_bridge.sql.plan_columns import named
-from flykka.spark_bridge.sql.watermark_clause import Watermark
+from flykka.spark_bridge.sql.watermark_clause import TableWatermark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ class DeclaredTable:
     columns: StructType | None
     comment: str
     primary_key: tuple[str, ...]
-    watermark: Watermark | None
+    watermark: TableWatermark | None
     strategy: WatermarkStrategy | None
     source: Source | None
     sink: TableSink | None
@@ -101,7 +101,7 @@ class DeclaredTable:
         return upserts_of(stream.select(*map(named, names), ROW_KIND), self.primary_key)
 
 
-def declared_table(said: CreateTable, watermark: Watermark | None, session: SparkSession) -> DeclaredTable:
+def declared_table(said: CreateTable, watermark: TableWatermark | None, session: SparkSession) -> DeclaredTable:
     """The table of a statement.
 
     Raises:
@@ -114,7 +114,7 @@ def declared_table(said: CreateTable, watermark: Watermark | None, session: Spar
         columns=said.columns,
         primary_key=said.primary_key,
         partition_by=said.partition_by,
-        options=Options(own),
+        options=TableOptions(own),
         session=session,
     )
     try:
@@ -158,7 +158,7 @@ def _connector(said: CreateTable) -> TableConnector:
     return found
 
 
-def _check_columns(declared: Declared, watermark: Watermark | None) -> None:
+def _check_columns(declared: Declared, watermark: TableWatermark | None) -> None:
     if declared.columns is None:
         return
     kinds = {field.name.lower(): field.dataType.simpleString() for field in declared.columns}
@@ -197,8 +197,8 @@ def _only(connector: TableConnector, what: str) -> str:
     return f"tables USING {connector.name} are only {what}"
 
 
-def _strategy(said: CreateTable, watermark: Watermark | None) -> WatermarkStrategy | None:
-    options = Options(said.options)
+def _strategy(said: CreateTable, watermark: TableWatermark | None) -> WatermarkStrategy | None:
+    options = TableOptions(said.options)
     idle, quiet = options.text(IDLE_TIMEOUT), options.text(QUIET_PERIOD)
     if watermark is None:
         if idle is not None or quiet is not None:

@@ -10,7 +10,7 @@ from flykka.runtime.durations import format_ms
 from flykka.spark_bridge.operators.group_aggregate import GroupAggregateCode
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_code import PairsCode, RegularJoinCode
-from flykka.spark_bridge.operators.keyed_rows_code import DropDuplicatesCode, KeptRowsCode, ProcessTableCode
+from flykka.spark_bridge.operators.keyed_rows import DropDuplicatesCode, KeptRowsCode, ProcessTableCode
 from flykka.spark_bridge.operators.session_windows import SessionWindowCode
 from flykka.spark_bridge.operators.spark_windows import WindowCode
 from flykka.spark_bridge.operators.temporal_join import TemporalJoinCode

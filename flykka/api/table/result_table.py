@@ -12,7 +12,7 @@ from flykka.spark_bridge.rows.row_kind import DELETE, ROW_KIND, UPDATE_BEFORE
 
 if TYPE_CHECKING:
     from flykka.api.streams.stream_type import Changelog
-    from flykka.spark_bridge.connectors.collect import TextRow
+    from flykka.spark_bridge.connectors.console import TextRow
 
 ROWS_KEPT = 10_000
 """Of rows that stay the last ones are kept; of upserts those of so many keys that came last."""

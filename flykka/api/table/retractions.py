@@ -17,8 +17,7 @@ from flykka.spark_bridge.rows.type_support import Use
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.row_kinds import AGGREGATES, RetractedCall, counted, kind_of_number, number_of_rows
 from flykka.spark_bridge.sql.table_types import aggregates_type, lists_type, with_kind
-from flykka.spark_bridge.worker.changing_aggregates import AggregatesOfChangingRows
-from flykka.spark_bridge.worker.changing_results import ROWS
+from flykka.spark_bridge.worker.changing_results import ROWS, AggregatesOfChangingRows
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream

@@ -19,7 +19,7 @@ from flykka.api.table.statements import QUERY, Environment, Statements
 from flykka.client.continuation import AUTO
 from flykka.errors import FlykkaError, ProgramError
 from flykka.runtime.errors import DurationError
-from flykka.spark_bridge.connectors.collect import CollectSink
+from flykka.spark_bridge.connectors.console import CollectSink
 from flykka.spark_bridge.sql.commands import (
     ChangeFunction,
     CreateTable,

@@ -16,14 +16,13 @@ from flykka.api.table.refusals import RefusedError
 from flykka.errors import ProgramError, SqlError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.errors import SparkBridgeError
-from flykka.spark_bridge.rows.text_lengths import with_lengths_noted
+from flykka.spark_bridge.rows.type_support import with_lengths_noted
 from flykka.spark_bridge.sql.analysis import Statement
 from flykka.spark_bridge.sql.commands import CreateTable, CreateView, Drop, Insert
 from flykka.spark_bridge.sql.parsing import ParsedStatement, parse
 from flykka.spark_bridge.sql.plan_columns import named
-from flykka.spark_bridge.sql.plan_node import PlanNode, Position
+from flykka.spark_bridge.sql.plan_node import PlanNode, Position, SqlTextError
 from flykka.spark_bridge.sql.script import ScriptStatement
-from flykka.spark_bridge.sql.sql_text_error import SqlTextError
 from flykka.views.text.formats import counted
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from flykka.spark_bridge.rows.type_support import Use
 from flykka.spark_bridge.sql.plan_columns import FirstOfWindows, named
 from flykka.spark_bridge.sql.table_types import first_rows_types
 from flykka.spark_bridge.worker.first_rows import FirstRows
-from flykka.spark_bridge.worker.row_order import RowOrder
+from flykka.spark_bridge.worker.keys import RowOrder
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream

@@ -19,13 +19,18 @@ from pyspark.sql.types import StringType, StructType
 
 from flykka.actors.checkpoint_storage.file_names import in_a_name
 from flykka.runtime.secrets import masked_uri
-from flykka.spark_bridge.connectors.delta.appending import Append
-from flykka.spark_bridge.connectors.delta.columns import columns_of, misfit, partition_misfit, unknown_type
-from flykka.spark_bridge.connectors.delta.evolution import schema_of, unwritable
+from flykka.spark_bridge.connectors.connector import require
+from flykka.spark_bridge.connectors.delta.columns import (
+    columns_of,
+    misfit,
+    partition_misfit,
+    schema_of,
+    unknown_type,
+    unwritable,
+)
+from flykka.spark_bridge.connectors.delta.publishing import AppendToDelta, UpsertIntoDelta
 from flykka.spark_bridge.connectors.delta.staged_files import STAGING
 from flykka.spark_bridge.connectors.delta.table import StorageOptions, TableLocation, checked_options
-from flykka.spark_bridge.connectors.delta.upserting import Upsert
-from flykka.spark_bridge.connectors.extras import require
 from flykka.spark_bridge.connectors.staging import check_staging
 from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink
 from flykka.spark_bridge.connectors.written_columns import check_written
@@ -120,7 +125,6 @@ class DeltaSink(TransactionalSink):
 
     @property
     def format(self) -> str:
-        """The name of the format."""
         return "delta"
 
     @property
@@ -133,15 +137,12 @@ class DeltaSink(TransactionalSink):
 
     @property
     def staged_as(self) -> FileLayout:
-        """The layout that the files will have in the table."""
         return FileLayout(partition_by=self.partition_columns)
 
     def bound(self, session: SparkSession) -> Self:
-        """With an absolute path."""
         return replace(self, path=FileSystem(session).absolute(self.path))
 
     def check_rows(self, prototype: DataFrame) -> None:
-        """Raise `PrototypeError` where the rows do not fit the table, or cannot become one."""
         check_written(prototype, self.staged_as)
         rows = self._stored(prototype.schema)
         wrong = partition_misfit(rows, self.partition_columns)
@@ -159,7 +160,6 @@ class DeltaSink(TransactionalSink):
             raise PrototypeError(f"rows cannot be written to {self}: {wrong}")
 
     def check_target(self, filesystem: FileSystem) -> None:
-        """Raise `SinkError` where files cannot be added to the table, or no folder can be made for it."""
         table = self._table(filesystem)
         if table is None:
             check_staging(filesystem, self.path, STAGING)
@@ -169,7 +169,6 @@ class DeltaSink(TransactionalSink):
             raise SinkError(wrong)
 
     def target(self, filesystem: FileSystem) -> str | None:
-        """The folder of the table, with its scheme."""
         return filesystem.qualified(self.path)
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
@@ -177,11 +176,10 @@ class DeltaSink(TransactionalSink):
         return f"{self.path}/{STAGING}/{in_a_name(job_id)}"
 
     def publish(self, transaction: Transaction) -> None:
-        """Move the files and commit them with the id."""
         self._append(transaction, replaces=False)
 
     def _append(self, transaction: Transaction, *, replaces: bool) -> None:
-        Append(
+        AppendToDelta(
             location=self._location(transaction.filesystem),
             transaction=transaction,
             partition_by=self.partition_columns,
@@ -207,7 +205,6 @@ class DeltaSink(TransactionalSink):
         return TableLocation.of(self.path, self.options, filesystem)
 
     def _stored(self, rows: StructType) -> StructType:
-        """The columns that the table is to have."""
         return rows
 
 
@@ -222,7 +219,6 @@ class DeltaOverwriteSink(DeltaSink):
     removes: ClassVar[bool] = True
 
     def publish(self, transaction: Transaction) -> None:
-        """Move the files and commit them with the id, and with the files that they replace."""
         self._append(transaction, replaces=True)
 
 
@@ -242,7 +238,6 @@ class DeltaUpsertSink(DeltaSink):
 
     @property
     def staged_as(self) -> FileLayout:
-        """Plain parquet, which is read again."""
         return PARQUET
 
     def check_rows(self, prototype: DataFrame) -> None:
@@ -259,9 +254,8 @@ class DeltaUpsertSink(DeltaSink):
             raise PrototypeError(f"the kind of a row is a text such as '+I', and {kind!r} is of type {found}")
 
     def publish(self, transaction: Transaction) -> None:
-        """Merge the changes in a commit with the id."""
         rows = schema_of(transaction)
-        Upsert(
+        UpsertIntoDelta(
             location=self._location(transaction.filesystem),
             transaction=transaction,
             rows=self._stored(rows),
@@ -277,7 +271,6 @@ class DeltaUpsertSink(DeltaSink):
         return StructType([field for field in rows if field.name != kind])
 
     def _kind_in(self, rows: StructType) -> str | None:
-        """The column of the kind; None where rows have none."""
         return ROW_KIND if self.kind is None and ROW_KIND in rows.names else self.kind
 
 

@@ -7,43 +7,78 @@ back (the rules, and the names of the options, are those of Delta's own streamin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from os import PathLike
 from typing import TYPE_CHECKING, Self
+from urllib.parse import quote
 
-from pyspark.sql.types import StructType
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType, TimestampType
 
-from flykka.messages.tasks.source import SerializedSplit, SourceSplit
+from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.messages.tasks.source import SerializedSplit, SourceSplit, SplitsDiscovered
+from flykka.messages.wire.ids import SplitId
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.secrets import masked_uri
-from flykka.spark_bridge.connectors.delta.columns import columns_of
-from flykka.spark_bridge.connectors.delta.discovery import DeltaSplitDiscovery
-from flykka.spark_bridge.connectors.delta.reading import read_files, slices_of
-from flykka.spark_bridge.connectors.delta.source_settings import DeltaSourceSettings
-from flykka.spark_bridge.connectors.delta.splits import file_of_split, numbers_in
-from flykka.spark_bridge.connectors.delta.table import TableLocation, checked_options, facts_of
-from flykka.spark_bridge.connectors.delta.versions import check_readable, check_whole_files, last_version, opened
-from flykka.spark_bridge.program.source import Boundedness, Source, SplitNumbers, checked_millis, split_of
+from flykka.spark_bridge.connectors.delta.columns import columns_of, spark_schema
+from flykka.spark_bridge.connectors.delta.log import AddedFile, Commit, commit_of, files_at
+from flykka.spark_bridge.connectors.delta.table import (
+    StorageOptions,
+    TableLocation,
+    checked_options,
+    facts_of,
+    has_deletion_vectors,
+)
+from flykka.spark_bridge.connectors.file.source import number_of_slices
+from flykka.spark_bridge.errors import FileSchemaError, SourceError, SourceNotFoundError
+from flykka.spark_bridge.program.source import (
+    SPLITS_PER_LOOK,
+    Boundedness,
+    Source,
+    SplitNumbers,
+    checked_millis,
+    split_of,
+)
+from flykka.spark_bridge.rows.file_formats import partition_in
+from flykka.spark_bridge.rows.files import read_parquet
 from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.rows.materialise import together
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from deltalake import DeltaTable
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from flykka.messages.wire.ids import OperatorId
+    from flykka.spark_bridge.connectors.delta.table import TableFacts
     from flykka.spark_bridge.rows.materialise import Slices
+
 
 _WHAT = "a DeltaSource"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaSource(DeltaSourceSettings, Source):
+class DeltaSource(Source):
     """A Delta table to read. Made by `of_path`; the other methods return changed copies.
 
     Without more it is the table as it is when the job begins. `schema` is set when the job is bound, to the columns of
     the table.
     """
+
+    path: str
+    schema: StructType | None = None
+    event_time: str | None = None
+    as_of: int | None = None
+    as_of_ms: int | None = None
+    starting: int | None = None
+    starting_ms: int | None = None
+    interval_ms: int | None = None
+    ignores_deletes: bool = False
+    skips_change_commits: bool = False
+    options: StorageOptions = field(default=(), repr=False)
 
     @classmethod
     def of_path(cls, path: str | PathLike[str], *, event_time: str | None = None) -> Self:
@@ -106,12 +141,10 @@ class DeltaSource(DeltaSourceSettings, Source):
 
     @property
     def boundedness(self) -> Boundedness:
-        """Continuous where new versions are looked for."""
         return Boundedness.BOUNDED if self.interval_ms is None else Boundedness.CONTINUOUS_UNBOUNDED
 
     @property
     def format(self) -> str:
-        """The name of the format."""
         return "delta"
 
     def __str__(self) -> str:
@@ -124,25 +157,20 @@ class DeltaSource(DeltaSourceSettings, Source):
         return replace(here, schema=here._columns(filesystem))
 
     def prototype(self, session: SparkSession) -> DataFrame:
-        """An empty DataFrame with the columns of the table. Raises `SourceError` where there is none to read."""
         return session.createDataFrame([], self.schema or self._columns(FileSystem(session)))
 
     def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
-        """Look for the first files. Raises `SourceError` where the table cannot be read."""
         self.split_discovery(operator_id, filesystem).discover(b"")
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> DeltaSplitDiscovery:
-        """Looks into the log."""
         return DeltaSplitDiscovery(self, operator_id, filesystem)
 
     def numbers_of(self, split: SourceSplit) -> SplitNumbers:
-        """The numbers that the log tells of a file."""
         return numbers_in(split_of(SerializedSplit, split, self))
 
     def read(
         self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
     ) -> Slices:
-        """The rows of files, as one scan, or in slices of one Spark partition each."""
         files = [file_of_split(split_of(SerializedSplit, split, self)) for split in splits]
         if not in_slices:
             return (read_files(session, self.path, schema, files),)
@@ -164,3 +192,327 @@ class DeltaSource(DeltaSourceSettings, Source):
                 f"{self} is to be read as of a version or a time, and to start at one: say either, for the table as a"
                 " whole or for what is added from then on"
             )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Position:
+    snapshot: int | None
+    version: int
+    files: int = 0
+    end: int | None = None
+
+    @classmethod
+    def of(cls, position: bytes) -> _Position:
+        try:
+            return cls(**json.loads(position))
+        except (ValueError, TypeError):
+            raise SourceError(f"the checkpoint's position {position!r} is none of a Delta source") from None
+
+    def encoded(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+
+class DeltaSplitDiscovery:
+    """Looks into the log of one table. Used by one call at a time, but for `changed`.
+
+    A split is a file of a version of the table, or one that a later version adds. The position of a look is a text of
+    JSON: `snapshot`, the version whose files as a whole are looked for, null behind them; `version`, the first of those
+    whose changes were not all found; `files`, how many files of the one or the other were found; and `end`, the last
+    version of a bounded source.
+    """
+
+    def __init__(self, source: DeltaSource, operator_id: OperatorId, filesystem: FileSystem) -> None:
+        self._source = source
+        self._operator_id = operator_id
+        self._filesystem = filesystem
+        self._location = TableLocation.of(source.path, source.options, filesystem)
+        self._listed: tuple[int, bool, Sequence[AddedFile]] | None = None
+        self._next_commit: str | None = None
+        self._has_begun = False
+        self.interval_ms = source.interval_ms
+        is_local = filesystem.local(source.path) is not None
+        self.changed: Callable[[], bool] | None = self._changed if self.interval_ms is not None and is_local else None
+
+    def discover(self, position: bytes) -> SplitsDiscovered:
+        """The files that are there and were not found before.
+
+        Raises:
+            SourceError: the table cannot be read, or a version has taken rows out of it.
+        """
+        at = _Position.of(position) if position else self._beginning()
+        if not self._has_begun:
+            self._check_log(at)
+            self._has_begun = True
+        splits: list[SerializedSplit] = []
+        while len(splits) < SPLITS_PER_LOOK:
+            found = self._files(at)
+            if found is None:
+                break
+            version = at.version if at.snapshot is None else at.snapshot
+            room = SPLITS_PER_LOOK - len(splits)
+            splits += (split_of_file(file, version) for file in found[at.files : at.files + room])
+            at.files += room
+            if at.files >= len(found):
+                at.files = 0
+                if at.snapshot is None:
+                    at.version += 1
+                at.snapshot = None
+        is_over = at.snapshot is None and at.end is not None and at.version > at.end
+        self._next_commit = self._location.commit(at.version)
+        return SplitsDiscovered(
+            operator_id=self._operator_id,
+            splits=tuple(splits),
+            finished=is_over,
+            begun_at=position,
+            position=at.encoded(),
+            more=not is_over and len(splits) >= SPLITS_PER_LOOK,
+        )
+
+    def _beginning(self) -> _Position:
+        first = first_version(self._source, self._location)
+        end = None if self._source.interval_ms is not None else last_version(self._source, self._location)
+        if first is not None:
+            return _Position(snapshot=None, version=first, end=end)
+        whole = last_version(self._source, self._location)
+        return _Position(snapshot=whole, version=whole + 1, end=end)
+
+    def _files(self, at: _Position) -> Sequence[AddedFile] | None:
+        """The files of the snapshot, or the added ones of the version, by path; None if it is not there."""
+        is_whole = at.snapshot is not None
+        version = at.version if at.snapshot is None else at.snapshot
+        if self._listed is not None and self._listed[:2] == (version, is_whole):
+            return self._listed[2]
+        if is_whole:
+            files = self._files_at(version)
+        elif at.end is not None and version > at.end:
+            return None
+        else:
+            commit = self._commit(version)
+            if commit is None:
+                return None
+            files = commit.added
+        for file in files:
+            if file.has_deletion_vector:
+                raise SourceError(f"{file.path} of {self._source.path} has deletion vectors{NO_DELETION_VECTORS}")
+        self._listed = version, is_whole, sorted(files, key=lambda file: file.path)
+        return self._listed[2]
+
+    def _files_at(self, version: int) -> Sequence[AddedFile]:
+        table = opened(self._location, version)
+        check_whole_files(self._location, table)
+        return list(files_at(table, self._source.event_time))
+
+    def _commit(self, version: int) -> Commit | None:
+        """The changes of a version, if they can be read as rows that were added; None if it is not there yet."""
+        try:
+            commit = commit_of(self._location, version, self._source.event_time)
+        except FileNotFoundError:
+            return None
+        if commit.facts is not None:
+            check_readable(self._location, commit.facts)
+            if commit.facts.columns is not None and isinstance(self._source.schema, StructType):
+                self._check_columns(spark_schema(commit.facts.columns), version)
+        if not commit.removed:
+            return commit
+        if self._source.skips_change_commits:
+            return Commit()
+        if self._source.ignores_deletes and not commit.added:
+            return commit
+        what = "rewritten" if commit.added else "deleted"
+        skip = "skip_change_commits()" if commit.added else "ignore_deletes() or skip_change_commits()"
+        raise SourceError(
+            f"version {version} of {self._source.path} has {what} rows, in {len(commit.removed)} files such as"
+            f" {commit.removed[0]}, and a DeltaSource reads rows that are added: {skip} passes over such versions, and"
+            f" starting_version({version + 1}) begins behind this one"
+        )
+
+    def _check_log(self, at: _Position) -> None:
+        """Raise `SourceError` where the table cannot be read on from here."""
+        table = opened(self._location)
+        check_readable(self._location, facts_of(table))
+        latest = table.version()
+        if at.version > latest + 1:
+            raise SourceError(
+                f"{self._source.path} is to be read from version {at.version}, and its last one is {latest}: was it"
+                " deleted and made again?"
+            )
+        needed = at.snapshot is None and at.version <= latest
+        if needed and not self._filesystem.exists(self._location.commit(at.version)):
+            raise SourceError(
+                f"the log of {self._source.path} does not have version {at.version} any more, from which it is to be"
+                " read: begin without a state, at the table as it is, or at a later version"
+            )
+
+    def _check_columns(self, columns: StructType, version: int) -> None:
+        """Raise `FileSchemaError` where a column is gone, or of another type. New ones are not read."""
+        assert isinstance(self._source.schema, StructType)
+        there = {field.name: field.dataType.simpleString() for field in columns}
+        for read in self._source.schema:
+            found, wanted = there.get(read.name), read.dataType.simpleString()
+            if found != wanted:
+                now = "has no" if found is None else f"has the type {found} for the"
+                raise FileSchemaError(
+                    f"version {version} of {self._source.path} {now} column {read.name!r}, which the job reads as"
+                    f" {wanted}: stop the job with a savepoint, and start it with the columns as they are now"
+                )
+
+    def _changed(self) -> bool:
+        return self._next_commit is not None and self._filesystem.exists(self._next_commit)
+
+
+def split_of_file(file: AddedFile, version: int) -> SerializedSplit:
+    """The split of a file, as the log names it in a version. The content is what reading needs."""
+    content = {
+        "version": version,
+        "path": file.path,
+        "partition": dict(file.partition),
+        "rows": file.rows,
+        "latest": file.event_time_max,
+    }
+    return SerializedSplit(
+        split_id=SplitId(f"{version}/{quote(file.path)}"),
+        rows=file.rows or 0,
+        content=json.dumps(content),
+        size_bytes=file.size_bytes,
+    )
+
+
+def file_of_split(split: SerializedSplit) -> AddedFile:
+    content = json.loads(split.content)
+    return AddedFile(
+        path=content["path"],
+        partition=content["partition"],
+        size_bytes=split.size_bytes or 0,
+        rows=content["rows"],
+        event_time_max=content["latest"],
+    )
+
+
+def numbers_in(split: SerializedSplit) -> SplitNumbers:
+    file = file_of_split(split)
+    return SplitNumbers(rows=file.rows, event_time_max=file.event_time_max)
+
+
+_Partition = tuple[tuple[str, str | None], ...]
+
+_ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
+"""The time zone behind a time; without one it is in UTC."""
+
+
+def read_files(session: SparkSession, table: str, schema: StructType, files: Iterable[AddedFile]) -> DataFrame:
+    """The rows of files of a table, which lies at this path.
+
+    Files in folders that are named after their partitions, which is nearly all of them, are one scan: Spark takes the
+    columns from there. The protocol allows any other place, and then the files of each partition are a scan.
+    """
+    in_folders: list[str] = []
+    elsewhere: dict[_Partition, list[str]] = {}
+    for file in files:
+        path = file.path if _is_whole(file.path) else f"{table}/{file.path}"
+        if _tells_partition(file, schema):
+            in_folders.append(path)
+        else:
+            elsewhere.setdefault(tuple(sorted(file.partition.items())), []).append(path)
+    scans: list[DataFrame] = []
+    if in_folders:
+        scans.append(read_parquet(session, in_folders, schema, basePath=table).select(*map(_named, schema.names)))
+    for partition, paths in elsewhere.items():
+        values = dict(partition)
+        in_files = StructType([field for field in schema if field.name not in values])
+        rows = read_parquet(session, paths, in_files)
+        scans.append(
+            rows.select(*(_value(field, values) if field.name in values else _named(field.name) for field in schema))
+        )
+    return together(scans)
+
+
+def slices_of(files: Sequence[AddedFile], *, cores: int) -> list[Sequence[AddedFile]]:
+    """Deal files out to slices, as many as there are cores for, and rows."""
+    slices = number_of_slices(len(files), sum(file.rows or 0 for file in files), cores)
+    return [files[number::slices] for number in range(slices)]
+
+
+def _tells_partition(file: AddedFile, schema: StructType) -> bool:
+    """True if Spark finds the values of the partition columns in the folders as the log has them."""
+    # Spark would read a time there in the time zone of the session; the log has it in UTC.
+    has_times = any(isinstance(field.dataType, TimestampType) for field in schema if field.name in file.partition)
+    return not has_times and not _is_whole(file.path) and partition_in(file.path) == file.partition
+
+
+def _value(field: StructField, partition: Mapping[str, str | None]) -> Column:
+    value = partition[field.name]
+    if value is not None and isinstance(field.dataType, TimestampType) and not _ZONE.search(value):
+        value = f"{value}Z"
+    return F.lit(value).cast(field.dataType).alias(field.name)
+
+
+def _is_whole(path: str) -> bool:
+    """True for a path that does not begin in the folder of the table."""
+    return ":/" in path or path.startswith("/")
+
+
+def _named(name: str) -> Column:
+    return F.col(quoted(name))
+
+
+NO_DELETION_VECTORS = (
+    ", which a DeltaSource does not read: have the files rewritten without them, with REORG TABLE ... APPLY (PURGE)"
+)
+
+
+def opened(location: TableLocation, version: int | None = None) -> DeltaTable:
+    """The table, now or at a version. Raises `SourceError` where delta-rs does not open it."""
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    try:
+        return location.open(version)
+    except TableNotFoundError:
+        raise SourceNotFoundError(f"there is no Delta table at {location.path}") from None
+    except DeltaError as refused:
+        at = "" if version is None else f" as of version {version}"
+        raise SourceError(f"the Delta table {location.path} cannot be opened{at}: {refused}") from refused
+
+
+def check_readable(location: TableLocation, facts: TableFacts) -> None:
+    """Raise `SourceError` where the table has a feature by which its files are not its rows."""
+    feature = facts.unreadable()
+    if feature is not None:
+        raise SourceError(f"{location.path} is a Delta table with {feature}, which a DeltaSource does not read")
+
+
+def check_whole_files(location: TableLocation, table: DeltaTable) -> None:
+    """Raise `SourceError` where some rows of the version are deleted beside their files."""
+    if has_deletion_vectors(table):
+        raise SourceError(f"{location.path} has deletion vectors{NO_DELETION_VECTORS}")
+
+
+def first_version(source: DeltaSource, location: TableLocation) -> int | None:
+    """The version whose changes are read first; None where the table is read as a whole before."""
+    if source.starting_ms is None:
+        return source.starting
+    times = _commit_times(location)
+    later = [version for version, committed_ms in times.items() if committed_ms >= source.starting_ms]
+    return min(later, default=max(times) + 1)
+
+
+def last_version(source: DeltaSource, location: TableLocation) -> int:
+    """The version that the table is read at as a whole, and the last of a bounded source."""
+    if source.as_of is not None:
+        return source.as_of
+    if source.as_of_ms is None:
+        return opened(location).version()
+    times = _commit_times(location)
+    before = [version for version, committed_ms in times.items() if committed_ms <= source.as_of_ms]
+    if not before:
+        first = datetime.fromtimestamp(min(times.values()) / 1000, UTC)
+        raise SourceError(f"the log of {location.path} begins at {first}: it cannot be read as of a time before that")
+    return max(before)
+
+
+def _commit_times(location: TableLocation) -> dict[int, int]:
+    """The times (ms) of the versions that are in the log."""
+    commits = opened(location).history()
+    times = {commit["version"]: commit["timestamp"] for commit in commits if "timestamp" in commit}
+    if not times:
+        raise SourceError(f"the log of {location.path} does not tell when its versions were committed: name a version")
+    return times

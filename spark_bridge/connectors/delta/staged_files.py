@@ -18,7 +18,7 @@ from fsspec.core import url_to_fs
 from flykka.messages.state.handles import FileDigest
 from flykka.spark_bridge.connectors.staging import check_size, lost_file
 from flykka.spark_bridge.errors import SinkError, StagedFileError
-from flykka.spark_bridge.rows.partition_folders import partition_in
+from flykka.spark_bridge.rows.file_formats import partition_in
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.transactional import Transaction
@@ -45,7 +45,7 @@ class StagedFile:
         return partition_in(self.name)
 
 
-class StagedFiles:
+class FilesOfTransaction:
     """The files of a transaction, on their way to below `folder`."""
 
     def __init__(self, transaction: Transaction, folder: str) -> None:
@@ -82,7 +82,6 @@ class StagedFiles:
         return staged if self._filesystem.exists(staged) else self.target(file)
 
     def target(self, file: StagedFile) -> str:
-        """The path of a file in the table."""
         return f"{self._folder}/{file.name}"
 
     def move(self, files: Sequence[StagedFile]) -> None:
@@ -125,7 +124,6 @@ class StagedFiles:
             raise SinkError(f"{staged} cannot be renamed to {target}")
 
     def _folders_of(self, file: StagedFile) -> Iterator[str]:
-        """The folders of partitions that a file is in, in the table."""
         folder = file.name
         while "/" in folder:
             folder = folder.rpartition("/")[0]
@@ -162,6 +160,5 @@ def read_bytes(path: str) -> bytes:
 
 
 def write_bytes(path: str, content: bytes) -> None:
-    """Write a file; another of its name is replaced."""
     filesystem, inner = url_to_fs(path)
     filesystem.pipe_file(inner, content)

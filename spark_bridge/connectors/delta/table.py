@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flykka.runtime.secrets import remember_secrets
-from flykka.spark_bridge.connectors.extras import require
+from flykka.spark_bridge.connectors.connector import require
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -60,7 +60,6 @@ class TableFacts:
     columns: Mapping[str, Any] | None
 
     def unreadable(self) -> str | None:
-        """The feature for which Spark cannot read the files as they are; None if it can."""
         if self.properties.get(_COLUMN_MAPPING, "none") != "none":
             return "column mapping"
         return next(iter(sorted(set(self.reader_features) - _READ)), None)
@@ -87,7 +86,6 @@ class TableLocation:
 
     @classmethod
     def of(cls, path: str, options: StorageOptions, filesystem: FileSystem) -> TableLocation:
-        """The place of a path of Spark's."""
         return cls(path, filesystem.local(path) or path, options)
 
     @property
@@ -109,7 +107,6 @@ class TableLocation:
             return None
 
     def commit(self, version: int) -> str:
-        """The path of the commit of a version in the log."""
         return f"{self.path}/{LOG}/{version:020d}.json"
 
 

@@ -1,18 +1,34 @@
-"""Facts in the footer of a parquet file, read without a row: the number of rows, their latest time, their columns."""
+"""Parquet files by their footers, read without a row: their rows, their latest time, and their columns.
+
+A source takes its columns from some files, and those of one folder must not be silently those of all. Declared columns
+are checked against each file: Spark would read a column that is not there as nulls, and find a wrong type when rows are
+read. Refused is only what Spark cannot read: a file may hold narrower numbers, or timestamps of either kind.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow
 from pyarrow import parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import from_arrow_type
 
+from flykka.spark_bridge.connectors.file.formats import merges_schemas
 from flykka.spark_bridge.diagnosis.unreadable import plain_path
-from flykka.spark_bridge.errors import UnreadableFileError
+from flykka.spark_bridge.errors import FileSchemaError, UnreadableFileError
 from flykka.spark_bridge.functions.times import millis_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from flykka.spark_bridge.connectors.file.object_store import ObjectStore
+    from flykka.spark_bridge.connectors.file.source_settings import FileSourceSettings
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+
 
 _TIMESTAMP = pyarrow.timestamp("us", tz="UTC")
 
@@ -64,3 +80,118 @@ def _latest(metadata: Any, column: str) -> int | None:
         in_ms = millis_of(statistics.max)
         latest = in_ms if latest is None else max(latest, in_ms)
     return latest
+
+
+def files_with_columns(source: FileSourceSettings, filesystem: FileSystem | ObjectStore) -> dict[str, str]:
+    """Paths of files by their names below the source: of all with mergeSchema, else of the first in each folder."""
+    root = filesystem.qualified(source.path)
+    if not filesystem.is_folder(root):
+        return {root.rpartition("/")[2]: root}
+    files = {path.removeprefix(root).lstrip("/"): path for path in filesystem.paths_below(root)}
+    files = {name: path for name, path in files.items() if name != source.until}
+    if merges_schemas(source.reader_options):
+        return files
+    first = {name.rpartition("/")[0]: name for name in reversed(files)}
+    return {name: files[name] for name in sorted(first.values())}
+
+
+def checked_columns(
+    source: FileSourceSettings, filesystem: FileSystem | ObjectStore, paths: list[str]
+) -> pyarrow.Schema:
+    """The columns of all files together.
+
+    Raises:
+        FileSchemaError: they differ, in name or with mergeSchema in type; the text names two files.
+        UnreadableFileError: a file is not parquet.
+    """
+    together: pyarrow.Schema | None = None
+    for path in paths:
+        found = footer(path, None, filesystem.open).schema
+        if found is None:
+            continue
+        together = found if together is None else together
+        if merges_schemas(source.reader_options):
+            together = _united(together, found, path)
+        elif odd := sorted({*map(str.lower, found.names)} ^ {*map(str.lower, together.names)}):
+            has, lacks = (path, paths[0]) if odd[0] in map(str.lower, found.names) else (paths[0], path)
+            raise FileSchemaError(
+                f"{plain_path(has)} has a column {odd[0]!r}, and {plain_path(lacks)} has none: declare the columns of"
+                f" {source} with schema=..., or read those of all files with mergeSchema=True"
+            )
+    return pyarrow.schema([]) if together is None else together
+
+
+def _united(together: pyarrow.Schema, found: pyarrow.Schema, path: str) -> pyarrow.Schema:
+    try:
+        return pyarrow.unify_schemas([together, found])
+    except pyarrow.ArrowException as differ:
+        raise FileSchemaError(f"{plain_path(path)} does not fit the files before it: {differ}") from differ
+
+
+_INTEGERS = frozenset({"tinyint", "smallint", "int"})
+_TEXTS = frozenset({"string", "binary"})
+_TIMESTAMPS = frozenset({"timestamp", "timestamp_ntz"})
+_READABLE_AS = {
+    "boolean": frozenset({"boolean"}),
+    "tinyint": _INTEGERS,
+    "smallint": _INTEGERS,
+    "int": _INTEGERS,
+    "bigint": _INTEGERS | {"bigint"},
+    "float": frozenset({"float"}),
+    "double": _INTEGERS | {"float", "double"},
+    "decimal": _INTEGERS | {"bigint", "decimal"},
+    "string": _TEXTS,
+    "binary": _TEXTS,
+    "date": frozenset({"date"}),
+    "timestamp": _TIMESTAMPS,
+    "timestamp_ntz": _TIMESTAMPS | {"date"},
+    "array": frozenset({"array"}),
+    "map": frozenset({"map"}),
+    "struct": frozenset({"struct"}),
+}
+
+
+def misfit(
+    declared: StructType, found: pyarrow.Schema, *, elsewhere: Set[str] = frozenset(), may_lack: bool = False
+) -> str | None:
+    """Tell what is wrong with the first column that does not fit; None where all do.
+
+    `elsewhere` are columns, in lower case, that the names of folders give; `may_lack`: files have different columns.
+    """
+    types = {field.name.lower(): field.type for field in found}
+    for column in declared:
+        if column.name.lower() in elsewhere:
+            continue
+        expected = column.dataType.simpleString()
+        if column.name.lower() not in types:
+            if may_lack:
+                continue
+            columns = ", ".join(found.names)
+            return (
+                f"it has no column {column.name!r} (expected {expected}), but {columns}; with the option"
+                " mergeSchema=True what a file does not have is read as nulls"
+            )
+        there = types[column.name.lower()]
+        if pyarrow.types.is_timestamp(there) and there.unit == "ns" and expected in _TIMESTAMPS:
+            return f"its column {column.name!r} has nanoseconds, which Spark does not read: write it in microseconds"
+        name = _spark_name(there)
+        readable = _READABLE_AS.get(_kind(expected))
+        if readable is not None and name is not None and _kind(name) not in readable:
+            return f"its column {column.name!r} is of type {name}, not {expected}"
+    return None
+
+
+def _spark_name(there: pyarrow.DataType) -> str | None:
+    """Spark's name of a type; None where only Spark can say whether it reads it."""
+    if pyarrow.types.is_null(there):
+        return None
+    try:
+        return from_arrow_type(there, prefer_timestamp_ntz=True).simpleString()
+    except PySparkException:
+        return None
+
+
+def _kind(name: str) -> str:
+    """`decimal` of `decimal(10,2)`, `array` of `array<int>`, `string` of `varchar(3)`."""
+    kind = name.partition("(")[0].partition("<")[0]
+    return "string" if kind in {"char", "varchar"} else kind

@@ -65,7 +65,6 @@ def merged(defaults: Mapping[str, str], options: Options) -> dict[str, str]:
 
 
 def merges_schemas(options: Options) -> bool:
-    """True if the user has said that files have different columns."""
     return {key.lower(): text for key, text in options}.get("mergeschema") == "true"
 
 

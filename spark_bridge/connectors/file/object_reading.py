@@ -22,14 +22,14 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.tasks.source import FileSplit
-from flykka.spark_bridge.connectors.corrupt_text import refused_if_corrupt
+from flykka.spark_bridge.connectors.file.footers import checked_columns, files_with_columns
 from flykka.spark_bridge.connectors.file.formats import merged
-from flykka.spark_bridge.connectors.file.inferred_columns import checked_columns, files_with_columns
 from flykka.spark_bridge.connectors.file.object_store import ObjectStore
 from flykka.spark_bridge.diagnosis.unreadable import plain_path
 from flykka.spark_bridge.errors import FileSchemaError, SourceError, UnreadableFileError
 from flykka.spark_bridge.program.prototype import PrototypeError
-from flykka.spark_bridge.rows.partition_folders import partition_in
+from flykka.spark_bridge.rows.file_formats import partition_in
+from flykka.spark_bridge.rows.marks import refused_if_corrupt
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -76,7 +76,6 @@ class ObjectStore:
         return str(self._fs.unstrip_protocol(self._inner(path)))
 
     def exists(self, path: str) -> bool:
-        """Return True if there is a file, or something below."""
         return bool(self._fs.exists(self._inner(path)))
 
     def is_folder(self, path: str) -> bool:

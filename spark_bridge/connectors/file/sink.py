@@ -1,29 +1,256 @@
-"""FileSink: files that appear exactly once, when the checkpoint that holds them is complete."""
+"""FileSink: files that appear exactly once, when the checkpoint that holds them is complete.
+
+Rows are staged out of sight, and published by rename. Staged files lie below `<path>/.flykka-staging/<job>/`, which
+Spark's readers ignore. At a snapshot each gets the name it will have, and staged path, name, size and digest go into
+the checkpoint. When a checkpoint is complete, what it and those before it hold is renamed. A rename is repeated without
+harm: a file whose source is gone and whose target is there has been published. So a restore publishes everything its
+checkpoint holds, whatever the attempts before have come to do, and then deletes whatever else this subtask had staged.
+Jobs that begin from one savepoint, and the one that goes on behind it, hold copies of a file: the first to publish it
+does so for all of them. Nothing of a checkpoint is published unless all of it is as it was staged.
+
+The name of a published file tells the job that has published it:
+
+    part-<job>-<digest>-<uid>-<digest>-<subtask>-<checkpoint>-<number>-<what no other has>.<format>
+
+A name is given with the rename, and stays true where the file is copied or moved to. A file of any other name is
+nobody's: others have put it there, or a flykka whose names did not tell the job yet.
+"""
 
 from __future__ import annotations
 
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Self
 
 from flykka.actors.checkpoint_storage.file_digests import sync_files
 from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.actors.checkpoint_storage.staged_paths import batch_folder
+from flykka.messages.state.handles import FileDigest, PendingFile
 from flykka.runtime.memory_size import MemorySize, positive_size_bytes
 from flykka.runtime.secrets import masked_uri
-from flykka.spark_bridge.connectors.file.published_files import published_files
-from flykka.spark_bridge.connectors.file.writer import STAGING, FileWriter
-from flykka.spark_bridge.connectors.staging import check_staging, sync_names
+from flykka.spark_bridge.connectors.staging import (
+    StagedCheck,
+    StagedRows,
+    StagingWriter,
+    check_size,
+    check_staging,
+    lost_file,
+    read_staged,
+    restored,
+    sync_names,
+    warn_unchecked,
+)
 from flykka.spark_bridge.connectors.written_columns import check_written
-from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.errors import SinkError, StagedFileError
 from flykka.spark_bridge.program.sink import PublishedFiles, Sink, SinkContext
+from flykka.spark_bridge.program.sink_writer import Staged
 from flykka.spark_bridge.rows.file_formats import FileFormat
 from flykka.spark_bridge.rows.files import FileLayout
 from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from flykka.messages.wire.ids import JobId
+    from flykka.messages.wire.message import Value
+
+
+_NAME = re.compile(r"part-(?P<job>[A-Za-z0-9_.]*)-[0-9a-f]{8}-[A-Za-z0-9_.]*-[0-9a-f]{8}-\d+-\d+-\d+-[0-9a-f]{8}-")
+
+
+def published_prefix(job_name: str) -> str:
+    return f"part-{in_a_name(job_name)}-"
+
+
+def published_files(folder: str, paths: Iterable[str], job_name: str) -> PublishedFiles:
+    own: list[str] = []
+    others: Counter[str] = Counter()
+    foreign = 0
+    for path in paths:
+        name = path.rsplit("/", 1)[-1]
+        found = _NAME.match(name)
+        if found is None:
+            foreign += 1
+        elif name.startswith(published_prefix(job_name)):
+            own.append(path)
+        else:
+            others[found["job"]] += 1
+    return PublishedFiles(folder=folder, own=tuple(own), by_others=tuple(sorted(others.items())), foreign=foreign)
+
+
+logger = logging.getLogger("flykka.spark_bridge")
+
+STAGING = ".flykka-staging"
+
+_NAME_OF_SPARK = re.compile(r"(?P<unique>[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})[-.]c\d+(?P<suffix>\..+)$")
+
+
+class FileWriter(StagingWriter[PendingFile]):
+    """The staged and pending files of one sink in one attempt.
+
+    Where the number or the size of files is settled, batches are staged as parquet first, and written again at the
+    snapshot.
+    """
+
+    def __init__(
+        self,
+        context: SinkContext,
+        path: str,
+        layout: FileLayout,
+        *,
+        files_limit: int | None = None,
+        file_size_bytes: int | None = None,
+    ) -> None:
+        """With a limit of files, or their size, batches are staged to be written again for each checkpoint."""
+        super().__init__(context)
+        self._path_as_given = path
+        self._layout = layout
+        self._files_limit, self._file_size_bytes = files_limit, file_size_bytes
+        self._rows = StagedRows(self._staging) if files_limit is not None or file_size_bytes is not None else None
+
+    def restore(self, prepared: Sequence[Value]) -> None:
+        prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
+        pending, folders = restored(prepared, PendingFile, self._context.operator, "file")
+        warn_unchecked(self._context.operator, (file.digest for file in pending))
+        # A batch may be published by several subtasks, each some files of it: its folder goes with all that was staged.
+        self._publish(
+            tuple(replace(file, staged=self._staging.owner.find(file.staged)) for file in pending), restored=True
+        )
+        self._staging.restore(folders)
+
+    def stage(self, rows: DataFrame) -> Staged:
+        if self._rows is not None:
+            return self._rows.stage(rows)
+        batch = self._staging.write(rows, self._layout)
+        return Staged(rows=batch.rows, names=batch.files)
+
+    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
+        staged = names if self._rows is None else self._rewritten(self._rows, checkpoint_id, names)
+        digests = self._staging.seal(staged)
+        named = tuple(
+            self._named(checkpoint_id, number, path, digest)
+            for number, (path, digest) in enumerate(zip(staged, digests, strict=True))
+        )
+        self._committables.pending += named
+        return (*self._committables.pending, *self._staging.folders)
+
+    def _commit(self, due: tuple[PendingFile, ...]) -> tuple[str, ...]:
+        self._publish(due, restored=False)
+        self._staging.discard(batch_folder(file.staged) for file in due)
+        return tuple(file.target for file in due)
+
+    @cached_property
+    def _path(self) -> str:
+        # A checkpoint may be restored where a relative path leads elsewhere.
+        return self._filesystem.qualified(self._path_as_given)
+
+    def _rewritten(self, rows: StagedRows, checkpoint_id: int, names: tuple[str, ...]) -> tuple[str, ...]:
+        if not names:
+            return ()
+        # What is read here is on disk: fewer partitions make the reading no slower than the writing.
+        whole = read_staged(self._context.scope.session, rows.pop_staged(checkpoint_id, names))
+        files = self._files_of(names)
+        # To several files of one size rows are dealt; a limit alone may leave them where they are.
+        grouped = whole.repartition(files) if files > 1 and self._file_size_bytes else whole.coalesce(files)
+        batch = self._staging.write(grouped, self._layout)
+        self._staging.discard(names)
+        return batch.files
+
+    def _files_of(self, batches: tuple[str, ...]) -> int:
+        limit, size = self._files_limit, self._file_size_bytes
+        wanted = limit if size is None else -(-sum(map(self._filesystem.bytes_below, batches)) // size)
+        assert wanted is not None, "either is set where batches are staged to be written again"
+        return wanted if limit is None else min(wanted, limit)
+
+    def _named(self, checkpoint_id: int, number: int, path: str, digest: FileDigest) -> PendingFile:
+        *_, name = parts = path.split("/")
+        found = _NAME_OF_SPARK.search(name)
+        assert found is not None, f"Spark's names of files have a UUID and a number, but {path} has none"
+        folders = parts[-1 - len(self._layout.partition_by) : -1]
+        writer = f"{published_prefix(self._context.job_name)}{self._staging.name}"
+        target = f"{writer}-{checkpoint_id}-{number}-{found['unique']}{found['suffix']}"
+        return PendingFile(
+            checkpoint_id=checkpoint_id, staged=path, target="/".join([self._path, *folders, target]), digest=digest
+        )
+
+    def _publish(self, files: tuple[PendingFile, ...], *, restored: bool) -> None:
+        if not files:
+            return
+        self._staging.owner.check()
+        waiting = self._waiting(files, restored=restored)
+        for folder in {_parent(file.target) for file in waiting} - {self._path}:
+            self._filesystem.make_folder(folder)
+        for file in waiting:
+            self._rename(file)
+        # Of all files: renames that an attempt before has made may not be durable yet. The new names come first: a file
+        # must not lose both.
+        self._staging.sync(folder for file in files for folder in self._folders_of(file.target))
+        self._staging.sync(_parent(file.staged) for file in waiting)
+
+    def _waiting(self, files: tuple[PendingFile, ...], *, restored: bool) -> tuple[PendingFile, ...]:
+        """The files that have yet to be published. Raises `StagedFileError` if one is missing or was changed."""
+        batches = {batch_folder(file.staged) for file in files}
+        staged = {status.path: status.size_bytes for batch in batches for status in self._filesystem.files_below(batch)}
+        for file in files:
+            if file.staged in staged and file.digest is not None:
+                check_size(file.staged, written=file.digest.size_bytes, found=staged[file.staged])
+            if file.staged not in staged and not self._filesystem.exists(file.target):
+                self._check_taken_away(file, restored=restored)
+        waiting = tuple(file for file in files if file.staged in staged)
+        StagedCheck(self._filesystem, self._context.scope.session, restored=restored).check_digests(
+            [(file.staged, file.digest) for file in waiting if file.digest is not None]
+        )
+        return waiting
+
+    def _check_taken_away(self, file: PendingFile, *, restored: bool) -> None:
+        """Raise unless a missing file was published by an attempt before, and moved from the output since.
+
+        While the folder of its job is there, what is staged goes by being published and in no other way, and then its
+        batch's folder goes too. Flink's local committer passes over such files as well. What another job has staged may
+        have gone with its folder.
+
+        Raises:
+            StagedFileError: the file is lost.
+            SinkError: the disk is away, or was, and not the file.
+            OwnershipLostError: a later owner of the job has moved the file.
+        """
+        if restored and self._staging.was_published(batch_folder(file.staged)):
+            logger.warning("%s: %s is no longer there: taken for published", self._context.operator, file.target)
+            return
+        self._staging.owner.check()
+        raise lost_file(self._filesystem, file.staged, file.target, file.target)
+
+    def _rename(self, file: PendingFile) -> None:
+        if self._filesystem.exists(file.target):
+            if not self._is_same(file):
+                raise StagedFileError(f"{file.target} is there already, and {file.staged} waits to become it")
+            self._filesystem.delete(file.staged)
+            return
+        if not self._filesystem.rename(file.staged, file.target) and not self._filesystem.exists(file.target):
+            self._staging.owner.check()
+            raise SinkError(f"{file.staged} cannot be renamed to {file.target}")
+
+    def _folders_of(self, target: str) -> Iterator[str]:
+        folder = _parent(target)
+        yield folder
+        while folder.startswith(f"{self._path}/"):
+            folder = _parent(folder)
+            yield folder
+
+    def _is_same(self, file: PendingFile) -> bool:
+        """True if what is there is a copy of the file, out of a savepoint: no other file has its name."""
+        return self._filesystem.size_bytes(file.staged) == self._filesystem.size_bytes(file.target)
+
+
+def _parent(path: str) -> str:
+    return path.rsplit("/", 1)[0]
+
 
 OptionValue = str | int | float | bool
 
@@ -141,7 +368,6 @@ class FileSink(Sink):
 
     @property
     def format(self) -> FileFormat:
-        """The format of the files."""
         return self.layout.format
 
     @property
@@ -150,31 +376,25 @@ class FileSink(Sink):
         return str(self.layout)
 
     def writer(self, context: SinkContext) -> FileWriter:
-        """Make the writer of one attempt, which stages and publishes files."""
         return FileWriter(
             context, self.path, self.layout, files_limit=self.files_limit, file_size_bytes=self.file_size_bytes
         )
 
     def bound(self, session: SparkSession) -> Self:
-        """With an absolute path."""
         return replace(self, path=FileSystem(session).absolute(self.path))
 
     def check_rows(self, prototype: DataFrame) -> None:
-        """Raise `PrototypeError` where the columns, the partitions or the options do not fit."""
         check_written(prototype, self.layout)
 
     def check_target(self, filesystem: FileSystem) -> None:
-        """Raise `SinkError` where the path is a file, or no folder can be made in it."""
         if filesystem.exists(self.path) and not filesystem.is_folder(self.path):
             raise SinkError(f"{self.path} is a file; a FileSink writes into a folder: give the path of one")
         check_staging(filesystem, self.path, STAGING)
 
     def target(self, filesystem: FileSystem) -> str:
-        """The folder, with its scheme."""
         return filesystem.qualified(self.path)
 
     def published_files(self, filesystem: FileSystem, job_name: str) -> PublishedFiles:
-        """The files in the folder and its partitions, by who has published them."""
         if not filesystem.is_folder(self.path):
             # Where it is a file, `check_target` says so.
             return PublishedFiles(folder=self.path)
@@ -193,7 +413,6 @@ class FileSink(Sink):
             filesystem.delete(f"{self.path}/{SUCCESS}")
 
     def finalize_global(self, filesystem: FileSystem) -> None:
-        """Mark the folder as complete, where that is wanted."""
         if self.marks_success:
             folder = filesystem.qualified(self.path)
             filesystem.write(f"{folder}/{SUCCESS}", b"")

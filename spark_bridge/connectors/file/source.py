@@ -24,6 +24,7 @@ from flykka.messages.tasks.source import FileBatchSplit, FileSplit, SourceSplit
 from flykka.messages.wire.ids import SplitId
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.secrets import remember_secrets
+from flykka.spark_bridge.connectors.file.footers import checked_columns, files_with_columns
 from flykka.spark_bridge.connectors.file.formats import (
     AVRO,
     CSV,
@@ -37,15 +38,13 @@ from flykka.spark_bridge.connectors.file.formats import (
     merged,
     merges_schemas,
 )
-from flykka.spark_bridge.connectors.file.inferred_columns import checked_columns, files_with_columns
 from flykka.spark_bridge.connectors.file.object_reading import check_readable, read_objects, schema_of_objects
 from flykka.spark_bridge.connectors.file.object_store import ObjectStore
 from flykka.spark_bridge.connectors.file.source_settings import FileSourceSettings, Until
 from flykka.spark_bridge.connectors.file.split_discovery import FileSplitDiscovery
-from flykka.spark_bridge.connectors.written_columns import check_file_types
+from flykka.spark_bridge.connectors.written_columns import check_file_types, check_known
 from flykka.spark_bridge.diagnosis.unreadable import reason
 from flykka.spark_bridge.errors import EmptySourceError, SourceError, SourceNotFoundError, UnreadableFileError
-from flykka.spark_bridge.program.known_options import check_known
 from flykka.spark_bridge.program.prototype import check_types, declared_columns
 from flykka.spark_bridge.program.source import Boundedness, Source, SplitNumbers, positive, split_of
 from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS, FileFormat
@@ -231,7 +230,6 @@ class FileSource(FileSourceSettings, Source):
 
     @property
     def reads_columns(self) -> bool:
-        """True of files that Spark reads by columns."""
         return self.file_format.is_columnar and self.storage is None
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
@@ -279,11 +277,9 @@ class FileSource(FileSourceSettings, Source):
                 found = discovery.discover(found.position)
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> FileSplitDiscovery:
-        """Looks for files, and groups them."""
         return FileSplitDiscovery(self, operator_id, self._filesystem(filesystem))
 
     def numbers_of(self, split: SourceSplit) -> SplitNumbers:
-        """The numbers that the files of a batch say of themselves."""
         batch = split_of(FileBatchSplit, split, self)
         rows = batch.rows if self.file_format.has_footers else None
         return SplitNumbers(rows=rows, event_time_max=batch.event_time_max)

@@ -11,8 +11,13 @@ shows is found in several looks where it is much.
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import time
+import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -22,20 +27,184 @@ from pyspark.sql.types import StructType
 
 from flykka.messages.tasks.source import FileBatchSplit, FileSplit, SplitsDiscovered
 from flykka.messages.wire.ids import OperatorId, SplitId
-from flykka.spark_bridge.connectors.file.declared_columns import misfit
-from flykka.spark_bridge.connectors.file.footers import footer
+from flykka.spark_bridge.connectors.file.footers import footer, misfit
 from flykka.spark_bridge.connectors.file.formats import merges_schemas
-from flykka.spark_bridge.connectors.file.known_names import KnownNames
 from flykka.spark_bridge.diagnosis.unreadable import plain_path
-from flykka.spark_bridge.errors import EmptySourceError, FileSchemaError, SourceNotFoundError
+from flykka.spark_bridge.errors import EmptySourceError, FileSchemaError, SourceError, SourceNotFoundError
 from flykka.spark_bridge.program.source import SPLITS_PER_LOOK
-from flykka.spark_bridge.rows.folder_times import FolderTimes
-from flykka.spark_bridge.rows.partition_folders import partition_in
+from flykka.spark_bridge.rows.file_formats import partition_in
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.file.object_store import ObjectStore
     from flykka.spark_bridge.connectors.file.source_settings import FileSourceSettings
     from flykka.spark_bridge.rows.filesystem import FileSystem
+
+
+_TICK_NS = 20_000_000
+_PAUSE_NS = 50_000_000
+
+
+class FolderTimes:
+    """The times at which local folders were changed last, by path. Noted by one thread, asked by another.
+
+    They tell whether there may be something new, without a listing. A folder's time changes with every name in it. It
+    is noted before the folder is listed, so that no change is missed. The clock of a file system ticks some times a
+    second only: of two changes within a tick the second is not to be seen. So a folder that had just been changed when
+    its time was noted counts as changed once more, a tick later.
+
+    So early a look would find files of which only a part has been written. A file that is written where it lies, not
+    renamed to there, is left alone until nothing has been written to it for a moment. What came behind such a file is
+    left alone with it, and so is what came while the folder was listed, which may not show what came before: rows of a
+    file that is found before an earlier one would make those of the other late. A file that was written and renamed
+    within a tick looks like one that is being written.
+    """
+
+    def __init__(self) -> None:
+        self._noted: dict[str, int | None] = {}
+        self._doubtful_until_ns: int | None = None
+        self._begun_ns = 0
+
+    def clear(self) -> None:
+        self._noted, self._doubtful_until_ns = {}, None
+        self._begun_ns = time.time_ns()
+
+    def note(self, folder: str) -> None:
+        now_ns, changed_ns = time.time_ns(), _changed_ns(folder)
+        self._noted[folder] = changed_ns
+        if changed_ns is not None and abs(now_ns - changed_ns) < _TICK_NS:
+            self._doubtful_until_ns = now_ns + _TICK_NS
+
+    def settled(self, files: Iterable[str]) -> set[str]:
+        """The files that may be read now; where others may not be, the folder changes once more, a moment later.
+
+        They were found in the folders since these were noted.
+
+        Raises:
+            OSError: there is no such file.
+        """
+        before_ns, statuses, now_ns = time.time_ns(), {file: os.stat(file) for file in files}, time.time_ns()
+        # A name that was given, or a time that was set, comes after the last writing.
+        written_ns = (status.st_mtime_ns for status in statuses.values() if status.st_mtime_ns == status.st_ctime_ns)
+        doubtful_ns = [each for each in written_ns if before_ns - _PAUSE_NS < each < now_ns + _PAUSE_NS]
+        if doubtful_ns:
+            self._doubtful_until_ns = now_ns + _PAUSE_NS
+        if self._is_changed():
+            doubtful_ns.append(self._begun_ns - _TICK_NS)
+        earliest_ns = min(doubtful_ns, default=None)
+        return {file for file, status in statuses.items() if earliest_ns is None or status.st_ctime_ns < earliest_ns}
+
+    def changed(self) -> bool:
+        """True if a folder may have been changed since its time was noted."""
+        if self._doubtful_until_ns is not None and time.time_ns() > self._doubtful_until_ns:
+            return True
+        return self._is_changed()
+
+    def _is_changed(self) -> bool:
+        return any(_changed_ns(folder) != noted for folder, noted in list(self._noted.items()))
+
+
+def _changed_ns(folder: str) -> int | None:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return None
+
+
+_NUMBERS = re.compile("[0-9]+")
+_Template = tuple[str, str, int]
+"""The text before and behind a number, and its number of digits; 0 where no zeros precede it."""
+
+
+@dataclass(slots=True)
+class _Run:
+    template: _Template | None
+    first: int
+    count: int
+    name: str
+
+    def names(self) -> Iterator[str]:
+        if self.template is None or self.count == 1:
+            yield self.name
+            return
+        before, behind, width = self.template
+        for number in range(self.first, self.first + self.count):
+            yield f"{before}{number:0{width}d}{behind}"
+
+    def row(self) -> list[object]:
+        if self.template is None or self.count == 1:
+            return [self.name]
+        before, behind, width = self.template
+        return [self.name, (before, behind), width, self.count]
+
+
+class KnownNames:
+    """A set of the names of files that only grows, kept so that many of them take little room in a checkpoint.
+
+    Files are mostly numbered: of names that differ in one number alone, which counts on by one, the first is kept and
+    how many follow. Nothing is lost by it: a name is known if it was added, and only then.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names: set[str] = set()
+        self._runs: list[_Run] = []
+        self._continued_by: dict[tuple[_Template, int], _Run] = {}
+        for name in sorted(names):
+            self.add(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def add(self, name: str) -> None:
+        """Know it from now on. Names that come in order are kept the smallest."""
+        if name in self._names:
+            return
+        self._names.add(name)
+        places = list(_places(name))
+        for template, number in places:
+            run = self._continued_by.pop((template, number), None)
+            if run is not None and (run.template is None or run.template == template):
+                # One that had any of its numbers to count on by counts on by this.
+                run.template, run.first = template, number - run.count
+                run.count += 1
+                self._continued_by[template, number + 1] = run
+                return
+        run = _Run(None, 0, 1, name)
+        self._runs.append(run)
+        for template, number in places:
+            self._continued_by[template, number + 1] = run
+
+    def encode(self) -> bytes:
+        rows = [run.row() for run in self._runs]
+        return zlib.compress(json.dumps(rows, separators=(",", ":")).encode(), 1)
+
+    @classmethod
+    def decode(cls, data: bytes) -> KnownNames:
+        """The names that `encode` wrote; no bytes: none. Raises `SourceError` where the bytes are not from there."""
+        if not data:
+            return cls()
+        try:
+            rows = json.loads(zlib.decompress(data))
+            return cls(name for row in rows for name in _run(*row).names())
+        except (zlib.error, TypeError, ValueError) as damaged:
+            raise SourceError(f"the checkpoint does not say which files were read: {damaged}") from damaged
+
+
+def _places(name: str) -> Iterator[tuple[_Template, int]]:
+    """Every number in the name, and what is around it."""
+    for found in _NUMBERS.finditer(name):
+        digits = found.group()
+        width = len(digits) if digits.startswith("0") else 0
+        yield (name[: found.start()], name[found.end() :], width), int(digits)
+
+
+def _run(name: str, template: Sequence[str] = (), width: int = 0, count: int = 1) -> _Run:
+    if not template:
+        return _Run(None, 0, 1, name)
+    before, behind = template
+    return _Run((before, behind, width), int(name[len(before) : len(name) - len(behind)]), count, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

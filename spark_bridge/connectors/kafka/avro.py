@@ -32,12 +32,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from flykka.spark_bridge.connectors.extras import require
+from flykka.spark_bridge.connectors.connector import require
 from flykka.spark_bridge.connectors.kafka.formats import CORRUPT_RECORD, OnCorrupt, ValueFormat, check_on_corrupt
 from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.marks import IS_CORRUPT
-from flykka.spark_bridge.worker.arrow_types import arrow_schema
+from flykka.spark_bridge.worker.time_columns import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from flykka.runtime.secrets import remember_secrets
-from flykka.spark_bridge.connectors.extras import require
+from flykka.spark_bridge.connectors.connector import require
 from flykka.spark_bridge.connectors.kafka.ranges import TopicPartition
 from flykka.spark_bridge.errors import SinkError, SourceError
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
     from confluent_kafka.admin import AdminClient
 
-    from flykka.spark_bridge.connectors.kafka.ranges import OffsetRange
+    from flykka.spark_bridge.connectors.kafka.ranges import OffsetRange, Offsets
 
 Properties = tuple[tuple[str, str], ...]
 
@@ -67,7 +69,6 @@ class Cluster:
         return Producer(self._settings(**ours, **own), logger=_LIBRDKAFKA)
 
     def admin(self) -> AdminClient:
-        """Make a client that asks about topics."""
         from confluent_kafka.admin import AdminClient
 
         return AdminClient(self._settings(), logger=_LIBRDKAFKA)
@@ -104,7 +105,6 @@ class OffsetReader:
         ]
 
     def topics(self) -> list[str]:
-        """The names of all topics but Kafka's own. Raises `SourceError`."""
         return sorted(name for name in self._metadata() if name[:2] != "__")
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
@@ -255,3 +255,68 @@ _LIBRDKAFKA.propagate = False
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+logger = logging.getLogger("flykka.spark_bridge")
+
+PENDING_MAX = 3
+
+
+class OffsetCommitter:
+    """Commits the offsets of one source to a group, for others to look at: nothing waits for it or depends on it.
+
+    It does so on a thread of its own, which ends when there is nothing to commit. At most a few commits are under way:
+    where the cluster does not answer, the oldest offsets are dropped, for newer ones take their place. That is counted
+    and told.
+    """
+
+    def __init__(self) -> None:
+        self.dropped = 0
+        self._lock = Lock()
+        self._pending: deque[tuple[Cluster, str, Offsets]] = deque()
+        self._is_at_work = False
+        self._thread: Thread | None = None
+
+    def commit(self, cluster: Cluster, group: str, offsets: Offsets) -> None:
+        with self._lock:
+            self._pending.append((cluster, group, offsets))
+            if len(self._pending) > PENDING_MAX:
+                self._pending.popleft()
+                self.dropped += 1
+                logger.warning(
+                    "group %s at %s: %d commits of offsets were dropped", group, cluster.bootstrap_servers, self.dropped
+                )
+            if self._is_at_work:
+                return
+            self._is_at_work = True
+            self._thread = Thread(target=self._work, name="flykka-kafka-offsets", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _work(self) -> None:
+        consumer: Consumer | None = None
+        while True:
+            with self._lock:
+                if not self._pending:
+                    self._is_at_work = False
+                    break
+                cluster, group, offsets = self._pending.popleft()
+            consumer = _commit(consumer, cluster, group, offsets)
+        if consumer is not None:
+            consumer.close()
+
+
+def _commit(consumer: Consumer | None, cluster: Cluster, group: str, offsets: Offsets) -> Consumer:
+    from confluent_kafka import KafkaException, TopicPartition
+
+    if consumer is None:
+        consumer = cluster.consumer(group)
+    try:
+        consumer.commit(offsets=[TopicPartition(*at, offset) for at, offset in offsets.items()], asynchronous=False)
+    except KafkaException as refused:
+        logger.warning("group %s at %s does not take offsets: %s", group, cluster.bootstrap_servers, told(refused))
+    return consumer

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from flykka.spark_bridge.connectors.corrupt_text import refused_if_corrupt
 from flykka.spark_bridge.program.prototype import declared_columns
-from flykka.spark_bridge.rows.marks import IS_CORRUPT
+from flykka.spark_bridge.rows.marks import IS_CORRUPT, refused_if_corrupt
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
 
 if TYPE_CHECKING:
@@ -50,11 +49,9 @@ class RawFormat(ValueFormat):
     text: bool = False
 
     def schema(self, session: SparkSession) -> StructType:
-        """The column `value`."""
         return StructType([StructField("value", StringType() if self.text else BinaryType())])
 
     def decoded(self, records: DataFrame, schema: StructType) -> DataFrame:
-        """As it is."""
         return records.withColumn("value", F.col("value").cast("string")) if self.text else records
 
 
@@ -66,13 +63,11 @@ class _Parsed(ValueFormat):
     on_corrupt: OnCorrupt
 
     def schema(self, session: SparkSession) -> StructType:
-        """The columns as they were declared."""
         own = declared_columns(self.declared, f"the columns of {self.name} values")
         kept = [StructField(CORRUPT_RECORD, StringType())] if self.on_corrupt == "keep" else []
         return StructType([*own.fields, *kept])
 
     def decoded(self, records: DataFrame, schema: StructType) -> DataFrame:
-        """The columns, and what the user wants of corrupt values."""
         own = StructType([field for field in schema.fields if field.name != CORRUPT_RECORD])
         with_corrupt = StructType([*self._envelope(own).fields, StructField(CORRUPT_RECORD, StringType())])
         text = records.where("value IS NOT NULL").withColumn(_TEXT, F.col("value").cast("string"))

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flykka.spark_bridge.connectors.kafka.client import TIMEOUT_SECONDS, Cluster, told
-from flykka.spark_bridge.connectors.number_of_rows import number_of
 from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.worker.outputs import number_of
 from flykka.spark_bridge.worker.time_columns import millis
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ class ProduceRecords:
     topic: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Produce the rows, wait until they are there, and tell how many they are."""
         producer = self.cluster.producer(**{"enable.idempotence": True})
         yield number_of(self._produce(producer, batches))
 
@@ -72,7 +71,7 @@ class ProduceRecords:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublishTransaction(ProduceRecords):
+class PublishKafkaTransaction(ProduceRecords):
     """Rows are produced in one transaction of a writer, with the id of a checkpoint, unless that was done.
 
     The id is an offset of the writer's group, of the first partition of the topic: Kafka wants one that is there.
@@ -133,11 +132,10 @@ class PublishTransaction(ProduceRecords):
 class PublishFiles:
     """Rows of parquet files that the worker reads by itself: the JVM would take as long as producing them does."""
 
-    transaction: PublishTransaction
+    transaction: PublishKafkaTransaction
     files: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Publish the rows of the files for the one row that is given, and tell how many they are."""
         for _ in batches:
             yield from self.transaction(self._rows())
 

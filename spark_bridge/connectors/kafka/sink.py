@@ -16,14 +16,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 from flykka.spark_bridge.connectors.kafka.client import Cluster, checked_properties, topics_there
-from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords, PublishFiles, PublishTransaction
+from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords, PublishFiles, PublishKafkaTransaction
 from flykka.spark_bridge.connectors.kafka.reading import METADATA
-from flykka.spark_bridge.connectors.number_of_rows import ROWS
 from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink, TransactionalWriter
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.program.sink import SinkContext
 from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
+from flykka.spark_bridge.worker.outputs import ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -72,12 +72,10 @@ class KafkaSink(TransactionalSink):
 
     @property
     def publishes_per_checkpoint(self) -> bool:
-        """True if it is to be exactly once."""
         return self.guarantee is DeliveryGuarantee.EXACTLY_ONCE
 
     @property
     def format(self) -> str:
-        """The word of Flink's connector."""
         return "kafka"
 
     def __str__(self) -> str:
@@ -100,12 +98,10 @@ class KafkaSink(TransactionalSink):
                 raise PrototypeError(f"the column {name!r} of a record is of type {_TYPES[name]}, not {is_type}")
 
     def check_target(self, filesystem: FileSystem) -> None:
-        """Raise `SinkError` where the cluster does not answer, or has no such topic."""
         if self.topic not in topics_there(self.cluster):
             raise SinkError(f"there is no topic {self.topic} at {self.cluster.bootstrap_servers}: create it")
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str | None:
-        """Return the folder of what is staged; none at least once."""
         return (
             TransactionalSink.staging_folder(self, job_id, checkpoint_directory)
             if self.publishes_per_checkpoint
@@ -113,12 +109,11 @@ class KafkaSink(TransactionalSink):
         )
 
     def writer(self, context: SinkContext) -> SinkWriter[DataFrame]:
-        """Make the writer of one attempt."""
         return TransactionalWriter(self, context) if self.publishes_per_checkpoint else AtLeastOnceWriter(self, context)
 
     def publish(self, transaction: Transaction) -> None:
         """Produce the rows and commit the id, in one task of Spark's: rows do not pass the driver."""
-        work = PublishTransaction(
+        work = PublishKafkaTransaction(
             cluster=self.cluster,
             topic=self.topic,
             writer=transaction.writer,

@@ -7,23 +7,37 @@ for others to look at. Rows never pass the driver.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pyspark.sql.types import StructField, StructType
 
-from flykka.messages.tasks.source import SerializedSplit, SourceSplit
+from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.messages.tasks.source import SerializedSplit, SourceSplit, SplitsDiscovered
 from flykka.runtime.durations import Duration, positive_duration_ms
-from flykka.spark_bridge.connectors.kafka.client import Cluster, checked_properties
-from flykka.spark_bridge.connectors.kafka.discovery import KafkaSplitDiscovery
-from flykka.spark_bridge.connectors.kafka.formats import ValueFormat
-from flykka.spark_bridge.connectors.kafka.offsets import OffsetKind, OffsetsInitializer
-from flykka.spark_bridge.connectors.kafka.ranges import ranges_of
-from flykka.spark_bridge.connectors.kafka.reading import METADATA, read_records
-from flykka.spark_bridge.connectors.kafka.source_settings import KafkaSourceSettings
+from flykka.spark_bridge.connectors.kafka.client import Cluster, OffsetCommitter, OffsetReader, checked_properties
+from flykka.spark_bridge.connectors.kafka.formats import RawFormat, ValueFormat
+from flykka.spark_bridge.connectors.kafka.offsets import OffsetKind, OffsetResetStrategy, OffsetsInitializer
+from flykka.spark_bridge.connectors.kafka.ranges import (
+    OffsetRange,
+    Offsets,
+    TopicPartition,
+    chunk,
+    dealt,
+    offset_split,
+    ranges_of,
+    read,
+    written,
+)
+from flykka.spark_bridge.connectors.kafka.reading import METADATA, ReadRecords
+from flykka.spark_bridge.errors import EmptySourceError, ReplacedTopicError, SourceError
 from flykka.spark_bridge.program.prototype import PrototypeError
-from flykka.spark_bridge.program.source import Boundedness, Source, split_of
+from flykka.spark_bridge.program.source import SPLITS_PER_LOOK, Boundedness, Source, split_of
+from flykka.spark_bridge.rows.marks import IS_CORRUPT, PARTITION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,11 +46,15 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.filesystem import FileSystem
     from flykka.spark_bridge.rows.materialise import Slices
 
+
+_DISCOVERY_INTERVAL_MS = 10_000
+
+
 _WHAT = "a KafkaSource"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaSource(KafkaSourceSettings, Source):
+class KafkaSource(Source):
     """Topics to read. Made by `of_topics` or `of_topic_pattern`; the other methods return changed copies.
 
     Each record is a row: the columns that `value_format` makes of its value, then those of `metadata`. Without an end
@@ -44,6 +62,20 @@ class KafkaSource(KafkaSourceSettings, Source):
     """
 
     parallelism_limit: ClassVar[int | None] = 1
+
+    cluster: Cluster
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    value_format: ValueFormat = field(default_factory=RawFormat)
+    metadata: tuple[str, ...] = ()
+    starting: OffsetsInitializer = field(default_factory=OffsetsInitializer.earliest)
+    stopping: OffsetsInitializer | None = None
+    group: str | None = None
+    rate: float | None = None
+    aligns_partitions: bool = False
+    discovery_interval_ms: int = _DISCOVERY_INTERVAL_MS
+    event_time: str | None = None
+    committer: OffsetCommitter = field(default_factory=OffsetCommitter, compare=False, repr=False)
 
     @classmethod
     def of_topics(cls, bootstrap_servers: str, *topics: str, **properties: object) -> Self:
@@ -117,18 +149,24 @@ class KafkaSource(KafkaSourceSettings, Source):
         return replace(self, discovery_interval_ms=positive_duration_ms(interval, "partition discovery interval"))
 
     @property
+    def is_bounded(self) -> bool:
+        """True if it has an end."""
+        return self.stopping is not None
+
+    @property
+    def counts_corrupt(self) -> bool:
+        return self.value_format.on_corrupt == "skip"
+
+    @property
     def boundedness(self) -> Boundedness:
-        """Bounded with an end."""
         return Boundedness.BOUNDED if self.is_bounded else Boundedness.CONTINUOUS_UNBOUNDED
 
     @property
     def is_notified_of_checkpoints(self) -> bool:
-        """True if a group is to learn of offsets."""
         return self.group is not None
 
     @property
     def format(self) -> str:
-        """The word of Flink's connector."""
         return "kafka"
 
     def __str__(self) -> str:
@@ -145,7 +183,6 @@ class KafkaSource(KafkaSourceSettings, Source):
         return replace(self, event_time=event_time)
 
     def prototype(self, session: SparkSession) -> DataFrame:
-        """An empty DataFrame with the columns. Raises `PrototypeError` where two have one name."""
         own = self.value_format.schema(session)
         if twice := [name for name in self.metadata if name in own.names]:
             raise PrototypeError(
@@ -158,7 +195,6 @@ class KafkaSource(KafkaSourceSettings, Source):
         )
 
     def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
-        """Ask the cluster for the topics. Raises `SourceError` where it does not answer, or there are none."""
         discovery = self.split_discovery(operator_id, filesystem)
         try:
             discovery.discover(b"")
@@ -166,7 +202,6 @@ class KafkaSource(KafkaSourceSettings, Source):
             discovery.close()
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> KafkaSplitDiscovery:
-        """Asks for new records."""
         return KafkaSplitDiscovery(self, operator_id)
 
     def partitions_of(self, splits: Sequence[SourceSplit]) -> Sequence[str]:
@@ -178,7 +213,6 @@ class KafkaSource(KafkaSourceSettings, Source):
     def read(
         self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
     ) -> Slices:
-        """The records of ranges of offsets."""
         ranges = ranges_of(split_of(SerializedSplit, split, self) for split in splits)
         return (read_records(session, self, schema, ranges),)
 
@@ -187,3 +221,300 @@ class KafkaSource(KafkaSourceSettings, Source):
         assert self.group is not None, "without a group it is not told of checkpoints"
         ranges = ranges_of(split_of(SerializedSplit, split, self) for split in splits)
         self.committer.commit(self.cluster, self.group, {each.at: each.end for each in ranges})
+
+
+RECORDS_PER_SPLIT = 50_000
+_RATE_INTERVAL_MS = 100
+_LOOKS_PER_SECOND_MAX = 50
+
+
+@dataclass(slots=True)
+class _Position:
+    next: dict[TopicPartition, int] = field(default_factory=dict)
+    end: dict[TopicPartition, int] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    splits: int = 0
+    begun: bool = False
+
+    @classmethod
+    def of(cls, position: bytes) -> _Position:
+        if not position:
+            return cls()
+        try:
+            given: Mapping[str, Any] = json.loads(position)
+            return cls(
+                next=read(given["next"]),
+                end=read(given["end"]),
+                # Checkpoints of earlier versions have none.
+                ids=dict(given.get("ids", {})),
+                splits=given["splits"],
+                begun=True,
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise SourceError(f"the checkpoint's position {position!r} is none of a Kafka source") from None
+
+    def encoded(self) -> bytes:
+        content = {"next": written(self.next), "end": written(self.end), "ids": self.ids, "splits": self.splits}
+        return json.dumps(content).encode()
+
+
+class KafkaSplitDiscovery:
+    """Asks the cluster for records that have come since the last look. Used by one call at a time, but for `changed`.
+
+    The position of a look is a text of JSON: `next`, the offsets from which on nothing was found yet, by topic and
+    partition; `end`, those before which a bounded source ends; `ids`, those of the topics; and how many splits there
+    were. Partitions that appear while the job runs are read from their beginning: all that is in them has come since.
+    """
+
+    def __init__(
+        self, source: KafkaSource, operator_id: OperatorId, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock` gives seconds."""
+        self._source = source
+        self._operator_id = operator_id
+        self._clock = clock
+        self._offsets = OffsetReader(source.cluster, source.group)
+        self._chunk = TimeOrder(self._offsets.first_at_time).chunk if source.aligns_partitions else chunk
+        self._partitions_of_s: float | None = None
+        self._counted: tuple[float, int] | None = None
+        self._seen: dict[TopicPartition, int] = {}
+        self._looked_s = 0.0
+        self.interval_ms: int | None = source.discovery_interval_ms if source.rate is None else _RATE_INTERVAL_MS
+        self.changed: Callable[[], bool] | None = self._changed if source.rate is None else None
+
+    def discover(self, position: bytes) -> SplitsDiscovered:
+        """The records that are there and were not found before.
+
+        Raises:
+            SourceError: the cluster does not answer, records are gone that were not read, or there is no such topic.
+        """
+        at = _Position.of(position)
+        self._find_partitions(at)
+        self._seen = self._offsets.behind_last(at.next)
+        for each, end in self._seen.items():
+            if end < at.next[each]:
+                raise SourceError(
+                    f"{each} ends at offset {end}, but was read up to {at.next[each]}: was the topic deleted and made"
+                    " again?"
+                )
+        pending = [
+            OffsetRange(at=each, start=start, end=max(start, min(self._seen[each], at.end.get(each, self._seen[each]))))
+            for each, start in sorted(at.next.items())
+        ]
+        splits, left = self._splits(pending, at)
+        reached = {each.at: each.start for each in left}
+        is_over = self._source.is_bounded and all(reached[each] >= end for each, end in at.end.items())
+        if is_over:
+            # No later look would see that the last records are those of another topic.
+            self._check_ids(at, {each.topic for each in reached})
+        at.next = reached
+        return SplitsDiscovered(
+            operator_id=self._operator_id,
+            splits=tuple(splits),
+            finished=is_over,
+            begun_at=position,
+            position=at.encoded(),
+            more=not is_over and self._source.rate is None and any(each.offsets for each in left),
+        )
+
+    def close(self) -> None:
+        self._offsets.close()
+
+    def _splits(self, pending: list[OffsetRange], at: _Position) -> tuple[list[SerializedSplit], list[OffsetRange]]:
+        splits: list[SerializedSplit] = []
+        room = self._due()
+        while room and len(splits) < SPLITS_PER_LOOK and any(each.offsets for each in pending):
+            taken = self._chunk(pending, min(RECORDS_PER_SPLIT, room))
+            ends = {each.at: each.end for each in taken}
+            splits.append(offset_split(at.splits, taken))
+            at.splits += 1
+            room = max(0, room - splits[-1].rows)
+            pending = [OffsetRange(at=each.at, start=ends[each.at], end=each.end) for each in pending]
+        self._spend(splits)
+        return splits, pending
+
+    def _due(self) -> int:
+        """The number of records that the rate allows now; time begins to count with the first look."""
+        rate = self._source.rate
+        if rate is None:
+            return RECORDS_PER_SPLIT * SPLITS_PER_LOOK
+        now = self._clock()
+        if self._counted is None:
+            self._counted = now, 0
+        since, taken = self._counted
+        return max(0, round((now - since) * rate) - taken)
+
+    def _spend(self, splits: Iterable[SerializedSplit]) -> None:
+        if self._counted is not None:
+            since, taken = self._counted
+            self._counted = since, taken + sum(split.rows for split in splits)
+
+    def _changed(self) -> bool:
+        """True if there are records behind those that the last look has seen. The cluster is not asked all the time."""
+        now = self._clock()
+        if not self._seen or now - self._looked_s < 1 / _LOOKS_PER_SECOND_MAX:
+            return False
+        self._looked_s = now
+        try:
+            return any(self._offsets.bounds(each)[1] > seen for each, seen in list(self._seen.items()))
+        except SourceError:
+            # The look tells of it.
+            return True
+
+    # Partitions
+
+    def _find_partitions(self, at: _Position) -> None:
+        now = self._clock()
+        interval_s = self._source.discovery_interval_ms / 1000
+        if self._partitions_of_s is not None and now - self._partitions_of_s < interval_s and at.begun:
+            return
+        self._partitions_of_s = now
+        there = self._offsets.partitions(self._topics())
+        missing = [topic for topic in self._source.topics if all(each.topic != topic for each in there)]
+        if missing or (not there and self._source.is_bounded):
+            named = ", ".join(missing) or f"that matches {self._source.pattern}"
+            raise EmptySourceError(f"there is no topic {named} at {self._source.cluster.bootstrap_servers}")
+        self._check_ids(at, {each.topic for each in there})
+        new = [each for each in there if each not in at.next]
+        if not new or (at.begun and self._source.is_bounded):
+            return
+        if at.begun:
+            at.next |= {each: self._offsets.bounds(each)[0] for each in new}
+            return
+        at.next |= self._initial(self._source.starting, new)
+        if self._source.stopping is not None:
+            at.end |= self._initial(self._source.stopping, new)
+
+    def _check_ids(self, at: _Position, topics: set[str]) -> None:
+        """Note the ids of topics that are read. Raises `ReplacedTopicError` where one has another id than before."""
+        ids = self._offsets.ids(topics) if topics else {}
+        for topic, known in at.ids.items():
+            if ids.get(topic, known) != known:
+                read_up_to = ", ".join(
+                    f"{each} up to offset {at.next[each]}" for each in at.next if each.topic == topic
+                )
+                raise ReplacedTopicError(
+                    f"the topic {topic} at {self._source.cluster.bootstrap_servers} was deleted and made again since"
+                    f" it was read ({read_up_to}): begin without the checkpoint to read the new one"
+                )
+        at.ids |= ids
+
+    def _topics(self) -> list[str]:
+        if self._source.pattern is None:
+            return list(self._source.topics)
+        return [topic for topic in self._offsets.topics() if re.fullmatch(self._source.pattern, topic)]
+
+    def _initial(self, initializer: OffsetsInitializer, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        match initializer.kind:
+            case OffsetKind.TIMESTAMP:
+                return self._offsets.at_time(partitions, initializer.timestamp_ms)
+            case OffsetKind.COMMITTED:
+                known = self._offsets.committed(partitions)
+            case OffsetKind.OFFSETS:
+                known = {at: offset for at, offset in initializer.given if at in partitions}
+            case _:
+                known = {}
+        reset = {OffsetKind.EARLIEST: OffsetResetStrategy.EARLIEST, OffsetKind.LATEST: OffsetResetStrategy.LATEST}.get(
+            initializer.kind, initializer.reset
+        )
+        others = [each for each in partitions if each not in known]
+        if others and reset is OffsetResetStrategy.NONE:
+            raise SourceError(
+                f"the group {self._source.group!r} has committed no offset of {others[0]}: say where to begin then, as"
+                " in OffsetsInitializer.committed_offsets('earliest')"
+            )
+        side = 0 if reset is OffsetResetStrategy.EARLIEST else 1
+        return known | {each: self._offsets.bounds(each)[side] for each in others}
+
+
+_FIRST_STEP_MS = 1_000
+_LATEST_MS = 253_402_300_800_000
+"""The end of the year 9999."""
+
+FirstOffsets = Callable[[Sequence[OffsetRange], int], Offsets]
+"""The first offset in each range whose record has this time (ms since the epoch) or a later one."""
+
+
+class TimeOrder:
+    """Takes of what is pending in several partitions the records that are earliest by their timestamps in Kafka.
+
+    So no partition runs ahead of another in time while a backlog is read, and event time is held back by none of them:
+    what Flink does by watermark alignment, which lets readers that are ahead wait. Here it is decided before anything
+    is read.
+    """
+
+    def __init__(self, first_offsets: FirstOffsets) -> None:
+        self._first_offsets = first_offsets
+        self._reached_ms = 0
+        self._step_ms = _FIRST_STEP_MS
+
+    def chunk(self, pending: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange, ...]:
+        """The earliest of what is pending, `limit` offsets at most; where more of them have one time, some of them."""
+        if _records(pending) <= limit:
+            return tuple(pending)
+        before, behind = self._bounds(pending, limit)
+        best = self._until(pending, before)
+        # A portion that is half full is as good as one that took more questions.
+        while behind - before > 1 and _records(best) < max(1, limit // 2):
+            middle = (before + behind) // 2
+            found = self._until(pending, middle)
+            if _records(found) > limit:
+                behind = middle
+            else:
+                before, best = middle, found
+        self._step_ms = max(1, before - self._reached_ms) if self._reached_ms else _FIRST_STEP_MS
+        self._reached_ms = before
+        return best if _records(best) else chunk(self._until(pending, behind), limit)
+
+    def _bounds(self, pending: Sequence[OffsetRange], limit: int) -> tuple[int, int]:
+        before, step = self._reached_ms, self._step_ms
+        if _records(self._until(pending, before)) > limit:
+            # Records were added that are earlier than others that were read.
+            return 0, before
+        while True:
+            behind = min(before + step, _LATEST_MS)
+            if behind == _LATEST_MS or _records(self._until(pending, behind)) > limit:
+                return before, behind
+            before, step = behind, 2 * step
+
+    def _until(self, pending: Sequence[OffsetRange], time_ms: int) -> tuple[OffsetRange, ...]:
+        offsets = self._first_offsets(pending, time_ms)
+        return tuple(replace(each, end=min(each.end, max(each.start, offsets[each.at]))) for each in pending)
+
+
+def _records(ranges: Sequence[OffsetRange]) -> int:
+    return sum(each.offsets for each in ranges)
+
+
+RECORDS_PER_TASK = 20_000
+"""With fewer a task takes longer to be started than to read."""
+
+
+def read_records(
+    session: SparkSession, source: KafkaSource, schema: StructType, ranges: Sequence[OffsetRange]
+) -> DataFrame:
+    """The rows of records; where there is event time, with the place of each one's partition in `ranges`."""
+    cores = max(1, session.sparkContext.defaultParallelism)
+    records = sum(each.offsets for each in ranges)
+    tasks = dealt(ranges, min(cores, max(1, -(-records // RECORDS_PER_TASK))))
+    columns = _needed(source)
+    work = ReadRecords(
+        cluster=source.cluster, tasks=tasks, columns=columns, places={each.at: n for n, each in enumerate(ranges)}
+    )
+    raw = ", ".join(f"{quoted(name)} {_TYPES[name]}" for name in columns)
+    numbers = session.range(0, len(tasks), 1, max(1, len(tasks)))
+    of_values = StructType([field for field in schema if field.name not in source.metadata])
+    decoded = source.value_format.decoded(numbers.mapInArrow(work, raw), of_values)
+    marks = (IS_CORRUPT,) if source.counts_corrupt else ()
+    partition = () if source.event_time is None else (PARTITION,)
+    return decoded.select(*map(quoted, schema.names), *partition, *marks)
+
+
+def _needed(source: KafkaSource) -> tuple[str, ...]:
+    # A corrupt record is named by where it is.
+    where = () if source.value_format.on_corrupt in (None, "skip") else ("topic", "partition", "offset")
+    partition = () if source.event_time is None else (PARTITION,)
+    return tuple(dict.fromkeys(("value", *source.metadata, *where, *partition)))
+
+
+_TYPES = {**METADATA, "value": "binary", PARTITION: "int"}

@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from flykka.spark_bridge.connectors.postgres.changed_table import schema_changed_text
+from flykka.spark_bridge.connectors.postgres.changed_table import BEGIN_AGAIN, schema_changed_text
 from flykka.spark_bridge.connectors.postgres.database import Database
 from flykka.spark_bridge.connectors.postgres.log_ranges import LogRange, PageRange, lsn_text
-from flykka.spark_bridge.connectors.postgres.members import BEGIN_AGAIN
 from flykka.spark_bridge.connectors.postgres.pgoutput import (
-    Absent,
-    Change,
-    Relation,
+    AbsentValue,
+    LoggedChange,
+    LoggedTable,
+    LoggedTransaction,
     SeenTransactions,
-    Transaction,
     Truncation,
     Values,
     changes,
 )
-from flykka.spark_bridge.connectors.postgres.read_types import may_have_been
-from flykka.spark_bridge.connectors.postgres.read_values import ReadValues
+from flykka.spark_bridge.connectors.postgres.read_types import ReadValues, may_have_been
 from flykka.spark_bridge.connectors.postgres.replication_slot import ReplicationSlot, when_free
 from flykka.spark_bridge.connectors.postgres.table_reading import copied
 from flykka.spark_bridge.connectors.postgres.tables import Table
@@ -104,7 +102,6 @@ class ReadChanges:
     ignores_truncations: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the log once."""
         what = f"the changes of {self.table} at {self.database} cannot be read from the slot {self.slot.name!r}"
         for _ in batches:
             with naming_slot(self.database, self.slot), self.database.connected(SourceError, what) as connection:
@@ -142,7 +139,7 @@ class ReadChanges:
                 yield from messages
                 messages = cursor.fetchmany(_MESSAGES_AT_ONCE)
 
-    def _check(self, connection: psycopg.Connection[Any], change: Change) -> None:
+    def _check(self, connection: psycopg.Connection[Any], change: LoggedChange) -> None:
         """Refuse columns that were added or retyped since the job began: the discovery may see them too late."""
         relation, columns = change.relation, self.values.columns
         unknown = relation.places.keys() - {column.name for column in columns}
@@ -165,7 +162,9 @@ class ReadChanges:
                 f" changed at {lsn_text(change.lsn)}. {BEGIN_AGAIN}"
             )
 
-    def _rows(self, messages: Iterable[tuple[int, bytes]], check: Callable[[Change], None]) -> Iterator[pa.RecordBatch]:
+    def _rows(
+        self, messages: Iterable[tuple[int, bytes]], check: Callable[[LoggedChange], None]
+    ) -> Iterator[pa.RecordBatch]:
         wanted = _Wanted(self.ranges)
         members = {self.table.oid}.union(*(each.members for each in self.ranges))
         rows = _Rows(self, check)
@@ -206,7 +205,7 @@ class _Wanted:
             (each.start, each.end, None if each.seen is None else SeenTransactions.of(each.seen)) for each in ranges
         ]
 
-    def has(self, at: Transaction) -> bool:
+    def has(self, at: LoggedTransaction) -> bool:
         return any(
             start <= at.commit_lsn < end and (seen is None or at.xid not in seen) for start, end, seen in self._ranges
         )
@@ -215,19 +214,19 @@ class _Wanted:
 class _Rows:
     """The rows of changes, column by column."""
 
-    def __init__(self, work: ReadChanges, check: Callable[[Change], None]) -> None:
+    def __init__(self, work: ReadChanges, check: Callable[[LoggedChange], None]) -> None:
         self.number = 0
         self._work = work
         self._check = check
         self._texts: list[list[str | None]] = [[] for _ in work.values.columns]
         self._kinds: list[str] = []
         self._metadata: dict[str, list[int]] = {name: [] for name in METADATA}
-        self._relation: Relation | None = None
+        self._relation: LoggedTable | None = None
         self._places: list[int | None] = []
         self._keys: list[int] = []
         self._untold: list[str] = []
 
-    def add(self, change: Change) -> None:
+    def add(self, change: LoggedChange) -> None:
         """Add the rows that a change is: two where it changes the key."""
         if change.relation is not self._relation:
             self._check(change)
@@ -259,7 +258,7 @@ class _Rows:
         names = [*(column.name for column in columns), ROW_KIND, *work.metadata]
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
-    def _add(self, change: Change, kind: str, values: Values) -> None:
+    def _add(self, change: LoggedChange, kind: str, values: Values) -> None:
         for texts, column, place in zip(self._texts, self._work.values.columns, self._places, strict=True):
             if place is not None:
                 value = values[place]
@@ -267,7 +266,7 @@ class _Rows:
                 value = None
             else:
                 value = self._work.older_rows[column.name]
-            if isinstance(value, Absent):
+            if isinstance(value, AbsentValue):
                 table = self._work.table
                 raise SourceError(
                     f"an update of {table} at {lsn_text(change.lsn)} does not tell the value of {column.name!r}, which"
@@ -280,7 +279,7 @@ class _Rows:
         self._metadata["lsn"].append(change.lsn)
         self.number += 1
 
-    def _place(self, change: Change, name: str) -> int | None:
+    def _place(self, change: LoggedChange, name: str) -> int | None:
         """The place of a column in the values of a change; None if the column was added later."""
         place = change.relation.places.get(name)
         if place is None and name not in self._work.older_rows:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
+from weakref import finalize
 
 from flykka.runtime.secrets import remember_secrets
-from flykka.spark_bridge.connectors.extras import require
-from flykka.spark_bridge.errors import SparkBridgeError
+from flykka.spark_bridge.connectors.connector import require
+from flykka.spark_bridge.errors import SourceError, SparkBridgeError
 
 if TYPE_CHECKING:
     import psycopg
@@ -99,3 +101,76 @@ class Database:
             if value := conninfo_to_dict(self.conninfo).get(secret):
                 text = text.replace(str(value), "***")
         return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSnapshot:
+    """A snapshot of the table, kept open under `name`; it has seen the transactions of `seen`, and is of `at_ms`."""
+
+    name: str
+    seen: str
+    at_ms: int
+
+
+class HeldSnapshot:
+    """The snapshot of one source, if it has one open: for pages of a table, which may be read again and again.
+
+    It is a transaction of the driver's that does nothing; sessions of the executors go by its name. While it is open,
+    the database keeps old versions of rows. It ends when a checkpoint is complete in which all pages were read.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._close: finalize[..., HeldSnapshot] | None = None
+
+    def open(self, database: Database) -> TableSnapshot:
+        """Open a snapshot, and close the one before. Raises `psycopg.Error`."""
+        connection = database.connect()
+        try:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            # Pages may be read for hours, while nothing happens here.
+            connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            found = connection.execute(
+                "SELECT pg_export_snapshot(), pg_current_snapshot()::text,"
+                " (extract(epoch FROM transaction_timestamp()) * 1000)::bigint"
+            ).fetchone()
+        except BaseException:
+            connection.close()
+            raise
+        assert found is not None
+        name, seen, at_ms = found
+        self.close()
+        with self._lock:
+            # The source may be forgotten before it comes to its end.
+            self._close = finalize(self, connection.close)
+        return TableSnapshot(name=name, seen=seen, at_ms=at_ms)
+
+    def close(self) -> None:
+        with self._lock:
+            close, self._close = self._close, None
+        if close is not None:
+            close()
+
+
+def import_snapshot(connection: psycopg.Connection[Any], snapshot: TableSnapshot, target: str) -> None:
+    """Let a transaction that has done nothing yet see what the snapshot does.
+
+    Raises:
+        SourceError: the snapshot is gone: the session that held it has ended.
+    """
+    import psycopg
+    from psycopg import sql
+
+    connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+    errors = psycopg.errors
+    try:
+        connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(snapshot.name))
+        found = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
+    except (errors.InvalidParameterValue, errors.UndefinedObject, errors.ObjectNotInPrerequisiteState):
+        found = None
+    # Names come again when the server was started again.
+    if found is None or found[0] != snapshot.seen:
+        raise SourceError(
+            f"the snapshot by which {target} is read at first is gone: the session that held it has ended, and the"
+            " table was not read to its end. Begin without a checkpoint"
+        )

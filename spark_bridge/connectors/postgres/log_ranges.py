@@ -14,6 +14,7 @@ from typing import Any
 
 from flykka.messages.tasks.source import SerializedSplit
 from flykka.messages.wire.ids import SplitId
+from flykka.spark_bridge.connectors.postgres.database import TableSnapshot
 from flykka.spark_bridge.errors import SourceError
 
 BYTES_PER_PAGE = 8192
@@ -22,21 +23,12 @@ LOG_BYTES_PER_SPLIT = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """A snapshot of the table, kept open under `name`; it has seen the transactions of `seen`, and is of `at_ms`."""
-
-    name: str
-    seen: str
-    at_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PageRange:
     """The pages `first` to `behind` - 1 of a table; without an end all that follow."""
 
     first: int
     behind: int | None
-    snapshot: Snapshot
+    snapshot: TableSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +47,7 @@ class LogRange:
 
 
 @dataclass(slots=True, kw_only=True)
-class Position:
+class CdcPosition:
     """The position of a discovery: how far the table, and then the log, was given out.
 
     `lsn` is where the next range of the log begins, `until` where a bounded source ends. There is a `snapshot` while
@@ -67,7 +59,7 @@ class Position:
 
     lsn: int
     until: int | None = None
-    snapshot: Snapshot | None = None
+    snapshot: TableSnapshot | None = None
     page: int = 0
     pages: int = 0
     seen: str | None = None
@@ -78,7 +70,7 @@ class Position:
     members: dict[str, str] | None = None
 
     @classmethod
-    def read(cls, position: bytes) -> Position:
+    def read(cls, position: bytes) -> CdcPosition:
         """The position that `written` has made. Raises `SourceError` where it is none."""
         try:
             given: Mapping[str, Any] = json.loads(position)
@@ -86,7 +78,7 @@ class Position:
             return cls(
                 **{
                     **given,
-                    "snapshot": None if snapshot is None else Snapshot(**snapshot),
+                    "snapshot": None if snapshot is None else TableSnapshot(**snapshot),
                     "columns": None if columns is None else tuple(columns),
                 }
             )
@@ -94,7 +86,6 @@ class Position:
             raise SourceError(f"the checkpoint's position {position!r} is none of a PostgresCdcSource") from None
 
     def written(self) -> bytes:
-        """The position as it is kept in checkpoints."""
         return json.dumps(asdict(self)).encode()
 
     def next_pages(self) -> SerializedSplit:
@@ -127,7 +118,7 @@ class Position:
 def page_ranges(splits: Iterable[SerializedSplit]) -> tuple[PageRange, ...]:
     contents = [json.loads(split.content) for split in splits]
     return tuple(
-        PageRange(first=each["pages"][0], behind=each["pages"][1], snapshot=Snapshot(**each["snapshot"]))
+        PageRange(first=each["pages"][0], behind=each["pages"][1], snapshot=TableSnapshot(**each["snapshot"]))
         for each in contents
         if "pages" in each
     )
@@ -150,7 +141,6 @@ def log_ranges(splits: Iterable[SerializedSplit]) -> tuple[LogRange, ...]:
 
 
 def lsn_text(lsn: int) -> str:
-    """A place in the log as PostgreSQL writes it."""
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 

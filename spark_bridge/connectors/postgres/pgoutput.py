@@ -20,18 +20,18 @@ EPOCH_MS = 946_684_800_000
 _XIDS = 1 << 32
 
 
-class Absent(Enum):
+class AbsentValue(Enum):
     """A value that is not told, because an update has left it as it was."""
 
     UNCHANGED = "unchanged"
 
 
-Value = str | None | Absent
+Value = str | None | AbsentValue
 Values = tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
+class LoggedTable:
     """A table as it was when it was written to; `places` are those of its columns in a row, `types` their types.
 
     Of a changed or deleted row the log has what was in the `identity` columns.
@@ -46,7 +46,7 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
+class LoggedTransaction:
     """A transaction: where its commit lies in the log, when that was (ms), and its number without the epoch."""
 
     commit_lsn: int
@@ -55,11 +55,11 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class LoggedChange:
     """A change of a row: `before` is there where the table's replica identity tells it, `after` where a row is left."""
 
-    transaction: Transaction
-    relation: Relation
+    transaction: LoggedTransaction
+    relation: LoggedTable
     lsn: int
     is_insert: bool
     before: Values | None
@@ -70,7 +70,7 @@ class Change:
 class Truncation:
     """All rows of some tables, by their numbers, are gone."""
 
-    transaction: Transaction
+    transaction: LoggedTransaction
     lsn: int
     oids: tuple[int, ...]
 
@@ -94,16 +94,16 @@ class SeenTransactions:
         return whole < self.behind and whole not in self.running
 
 
-def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[Change | Truncation]:
+def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[LoggedChange | Truncation]:
     """The changes in messages, each with its place in the log."""
-    relations: dict[int, Relation] = {}
-    transaction: Transaction | None = None
+    relations: dict[int, LoggedTable] = {}
+    transaction: LoggedTransaction | None = None
     for lsn, data in messages:
         message = _Message(data)
         match message.letter():
             case "B":
                 commit_lsn, at_us, xid = message.unpack(_BEGIN)
-                transaction = Transaction(commit_lsn=commit_lsn, at_ms=in_ms(at_us) + EPOCH_MS, xid=xid)
+                transaction = LoggedTransaction(commit_lsn=commit_lsn, at_ms=in_ms(at_us) + EPOCH_MS, xid=xid)
             case "R":
                 relation = message.relation()
                 relations[relation.oid] = relation
@@ -111,7 +111,7 @@ def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[Change | Truncati
                 assert transaction is not None, "changes come in transactions"
                 (oid,) = message.unpack(_OID)
                 before, after = message.tuples(kind)
-                yield Change(
+                yield LoggedChange(
                     transaction=transaction,
                     relation=relations[oid],
                     lsn=lsn,
@@ -154,7 +154,7 @@ class _Message:
         self._at += layout.size
         return values
 
-    def relation(self) -> Relation:
+    def relation(self) -> LoggedTable:
         (oid,) = self.unpack(_OID)
         schema, name = self._text(), self._text()
         self._at += 1
@@ -170,7 +170,7 @@ class _Message:
             if flags & _OF_IDENTITY:
                 identity.add(column)
         places = {column: place for place, column in enumerate(types)}
-        return Relation(oid=oid, schema=schema, name=name, places=places, types=types, identity=frozenset(identity))
+        return LoggedTable(oid=oid, schema=schema, name=name, places=places, types=types, identity=frozenset(identity))
 
     def truncated(self) -> tuple[int, ...]:
         number, _ = self.unpack(_TRUNCATE)
@@ -189,7 +189,7 @@ class _Message:
         assert letter == "N", f"a new row, and not {letter}"
         after = self._values()
         if before is not None and is_whole:
-            after = tuple(old if new is Absent.UNCHANGED else new for old, new in zip(before, after, strict=True))
+            after = tuple(old if new is AbsentValue.UNCHANGED else new for old, new in zip(before, after, strict=True))
         return before, after
 
     def _values(self) -> Values:
@@ -200,7 +200,7 @@ class _Message:
                 case "n":
                     values.append(None)
                 case "u":
-                    values.append(Absent.UNCHANGED)
+                    values.append(AbsentValue.UNCHANGED)
                 case _:
                     (length,) = self.unpack(_LENGTH)
                     values.append(self._data[self._at : self._at + length].decode())

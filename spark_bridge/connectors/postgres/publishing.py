@@ -1,4 +1,4 @@
-"""Writes the rows of a transaction in a Python worker of Spark. For `mapInArrow`.
+"""Writes the rows of a transaction in a Python worker of Spark, by statements that the driver has made.
 
 The writer's own row in the table of checkpoints is locked first: another attempt that takes itself for the writer waits
 for it, and then sees that the checkpoint is done. What a worker that has died was at, the database rolls back.
@@ -6,33 +6,268 @@ for it, and then sees that the checkpoint is done. What a worker that has died w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from flykka.spark_bridge.connectors.number_of_rows import number_of
 from flykka.spark_bridge.connectors.postgres.database import Database
-from flykka.spark_bridge.connectors.postgres.statements import Statements
+from flykka.spark_bridge.connectors.postgres.written_types import WrittenColumn, made_type
 from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER
+from flykka.spark_bridge.worker.outputs import number_of
 from flykka.spark_bridge.worker.time_columns import as_held
 
 if TYPE_CHECKING:
     import psycopg
+    from psycopg import sql
+    from pyspark.sql.types import StructField
+
+    from flykka.spark_bridge.connectors.postgres.tables import Table
+    from flykka.spark_bridge.connectors.transactional import Transaction
+
+
+_STAGED = "flykka_staged"
+KINDS = (INSERT, UPDATE_AFTER, DELETE)
+"""The kinds of rows that are written; `-U` rows are left out before (Flink's RowKind)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A query that finds a row where something is wrong, and how to tell of it; `{}` is for the values of the row."""
+
+    query: bytes
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkStatements:
+    """The statements of one transaction, in their order. None takes parameters: names may have percent signs.
+
+    Rows that replace others are copied into a temporary table. There the last row of each key is chosen, and rows that
+    leave the choice open are found, before one statement deletes, changes and inserts.
+    """
+
+    lock: bytes
+    noted: bytes
+    note: bytes
+    copy: bytes
+    before: tuple[bytes, ...] = ()
+    checks: tuple[Check, ...] = ()
+    after: tuple[bytes, ...] = ()
+
+
+def statements(
+    connection: psycopg.Connection[Any],
+    table: Table,
+    columns: Sequence[WrittenColumn],
+    beside: Sequence[StructField],
+    kind: str | None,
+    transaction: Transaction,
+    *,
+    keys: Sequence[str],
+    sequence_by: Sequence[str],
+) -> SinkStatements:
+    """The statements by which `columns` are written to the table; columns `beside` decide how, `kind` among them.
+
+    `keys` and `sequence_by` are those of the sink.
+    """
+    from psycopg import sql
+
+    def encoded(text: sql.Composable) -> bytes:
+        return text.as_bytes(connection)
+
+    marks = {
+        "checkpoints": table.checkpoints,
+        "writer": sql.Literal(transaction.writer),
+        "checkpoint_id": sql.Literal(transaction.checkpoint_id),
+    }
+    lock = "INSERT INTO {checkpoints} (writer, checkpoint_id) VALUES ({writer}, -1) ON CONFLICT DO NOTHING"
+    noted = "SELECT checkpoint_id FROM {checkpoints} WHERE writer = {writer} FOR UPDATE"
+    note = "UPDATE {checkpoints} SET checkpoint_id = {checkpoint_id} WHERE writer = {writer}"
+    names = [*(each.name for each in columns), *(field.name for field in beside)]
+    target = table.identifier if not keys else sql.Identifier("pg_temp", _STAGED)
+    copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(target, _listed(names))
+    upsert = _Upsert(table, keys, sequence_by, [each.name for each in columns], beside, kind)
+    return SinkStatements(
+        lock=encoded(sql.SQL(lock).format(**marks)),
+        noted=encoded(sql.SQL(noted).format(**marks)),
+        note=encoded(sql.SQL(note).format(**marks)),
+        copy=encoded(copy),
+        before=(encoded(upsert.staging()),) if keys else (),
+        checks=tuple(Check(query=encoded(query), text=text) for query, text in upsert.checks()) if keys else (),
+        after=(encoded(upsert.merge()),) if keys else (),
+    )
+
+
+def create_checkpoints(table: sql.Identifier) -> sql.Composed:
+    from psycopg import sql
+
+    return sql.SQL("CREATE TABLE IF NOT EXISTS {} (writer text PRIMARY KEY, checkpoint_id bigint NOT NULL)").format(
+        table
+    )
+
+
+def create_table(name: tuple[str, str], fields: Iterable[StructField], keys: Sequence[str]) -> sql.Composed:
+    """The statement that makes a table for rows; all of their types have one of the database's."""
+    from psycopg import sql
+
+    parts: list[sql.Composable] = []
+    for field in fields:
+        made = made_type(field.dataType)
+        assert made is not None, "types are checked before"
+        parts.append(sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(made)))
+    if keys:
+        parts.append(sql.SQL("PRIMARY KEY ({})").format(_listed(keys)))
+    return sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(sql.Identifier(*name), sql.SQL(", ").join(parts))
+
+
+class _Upsert:
+    """The statements of a sink that replaces rows by their keys."""
+
+    def __init__(
+        self,
+        table: Table,
+        keys: Sequence[str],
+        sequence_by: Sequence[str],
+        names: Sequence[str],
+        beside: Sequence[StructField],
+        kind: str | None,
+    ) -> None:
+        self._table = table
+        self._keys = keys
+        self._sequence_by = sequence_by
+        self._names = names
+        self._beside = beside
+        self._kind = kind
+
+    def staging(self) -> sql.Composed:
+        """Make the temporary table, with the types of the target."""
+        from psycopg import sql
+
+        more = [
+            sql.SQL("NULL::{} AS {}").format(
+                sql.SQL(made_type(field.dataType) or "text"),
+                sql.Identifier(field.name),
+            )
+            for field in self._beside
+        ]
+        columns = sql.SQL(", ").join([*map(sql.Identifier, self._names), *more])
+        return sql.SQL("CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA").format(
+            sql.Identifier(_STAGED), columns, self._table.identifier
+        )
+
+    def checks(self) -> list[tuple[sql.Composed, str]]:
+        """Find kinds that there are not, and rows of one key of which none is the last."""
+        from psycopg import sql
+
+        keys, staged = self._keys, sql.Identifier("pg_temp", _STAGED)
+        key = sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in keys)
+        order = sql.SQL("ORDER BY {}").format(self._latest_first()) if self._sequence_by else sql.SQL("")
+        tie = sql.SQL(
+            "SELECT {key} FROM (SELECT {keys}, staged::text AS flykka_row,"
+            " rank() OVER (PARTITION BY {keys} {order}) AS flykka_place FROM {staged} AS staged) AS ranked"
+            " WHERE flykka_place = 1 GROUP BY {keys} HAVING count(DISTINCT flykka_row) > 1 LIMIT 1"
+        ).format(key=key, keys=_listed(keys), order=order, staged=staged)
+        named, by = ", ".join(keys), ", ".join(self._sequence_by)
+        text = f"several rows have the key {named} = {{}}: name the column that tells the last one with sequence_by"
+        if by:
+            text = f"several rows of the key {named} = {{}} agree in {by}: name another column in sequence_by too"
+        found = [(tie, text)]
+        if self._kind is not None:
+            kind = sql.Identifier(self._kind)
+            unknown = sql.SQL(
+                "SELECT coalesce({kind}, 'NULL') FROM {staged} WHERE {kind} IS NULL OR {kind} NOT IN {kinds}"
+            )
+            kinds = sql.SQL("({})").format(sql.SQL(", ").join(map(sql.Literal, KINDS)))
+            query = sql.SQL("{} LIMIT 1").format(unknown.format(kind=kind, staged=staged, kinds=kinds))
+            text = f"the column {self._kind!r} says {{}}, which is no kind of row: +I, +U, -U and -D are"
+            found.insert(0, (query, text))
+        return found
+
+    def merge(self) -> sql.Composed:
+        """Let the last row of each key delete, change or insert."""
+        from psycopg import sql
+
+        keys = _listed(self._keys)
+        by = sql.SQL(", ").join([keys, self._latest_first()] if self._sequence_by else [keys])
+        latest = sql.SQL("latest AS MATERIALIZED (SELECT DISTINCT ON ({}) * FROM {} ORDER BY {})").format(
+            keys, sql.Identifier("pg_temp", _STAGED), by
+        )
+        parts: list[sql.Composable] = [latest]
+        rest: sql.Composable = sql.SQL("")
+        if self._kind is not None:
+            kind = sql.Identifier("latest", self._kind)
+            same = sql.SQL(" AND ").join(
+                sql.SQL("{} = {}").format(sql.Identifier("kept", name), sql.Identifier("latest", name))
+                for name in self._keys
+            )
+            parts.append(
+                sql.SQL("gone AS (DELETE FROM {} AS kept USING latest WHERE {} = '-D' AND {}{})").format(
+                    self._table.identifier, kind, same, self._unless_older(" AND ", "latest")
+                )
+            )
+            rest = sql.SQL("WHERE {} <> '-D' ").format(kind)
+        return sql.SQL(
+            "WITH {parts} INSERT INTO {table} AS kept ({names}) SELECT {names} FROM latest {rest}ORDER BY {keys}"
+            " ON CONFLICT ({keys}) DO {change}"
+        ).format(
+            parts=sql.SQL(", ").join(parts),
+            table=self._table.identifier,
+            names=_listed(self._names),
+            rest=rest,
+            keys=keys,
+            change=self._change(),
+        )
+
+    def _change(self) -> sql.Composable:
+        from psycopg import sql
+
+        others = [name for name in self._names if name not in self._keys]
+        if not others:
+            return sql.SQL("NOTHING")
+        changes = sql.SQL(", ").join(
+            sql.SQL("{} = {}").format(sql.Identifier(name), sql.Identifier("excluded", name)) for name in others
+        )
+        return sql.SQL("UPDATE SET {}{}").format(changes, self._unless_older(" WHERE ", "excluded"))
+
+    def _unless_older(self, word: str, row: str) -> sql.Composable:
+        """A condition that the row in the table is not a later one, where it says so."""
+        from psycopg import sql
+
+        sequence = self._sequence_by
+        if not sequence or any(name not in self._names for name in sequence):
+            return sql.SQL("")
+        kept, new = (sql.SQL(", ").join(sql.Identifier(of, name) for name in sequence) for of in ("kept", row))
+        return sql.SQL("{}(ROW({}) > ROW({})) IS NOT TRUE").format(sql.SQL(word), kept, new)
+
+    def _latest_first(self) -> sql.Composed:
+        from psycopg import sql
+
+        return sql.SQL(", ").join(
+            sql.SQL("{} DESC NULLS LAST").format(sql.Identifier(name)) for name in self._sequence_by
+        )
+
+
+def _listed(names: Iterable[str]) -> sql.Composed:
+    from psycopg import sql
+
+    return sql.SQL(", ").join(map(sql.Identifier, names))
+
 
 _DURABLE = "SELECT set_config(name, 'on', true) FROM pg_settings WHERE name = 'synchronous_commit' AND setting = 'off'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublishTransaction:
+class PublishPostgresTransaction:
     """Rows are written in one transaction of a writer, with the id of a checkpoint, unless that was done."""
 
     database: Database
     checkpoint_id: int
     target: str
-    statements: Statements
+    statements: SinkStatements
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the rows, and tell how many they are: none where they are there."""

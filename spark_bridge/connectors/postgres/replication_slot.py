@@ -34,7 +34,6 @@ class ReplicationSlot:
     name: str
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be the name of a slot."""
         if not _NAME.fullmatch(self.name):
             raise ValueError(
                 f"the name of a replication slot has up to 63 lower-case letters, digits and underscores: {self.name!r}"

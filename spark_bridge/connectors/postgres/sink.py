@@ -11,16 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from flykka.spark_bridge.connectors.number_of_rows import ROWS
 from flykka.spark_bridge.connectors.postgres.database import Database
-from flykka.spark_bridge.connectors.postgres.publishing import PublishTransaction
-from flykka.spark_bridge.connectors.postgres.statements import create_checkpoints, create_table, statements
+from flykka.spark_bridge.connectors.postgres.publishing import (
+    PublishPostgresTransaction,
+    create_checkpoints,
+    create_table,
+    statements,
+)
 from flykka.spark_bridge.connectors.postgres.tables import CHECKPOINTS, Table, names_of
 from flykka.spark_bridge.connectors.postgres.written_types import made_type, named, written_columns
 from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.row_kind import ROW_KIND, UPDATE_BEFORE
+from flykka.spark_bridge.worker.outputs import ROWS
 
 if TYPE_CHECKING:
     import psycopg
@@ -94,7 +98,6 @@ class PostgresSink(TransactionalSink):
 
     @property
     def format(self) -> str:
-        """The kind of database."""
         return "postgres"
 
     def __str__(self) -> str:
@@ -179,7 +182,6 @@ class PostgresSink(TransactionalSink):
     # The transaction
 
     def publish(self, transaction: Transaction) -> None:
-        """Write the rows and note the id, in one task of Spark's."""
         with self.database.connected(SinkError, self) as connection:
             if self._is_published(connection, transaction):
                 return
@@ -204,7 +206,7 @@ class PostgresSink(TransactionalSink):
         if kind is not None:
             rows = rows.where(~named(kind).eqNullSafe(UPDATE_BEFORE))
         types = {field.name: field.dataType for field in fields}
-        work = PublishTransaction(
+        work = PublishPostgresTransaction(
             database=self.database,
             checkpoint_id=transaction.checkpoint_id,
             target=str(table),

@@ -16,11 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from flykka.runtime.durations import Duration, positive_duration_ms
-from flykka.spark_bridge.connectors.postgres.database import Database
-from flykka.spark_bridge.connectors.postgres.held_snapshot import import_snapshot
-from flykka.spark_bridge.connectors.postgres.log_ranges import Snapshot
-from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, as_texts, check_distinct, decoded
-from flykka.spark_bridge.connectors.postgres.read_values import ReadValues
+from flykka.spark_bridge.connectors.postgres.database import Database, TableSnapshot, import_snapshot
+from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, ReadValues, as_texts, check_distinct, decoded
 from flykka.spark_bridge.connectors.postgres.tables import Table
 from flykka.spark_bridge.errors import SourceError, SourceNotFoundError
 from flykka.spark_bridge.program.source import positive
@@ -101,7 +98,6 @@ class ReadTable:
     refresh_ms: int | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read, or use again what was read."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from self._rows(self.queries[number])
@@ -121,7 +117,7 @@ class ReadTable:
 
 
 def copied(
-    database: Database, query: bytes, names: Sequence[str], target: str, snapshot: Snapshot | None = None
+    database: Database, query: bytes, names: Sequence[str], target: str, snapshot: TableSnapshot | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a query as texts, as they are now or as a snapshot has them.
 
@@ -197,7 +193,6 @@ def _queries(
 
 
 def selection(table: Table, columns: Sequence[ReadColumn]) -> sql.Composed:
-    """The query for all rows of a table."""
     from psycopg import sql
 
     return sql.SQL("SELECT {} FROM {}").format(

@@ -152,7 +152,6 @@ class Table:
 
     @property
     def checkpoints(self) -> sql.Identifier:
-        """The name of the table of checkpoints beside it."""
         from psycopg import sql
 
         return sql.Identifier(self.schema, CHECKPOINTS)

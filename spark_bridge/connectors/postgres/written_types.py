@@ -79,7 +79,7 @@ _MADE: dict[type[DataType], str] = {
 _ISO_TIME = "yyyy-MM-dd HH:mm:ss.SSSSSSXXXXX"
 
 
-class Form(StrEnum):
+class WrittenForm(StrEnum):
     """The forms in which values are copied."""
 
     PLAIN = "plain"
@@ -93,19 +93,19 @@ class WrittenColumn:
     """A column of the rows that is copied, and the type that the database has for it."""
 
     name: str
-    form: Form
+    form: WrittenForm
     type: str
 
     def text(self, kind: DataType) -> Column:
         column = named(self.name)
         match self.form:
-            case Form.PLAIN:
+            case WrittenForm.PLAIN:
                 made = column
-            case Form.HEX:
+            case WrittenForm.HEX:
                 made = F.concat(F.lit("\\x"), F.hex(column))
-            case Form.JSON:
+            case WrittenForm.JSON:
                 made = F.to_json(column, {"ignoreNullFields": "false"})
-            case Form.ARRAY:
+            case WrittenForm.ARRAY:
                 assert isinstance(kind, ArrayType), "it was found to be one"
                 elements = F.transform(column, lambda each: _element(each, kind.elementType))
                 made = F.concat(F.lit("{"), F.array_join(elements, ","), F.lit("}"))
@@ -116,7 +116,7 @@ def named(name: str) -> Column:
     return F.col(quoted(name))
 
 
-def form_of(kind: DataType, column: TableColumn) -> Form | None:
+def form_of(kind: DataType, column: TableColumn) -> WrittenForm | None:
     """The form in which values of a type of Spark's go into a column; None where they do not fit."""
     is_plain = False
     match kind:
@@ -128,14 +128,18 @@ def form_of(kind: DataType, column: TableColumn) -> Form | None:
         case _ if isinstance(kind, _TEXTS):
             is_plain = column.category in _READ_FROM_TEXT and column.base != "bytea"
         case BinaryType():
-            return Form.HEX if column.base == "bytea" else None
+            return WrittenForm.HEX if column.base == "bytea" else None
         case _ if isinstance(kind, _NESTED) and column.base in ("json", "jsonb"):
-            return Form.JSON
+            return WrittenForm.JSON
         case ArrayType():
-            return Form.ARRAY if column.element is not None and _is_element(kind.elementType, column.element) else None
+            return (
+                WrittenForm.ARRAY
+                if column.element is not None and _is_element(kind.elementType, column.element)
+                else None
+            )
         case _:
             is_plain = column.base in _TAKES.get(type(kind), ())
-    return Form.PLAIN if is_plain else None
+    return WrittenForm.PLAIN if is_plain else None
 
 
 def made_type(kind: DataType) -> str | None:

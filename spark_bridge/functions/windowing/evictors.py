@@ -52,11 +52,9 @@ class _OnceEvictor(Evictor):
         self._does_after = do_evict_after
 
     def evict_before(self, elements: Elements, window: Window, ctx: EvictorContext) -> Elements:
-        """Evict, unless it is to be done behind the function."""
         return elements if self._does_after or not elements else self._left(elements)
 
     def evict_after(self, elements: Elements, window: Window, ctx: EvictorContext) -> Elements:
-        """Evict, where it is to be done behind the function."""
         return self._left(elements) if self._does_after and elements else elements
 
     def _left(self, elements: Elements) -> Elements:

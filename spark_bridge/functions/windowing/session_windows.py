@@ -67,15 +67,12 @@ class EventTimeSessionWindows(_SessionWindows):
     """Sessions: the rows of a key without a gap of event time between them."""
 
     def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> Sequence[TimeWindow]:
-        """Return the gap behind the row's event time."""
         return self._windows_from(element, timestamp)
 
     def get_default_trigger(self) -> Trigger:
-        """Fire once when the watermark comes to the end of a session."""
         return EventTimeTrigger.create()
 
     def is_event_time(self) -> bool:
-        """Sessions end by event time."""
         return True
 
 
@@ -84,15 +81,12 @@ class ProcessingTimeSessionWindows(_SessionWindows):
     """Sessions: the rows of a key that are processed without a gap of processing time between them."""
 
     def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> Sequence[TimeWindow]:
-        """Return the gap behind the processing time."""
         return self._windows_from(element, context.get_current_processing_time())
 
     def get_default_trigger(self) -> Trigger:
-        """Fire once when processing time comes to the end of a session."""
         return ProcessingTimeTrigger.create()
 
     def is_event_time(self) -> bool:
-        """Sessions end by processing time."""
         return False
 
 
@@ -106,15 +100,12 @@ class GlobalWindows(WindowAssigner):
         return cls()
 
     def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> Sequence[GlobalWindow]:
-        """Return the one window."""
         return _GLOBAL
 
     def get_default_trigger(self) -> Trigger:
-        """Never fire."""
         return NeverTrigger()
 
     def is_event_time(self) -> bool:
-        """The window ends by no time."""
         return False
 
 

@@ -33,7 +33,6 @@ class _EventTime(_Periodic):
     __slots__ = ()
 
     def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> Sequence[TimeWindow]:
-        """Return the windows of the row's event time, from the earliest."""
         return self._windows_at(timestamp)
 
     def get_default_trigger(self) -> Trigger:
@@ -41,7 +40,6 @@ class _EventTime(_Periodic):
         return EventTimeTrigger.create()
 
     def is_event_time(self) -> bool:
-        """Windows end by event time."""
         return True
 
 
@@ -49,15 +47,12 @@ class _ProcessingTime(_Periodic):
     __slots__ = ()
 
     def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> Sequence[TimeWindow]:
-        """Return the windows of the processing time, from the earliest."""
         return self._windows_at(context.get_current_processing_time())
 
     def get_default_trigger(self) -> Trigger:
-        """Fire once when processing time comes to the end of a window."""
         return ProcessingTimeTrigger.create()
 
     def is_event_time(self) -> bool:
-        """Windows end by processing time."""
         return False
 
 

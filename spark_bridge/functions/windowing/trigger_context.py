@@ -1,20 +1,74 @@
-"""The trigger of an operator with the window at work: its time, timers and state."""
+"""The trigger of an operator with the window at work: its time, timers and state.
+
+A runner knows a timer by key and time, a window system by its window too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
+from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.spark_bridge.errors import StateDescriptorError
 from flykka.spark_bridge.functions.current_key import TimeDomain
 from flykka.spark_bridge.functions.emission import Row
 from flykka.spark_bridge.functions.namespaced_state import Namespace, NamespacedState, NamespacedStateDescriptor
 from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
-from flykka.spark_bridge.functions.state_descriptors import StateDescriptor
+from flykka.spark_bridge.functions.state import ListState
+from flykka.spark_bridge.functions.state_descriptors import ListStateDescriptor, StateDescriptor
 from flykka.spark_bridge.functions.timer_service import TimerService
 from flykka.spark_bridge.functions.windowing.trigger import Trigger, TriggerResult
-from flykka.spark_bridge.functions.windowing.window_timers import WindowTimers
 from flykka.spark_bridge.functions.windowing.windows import GLOBAL_WINDOW, TimeWindow, Window, namespace_of
+
+_STATES = {TimeDomain.EVENT_TIME: "window_event_timers", TimeDomain.PROCESSING_TIME: "window_processing_timers"}
+
+
+class WindowTimers:
+    """The timers of one time domain: for each window its times."""
+
+    def __init__(self, domain: TimeDomain, context: FunctionRuntimeContext, namespace: Namespace) -> None:
+        self._is_event_time = domain is TimeDomain.EVENT_TIME
+        self._namespace = namespace
+        descriptor = ListStateDescriptor(_STATES[domain], "bigint")
+        self._times: NamespacedState = context.get_namespaced_state(NamespacedStateDescriptor(descriptor, namespace))
+        self._of_window = cast("ListState[int]", self._times.state)
+
+    def register(self, time: int, timers: TimerService) -> None:
+        """Register a timer of the window at work; the end of time never comes."""
+        at = min(time, WATERMARK_MAX)
+        if at in self._times.namespaces().get(self._namespace.name, ()):
+            return
+        if self._is_event_time:
+            timers.register_event_time_timer(at)
+        else:
+            timers.register_processing_time_timer(at)
+        self._of_window.add(at)
+
+    def delete(self, time: int, timers: TimerService) -> None:
+        """Delete a timer of the window at work."""
+        if not self._removed(time):
+            return
+        if any(time in times for times in self._times.namespaces().values()):
+            return
+        if self._is_event_time:
+            timers.delete_event_time_timer(time)
+        else:
+            timers.delete_processing_time_timer(time)
+
+    def due(self, time: int) -> list[str]:
+        """Return the names of the windows that have a timer at a time, which fires now."""
+        return [name for name, times in self._times.namespaces().items() if time in times]
+
+    def fired(self, time: int) -> bool:
+        """Remove a timer of the window at work, which fires; False where it has none."""
+        return self._removed(time)
+
+    def _removed(self, time: int) -> bool:
+        times = self._times.namespaces().get(self._namespace.name, ())
+        if time not in times:
+            return False
+        self._of_window.update([each for each in times if each != time])
+        return True
 
 
 class WindowTriggerContext:
@@ -30,12 +84,10 @@ class WindowTriggerContext:
         self._merged: Sequence[TimeWindow] = ()
 
     def bind(self, timers: TimerService) -> None:
-        """Use these timers in the calls to come."""
         self._timers = timers
 
     @property
     def window(self) -> Window:
-        """The window at work."""
         return self._window
 
     @window.setter
@@ -46,56 +98,44 @@ class WindowTriggerContext:
     # Called by the operator
 
     def on_element(self, element: Row, timestamp: int | None) -> TriggerResult:
-        """Ask the trigger what is to be done as a row has come."""
         return self._trigger.on_element(element, timestamp, self._window, self)
 
     def on_timer(self, time: int, domain: TimeDomain) -> TriggerResult:
-        """Ask the trigger what is to be done as a timer fires."""
         if domain is TimeDomain.EVENT_TIME:
             return self._trigger.on_event_time(time, self._window, self)
         return self._trigger.on_processing_time(time, self._window, self)
 
     def on_merge(self, merged: Sequence[TimeWindow]) -> None:
-        """Tell the trigger that windows have merged into the one at work."""
         self._merged = merged
         self._trigger.on_merge(self._window, self)
 
     def clear(self) -> None:
-        """Let the trigger clear the window at work."""
         self._trigger.clear(self._window, self)
 
     # Called by the trigger
 
     def get_current_watermark(self) -> int:
-        """Return the watermark."""
         return self._timers.current_watermark()
 
     def get_current_processing_time(self) -> int:
-        """Return the processing time."""
         return self._timers.current_processing_time()
 
     def register_event_time_timer(self, time: int) -> None:
-        """Register a timer of the window at work."""
         self.event_timers.register(time, self._timers)
 
     def register_processing_time_timer(self, time: int) -> None:
-        """Register a timer of the window at work."""
         self.processing_timers.register(time, self._timers)
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Delete a timer of the window at work."""
         self.event_timers.delete(time, self._timers)
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Delete a timer of the window at work."""
         self.processing_timers.delete(time, self._timers)
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-        """Return the state of the window at work."""
         return self._state(state_descriptor).state
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-        """Merge the state of the windows that have merged."""
         target = self._namespace.name
         sources = [name for name in map(namespace_of, self._merged) if name != target]
         self._state(state_descriptor).merge(target, sources)
@@ -108,12 +148,10 @@ class WindowTriggerContext:
 
 
 def registered(context: FunctionRuntimeContext, descriptor: StateDescriptor, namespace: Namespace) -> NamespacedState:
-    """Register a state for each window."""
     return context.get_namespaced_state(NamespacedStateDescriptor(descriptor, namespace))
 
 
 def not_declared(descriptor: StateDescriptor, where: str, there: Iterable[str]) -> StateDescriptorError:
-    """Return the error of a state that is asked for and was not declared."""
     return StateDescriptorError(
         f"state {descriptor.name!r} is not declared: add its descriptor to {where}"
         f" (declared: {', '.join(there) or 'none'})"

@@ -25,11 +25,9 @@ class _Quiet(Trigger):
     """Does nothing when time passes."""
 
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Go on."""
         return CONTINUE
 
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Go on."""
         return CONTINUE
 
 
@@ -37,7 +35,6 @@ class NeverTrigger(_Quiet):
     """Never fires; the trigger of `GlobalWindows` where no other is given."""
 
     def on_element(self, element: Row, timestamp: int | None, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Go on."""
         return CONTINUE
 
     def clear(self, window: Window, ctx: TriggerContext) -> None:
@@ -53,7 +50,6 @@ class EventTimeTrigger(_Quiet):
         return cls()
 
     def on_element(self, element: Row, timestamp: int | None, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Fire where the watermark is at the end already."""
         last = window.max_timestamp()
         if last <= ctx.get_current_watermark():
             return FIRE
@@ -61,11 +57,9 @@ class EventTimeTrigger(_Quiet):
         return CONTINUE
 
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Fire at the end of the window."""
         return FIRE if time == window.max_timestamp() else CONTINUE
 
     def can_merge(self) -> bool:
-        """The end of the merged window counts."""
         return True
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
@@ -74,7 +68,6 @@ class EventTimeTrigger(_Quiet):
             ctx.register_event_time_timer(last)
 
     def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Wait no longer."""
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
@@ -87,25 +80,20 @@ class ProcessingTimeTrigger(_Quiet):
         return cls()
 
     def on_element(self, element: Row, timestamp: int | None, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Wait for the end of the window."""
         ctx.register_processing_time_timer(window.max_timestamp())
         return CONTINUE
 
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Fire at the end of the window."""
         return FIRE
 
     def can_merge(self) -> bool:
-        """The end of the merged window counts."""
         return True
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Wait for the end of the merged window."""
         if (last := window.max_timestamp()) > ctx.get_current_processing_time():
             ctx.register_processing_time_timer(last)
 
     def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Wait no longer."""
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
@@ -127,11 +115,9 @@ class CountTrigger(_Quiet):
 
     @property
     def states(self) -> Sequence[StateDescriptor]:
-        """The count."""
         return (self._count,)
 
     def on_element(self, element: Row, timestamp: int | None, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Count."""
         count = ctx.get_partitioned_state(self._count)
         count.add(1)
         if count.get() < self._max_count:
@@ -140,7 +126,6 @@ class CountTrigger(_Quiet):
         return FIRE
 
     def can_merge(self) -> bool:
-        """Counts are added."""
         return True
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
@@ -148,7 +133,6 @@ class CountTrigger(_Quiet):
         ctx.merge_partitioned_state(self._count)
 
     def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Drop the count."""
         ctx.get_partitioned_state(self._count).clear()
 
 
@@ -166,11 +150,9 @@ class _Continuous(_Quiet):
 
     @property
     def states(self) -> Sequence[StateDescriptor]:
-        """The time at which the window fires next."""
         return (self._next,)
 
     def can_merge(self) -> bool:
-        """The earliest time counts."""
         return True
 
     def _begun(self, now_ms: int, ctx: TriggerContext) -> int | None:
@@ -207,7 +189,6 @@ class ContinuousEventTimeTrigger(_Continuous):
     """Fires at every interval of event time in which the window has rows, and at its end."""
 
     def on_element(self, element: Row, timestamp: int | None, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Fire where the watermark is at the end already; else wait for the next interval, and for the end."""
         last = window.max_timestamp()
         if last <= ctx.get_current_watermark():
             return FIRE
@@ -218,7 +199,6 @@ class ContinuousEventTimeTrigger(_Continuous):
         return CONTINUE
 
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Fire at the end, and at an interval, behind which the next one begins."""
         if time == window.max_timestamp():
             return FIRE
         at_ms = self._passed(time, ctx)
@@ -228,12 +208,10 @@ class ContinuousEventTimeTrigger(_Continuous):
         return FIRE
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Wait for the earliest interval."""
         if (at_ms := self._merged(ctx)) is not None:
             ctx.register_event_time_timer(at_ms)
 
     def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Wait no longer."""
         ctx.delete_event_time_timer(window.max_timestamp())
         if (at_ms := self._cleared(ctx)) is not None:
             ctx.delete_event_time_timer(at_ms)
@@ -243,13 +221,11 @@ class ContinuousProcessingTimeTrigger(_Continuous):
     """Fires at every interval of processing time in which the window has rows."""
 
     def on_element(self, element: Row, timestamp: int | None, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Wait for the next interval."""
         if (at_ms := self._begun(ctx.get_current_processing_time(), ctx)) is not None:
             ctx.register_processing_time_timer(at_ms)
         return CONTINUE
 
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Fire at an interval, behind which the next one begins."""
         at_ms = self._passed(time, ctx)
         if at_ms is None:
             return CONTINUE
@@ -257,12 +233,10 @@ class ContinuousProcessingTimeTrigger(_Continuous):
         return FIRE
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Wait for the earliest interval."""
         if (at_ms := self._merged(ctx)) is not None:
             ctx.register_processing_time_timer(at_ms)
 
     def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Wait no longer."""
         if (at_ms := self._cleared(ctx)) is not None:
             ctx.delete_processing_time_timer(at_ms)
 
@@ -293,11 +267,9 @@ class DeltaTrigger(_Quiet):
 
     @property
     def states(self) -> Sequence[StateDescriptor]:
-        """The row of the last firing."""
         return (self._last,)
 
     def on_element(self, element: Row, timestamp: int | None, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Compare the row with the one of the last firing, or the first one."""
         state, row = ctx.get_partitioned_state(self._last), self._of_columns(element)
         last: Row | None = state.value()
         if last is not None and not self._delta(last, row) > self._threshold:
@@ -306,7 +278,6 @@ class DeltaTrigger(_Quiet):
         return CONTINUE if last is None else FIRE
 
     def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Drop the row."""
         ctx.get_partitioned_state(self._last).clear()
 
     def _of_columns(self, element: Row) -> dict[str, Any]:
@@ -331,31 +302,24 @@ class PurgingTrigger(Trigger):
 
     @property
     def states(self) -> Sequence[StateDescriptor]:
-        """The states of the other trigger."""
         return self._nested.states
 
     def on_element(self, element: Row, timestamp: int | None, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """As the other, with a purge."""
         return _purging(self._nested.on_element(element, timestamp, window, ctx))
 
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """As the other, with a purge."""
         return _purging(self._nested.on_event_time(time, window, ctx))
 
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """As the other, with a purge."""
         return _purging(self._nested.on_processing_time(time, window, ctx))
 
     def can_merge(self) -> bool:
-        """As the other."""
         return self._nested.can_merge()
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """As the other."""
         self._nested.on_merge(window, ctx)
 
     def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """As the other."""
         self._nested.clear(window, ctx)
 
 

@@ -42,11 +42,9 @@ class AllRows(Combination):
     """Every row is an element."""
 
     def descriptor(self, row_type: str) -> StateDescriptor:
-        """A list of rows."""
         return ListStateDescriptor(_CONTENTS, row_type)
 
     def combined(self, rows: list[Row]) -> list[Any]:
-        """The rows."""
         return rows
 
 
@@ -57,11 +55,9 @@ class Reduced(Combination):
         self._reduce = reducer(function)
 
     def descriptor(self, row_type: str) -> StateDescriptor:
-        """The one row."""
         return ReducingStateDescriptor(_CONTENTS, self._reduce, row_type)
 
     def combined(self, rows: list[Row]) -> list[Any]:
-        """The one row."""
         return [reduce(self._reduce, rows)] if rows else []
 
 
@@ -73,11 +69,9 @@ class Aggregated(Combination):
         self._accumulator_type = accumulator_type
 
     def descriptor(self, row_type: str) -> StateDescriptor:
-        """The accumulator."""
         return AggregatingStateDescriptor(_CONTENTS, self._function, self._accumulator_type)
 
     def combined(self, rows: list[Row]) -> list[Any]:
-        """The result."""
         accumulator = self._function.create_accumulator()
         for row in rows:
             accumulator = self._function.add(row, accumulator)
@@ -107,7 +101,6 @@ class WindowContents:
         self._namespace.name = namespace_of(window)
 
     def add(self, row: Row, timestamp: int | None) -> None:
-        """Add a row."""
         if self._rows is not None:
             self._rows.add_stored(row)
         else:
@@ -129,7 +122,6 @@ class WindowContents:
         """The function has seen the elements."""
 
     def clear(self) -> None:
-        """Drop the contents."""
         self._kept.state.clear()
 
     def merge(self, window: Window, merged: Iterable[Window]) -> None:
@@ -148,11 +140,9 @@ class EvictedContents(WindowContents):
         self._evictor = evictor
 
     def add(self, row: Row, timestamp: int | None) -> None:
-        """Add a row with its time."""
         super().add({"timestamp": timestamp, "row": row}, timestamp)
 
     def fired(self, window: Window, ctx: EvictorContext) -> Fired | None:
-        """The elements of the rows that the evictor leaves."""
         assert self._rows is not None, "an evictor works on rows"
         kept = [TimestampedValue(each["row"], each["timestamp"]) for each in self._rows.get()]
         if not kept:
@@ -161,7 +151,6 @@ class EvictedContents(WindowContents):
         return Fired(self._combination.combined([dict(each.value) for each in kept]), kept)
 
     def processed(self, fired: Fired, window: Window, ctx: EvictorContext) -> None:
-        """Keep what the evictor leaves behind the function."""
         assert self._rows is not None, "an evictor works on rows"
         assert fired.kept is not None, "what an evictor has left is kept"
         kept = self._evictor.evict_after(fired.kept, window, ctx)

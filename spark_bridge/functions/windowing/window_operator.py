@@ -1,12 +1,13 @@
 """Keeps the rows of each key by window until the window fires, after Flink's WindowOperator.
 
 All that it keeps is keyed state: the contents of windows and the state of triggers by window, and for windows that
-merge the windows of the key. So it is checkpointed and rescaled as any function with keyed state is.
+merge the windows of the key. So it is checkpointed and rescaled as any function with keyed state is. The contents of a
+session stay under the name of its first window, so that they are not moved whenever it grows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -26,7 +27,6 @@ from flykka.spark_bridge.functions.process_function import KeyedProcessFunction
 from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
 from flykka.spark_bridge.functions.state_descriptors import ValueStateDescriptor
 from flykka.spark_bridge.functions.windowing.evictors import Evictor
-from flykka.spark_bridge.functions.windowing.merging_window_set import Merge, MergingWindowSet
 from flykka.spark_bridge.functions.windowing.trigger import Trigger
 from flykka.spark_bridge.functions.windowing.trigger_context import WindowTriggerContext, registered
 from flykka.spark_bridge.functions.windowing.window_assigner import MergingWindowAssigner, WindowAssigner
@@ -41,7 +41,63 @@ from flykka.spark_bridge.functions.windowing.window_function import (
     KeyedStateStore,
     ProcessWindowContext,
 )
-from flykka.spark_bridge.functions.windowing.windows import TimeWindow, Window, namespace_of, window_of
+from flykka.spark_bridge.functions.windowing.windows import TimeWindow, Window, merge_windows, namespace_of, window_of
+
+MergeWindows = Callable[[Iterable[TimeWindow]], list[tuple[TimeWindow, list[TimeWindow]]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """Windows that have merged into `result`: those that were there, and the windows of their contents.
+
+    The contents of `merged_state_windows` belong to those of `state_window` now.
+    """
+
+    result: TimeWindow
+    merged: tuple[TimeWindow, ...]
+    state_window: TimeWindow
+    merged_state_windows: tuple[TimeWindow, ...]
+
+
+class MergingWindowSet:
+    """The windows of one key by window, with the windows of their contents."""
+
+    def __init__(self, state_windows: dict[TimeWindow, TimeWindow], merge: MergeWindows = merge_windows) -> None:
+        self.state_windows = state_windows
+        self._merge = merge
+        self.has_changed = False
+
+    def add_window(self, window: TimeWindow) -> tuple[TimeWindow, tuple[Merge, ...]]:
+        """Add a window: the window that it is part of now, and what has merged by it."""
+        if window in self.state_windows:
+            return window, ()
+        actual, merges = window, []
+        for result, parts in self._merge([*self.state_windows, window]):
+            if window in parts:
+                actual = result
+            there = [part for part in parts if part in self.state_windows]
+            if there == [result]:
+                continue
+            kept = [self.state_windows.pop(part) for part in there]
+            state_window = kept[0] if kept else result
+            self.state_windows[result] = state_window
+            self.has_changed = True
+            if merged := tuple(part for part in there if part != result):
+                merges.append(
+                    Merge(result=result, merged=merged, state_window=state_window, merged_state_windows=tuple(kept[1:]))
+                )
+        if actual not in self.state_windows:
+            self.state_windows[actual] = actual
+            self.has_changed = True
+        return actual, tuple(merges)
+
+    def retire_window(self, window: TimeWindow) -> None:
+        if self.state_windows.pop(window, None) is not None:
+            self.has_changed = True
+
+    def get_state_window(self, window: TimeWindow) -> TimeWindow | None:
+        return self.state_windows.get(window)
+
 
 LATE_RECORDS_DROPPED = "numLateRecordsDropped"
 """The counter of late rows that no side output has."""
@@ -89,12 +145,10 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
             self._function.initialize_state(context)
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Let it write them."""
         if isinstance(self._function, CheckpointedFunction):
             self._function.snapshot_state(context)
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
-        """Register the states of contents, triggers and functions."""
         windowing = self._windowing
         if windowing.evictor is None:
             self._contents = WindowContents(windowing.combination, windowing.row_type, runtime_context)
@@ -110,11 +164,9 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
         self._open_states(runtime_context)
 
     def close(self) -> None:
-        """Close the function."""
         self._function.close()
 
     def process_element(self, row: Row, ctx: KeyedContext) -> Iterator[Row]:
-        """Add a row to its windows, and fire those that its trigger fires."""
         timestamp = ctx.timestamp()
         if timestamp is None and self._is_event_time:
             return  # A row without a time is in no window of time, as in aggregates of columns.
@@ -145,7 +197,6 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
             self._on_late(row, ctx)
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> Iterator[Row]:
-        """Fire and remove windows."""
         triggers, domain = self._triggers, ctx.time_domain()
         triggers.bind(ctx.timer_service())
         timers = triggers.event_timers if domain is TimeDomain.EVENT_TIME else triggers.processing_timers

@@ -47,7 +47,6 @@ def namespace_of(window: Window) -> str:
 
 
 def window_of(namespace: str) -> Window:
-    """Return the window of a text."""
     if namespace == _GLOBAL:
         return GLOBAL_WINDOW
     start, end = namespace.split("/")

@@ -6,11 +6,17 @@ from typing import Literal, TypeVar
 
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.delta.source import DeltaSource
-from flykka.spark_bridge.connectors.iceberg.sink import IcebergSink
-from flykka.spark_bridge.connectors.postgres.cdc_settings import StartupMode
+from flykka.spark_bridge.connectors.iceberg import IcebergSink
 from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
+from flykka.spark_bridge.connectors.postgres.changed_table import StartupMode
 from flykka.spark_bridge.connectors.postgres.sink import PostgresSink
-from flykka.spark_bridge.sql.connectors.table_connector import Declared, OptionError, Options, TableConnector, TableSink
+from flykka.spark_bridge.sql.connectors.table_connector import (
+    Declared,
+    OptionError,
+    TableConnector,
+    TableOptions,
+    TableSink,
+)
 
 _STARTS: tuple[StartupMode, ...] = ("initial", "latest-offset", "committed-offset")
 _IGNORED: tuple[Literal["fail"], Literal["ignore"]] = ("fail", "ignore")
@@ -97,7 +103,7 @@ def _postgres_sink(declared: Declared) -> TableSink:
     )
 
 
-def _one_of(options: Options, name: str, words: tuple[Word, ...]) -> Word | None:
+def _one_of(options: TableOptions, name: str, words: tuple[Word, ...]) -> Word | None:
     """The word that an option has; None without the option. Raises `OptionError` for another word."""
     text = options.text(name)
     word = next((each for each in words if each == text), None)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql.types import StructField
 
-from flykka.spark_bridge.connectors.datagen.generators import (
+from flykka.spark_bridge.connectors.datagen import (
+    DataGenSource,
     Field,
     FieldGenerator,
     choice,
@@ -16,8 +17,7 @@ from flykka.spark_bridge.connectors.datagen.generators import (
     sequence,
     timestamps,
 )
-from flykka.spark_bridge.connectors.datagen.source import DataGenSource
-from flykka.spark_bridge.sql.connectors.table_connector import Declared, OptionError, Options, TableConnector
+from flykka.spark_bridge.sql.connectors.table_connector import Declared, OptionError, TableConnector, TableOptions
 
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _FRACTIONS = frozenset({"float", "double"})
@@ -57,7 +57,7 @@ def _check_fields(declared: Declared) -> None:
             raise OptionError(f"a field is made with {', '.join(_ARGUMENTS)}, not with {argument!r}", f"fields.{key}")
 
 
-def _generator(field: StructField, options: Options) -> FieldGenerator:
+def _generator(field: StructField, options: TableOptions) -> FieldGenerator:
     name, kind = f"fields.{field.name}", field.dataType.simpleString()
     values = options.names(f"{name}.values")
     if values:

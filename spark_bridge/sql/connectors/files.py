@@ -6,7 +6,7 @@ from functools import partial
 
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
-from flykka.spark_bridge.program.known_options import check_known
+from flykka.spark_bridge.connectors.written_columns import check_known
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.file_formats import FileFormat
 from flykka.spark_bridge.sql.connectors.table_connector import Declared, OptionError, TableConnector, TableSink

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flykka.spark_bridge.connectors.console import ConsoleSink
-from flykka.spark_bridge.connectors.socket.source import SocketTextSource
+from flykka.spark_bridge.connectors.socket_text import SocketTextSource
 from flykka.spark_bridge.sql.connectors.databases import DELTA, ICEBERG, POSTGRES
 from flykka.spark_bridge.sql.connectors.datagen import DATAGEN
 from flykka.spark_bridge.sql.connectors.files import FILES

@@ -28,7 +28,7 @@ class OptionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class TableOptions:
     """The options of a table, whose names are told apart by more than their case."""
 
     given: Mapping[str, str]
@@ -82,7 +82,7 @@ class Declared:
     columns: StructType | None
     primary_key: tuple[str, ...]
     partition_by: tuple[str, ...]
-    options: Options
+    options: TableOptions
     session: SparkSession
 
     def needed_columns(self) -> StructType:

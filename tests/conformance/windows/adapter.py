@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from flykka.runtime.errors import DurationError
-from flykka.spark_bridge.functions.windowing.merging_window_set import MergingWindowSet
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
 from flykka.spark_bridge.functions.windowing.time_windows import TumblingEventTimeWindows
+from flykka.spark_bridge.functions.windowing.window_operator import MergingWindowSet
 from flykka.spark_bridge.functions.windowing.windows import TimeWindow
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.watermarks import adapter as watermarks

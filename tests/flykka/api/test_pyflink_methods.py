@@ -18,7 +18,7 @@ from flykka import (
     Trigger,
 )
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
-from flykka.spark_bridge.functions.operator_state_store import OperatorStateStore
+from flykka.spark_bridge.functions.checkpointed_function import OperatorStateStore
 from flykka.spark_bridge.functions.operator_states import OperatorStates
 from flykka.spark_bridge.functions.state_descriptors import ReducingStateDescriptor
 from flykka.spark_bridge.functions.windowing.trigger import OnMergeContext, TriggerContext, TriggerResult

@@ -8,7 +8,7 @@ from flykka.api.runtime_mode import RuntimeExecutionMode, job_type
 from flykka.api.streams.transformation import Transformation
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import JobType, OperatorKind
-from flykka.spark_bridge.connectors.datagen.source import DataGenSource
+from flykka.spark_bridge.connectors.datagen import DataGenSource
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.operators.source import SourceCode
 from flykka.spark_bridge.program.source import Source

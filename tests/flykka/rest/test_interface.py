@@ -69,7 +69,7 @@ def test_an_endpoint_that_is_none_is_refused_before_the_app_runs(capsys: pytest.
 
 
 def test_what_a_reporter_needs_and_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flykka.spark_bridge.connectors.extras.find_spec", lambda module: None)
+    monkeypatch.setattr("flykka.spark_bridge.connectors.connector.find_spec", lambda module: None)
 
     with pytest.raises(MissingExtraError, match=r"OpenTelemetry needs .* pip install 'flykka\[otel\]'"):
         without_spark().enable_open_telemetry("http://localhost:4318")

@@ -35,7 +35,7 @@ from flykka.runtime.leader_session import LeaderSessions
 from flykka.simulation.scenario import Scenario
 from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
-from flykka.spark_bridge.operators.due_timers import DueTimers
+from flykka.spark_bridge.operators.keyed_process import DueTimers
 from flykka.spark_bridge.operators.operator_chain import OperatorChain
 from tests.flykka.simulation.input_bugs import (
     a_barrier_does_not_hold_its_channel_back,

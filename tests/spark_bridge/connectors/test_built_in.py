@@ -62,7 +62,7 @@ def test_a_connector_is_a_value() -> None:
 
 @pytest.mark.parametrize("make", [lambda: KafkaSource.of_topics("h:1", "t"), lambda: KafkaSink.to_topic("h:1", "t")])
 def test_a_missing_library_is_asked_for(make: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flykka.spark_bridge.connectors.extras.find_spec", lambda module: None)
+    monkeypatch.setattr("flykka.spark_bridge.connectors.connector.find_spec", lambda module: None)
 
     with pytest.raises(MissingExtraError, match=r"needs confluent_kafka, .* pip install 'flykka\[kafka\]'"):
         make()  # type: ignore[operator]

@@ -10,7 +10,7 @@ from flykka.runtime.secrets import masked
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.delta.source import DeltaSource
 from flykka.spark_bridge.connectors.file.source import FileSource
-from flykka.spark_bridge.connectors.iceberg.sink import IcebergSink
+from flykka.spark_bridge.connectors.iceberg import IcebergSink
 from flykka.spark_bridge.connectors.kafka.sink import KafkaSink
 from flykka.spark_bridge.connectors.kafka.source import KafkaSource
 from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource

@@ -18,7 +18,7 @@ from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
 from flykka.spark_bridge.connectors.job_owners import JobOwners
 from flykka.spark_bridge.connectors.job_sinks import take_over_staged
-from flykka.spark_bridge.connectors.staging_owners import StagingOwner
+from flykka.spark_bridge.connectors.staging import StagingOwner
 from flykka.spark_bridge.operators.sink_code import SinkCode
 from flykka.spark_bridge.program.sink import Sink
 from flykka.spark_bridge.program.sink_writer import SinkWriter

@@ -8,7 +8,7 @@ import pytest
 
 from flykka.messages.state.handles import OperatorStateMode
 from flykka.spark_bridge.errors import StateDescriptorError, StateValueError
-from flykka.spark_bridge.functions.operator_state_store import OperatorStateStore
+from flykka.spark_bridge.functions.checkpointed_function import OperatorStateStore
 from flykka.spark_bridge.functions.operator_states import Lists, OperatorStates
 from flykka.spark_bridge.functions.state_descriptors import (
     ListStateDescriptor,

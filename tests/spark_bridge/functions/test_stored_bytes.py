@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flykka.spark_bridge.functions.state_descriptors import stored_form
 from flykka.spark_bridge.functions.stored_bytes import from_bytes, to_bytes
-from flykka.spark_bridge.functions.stored_values import stored_form
 from tests.spark_bridge.functions.typed_values import types, values_of_type
 
 

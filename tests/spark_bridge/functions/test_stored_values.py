@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from flykka.spark_bridge.errors import StateValueError
 from flykka.spark_bridge.functions.column_types import ColumnType, column_type
-from flykka.spark_bridge.functions.stored_values import StoredForm, stored_form
+from flykka.spark_bridge.functions.state_descriptors import StoredForm, stored_form
 from tests.spark_bridge.functions.state_table import through_arrow
 from tests.spark_bridge.functions.typed_values import types, values_of_type
 

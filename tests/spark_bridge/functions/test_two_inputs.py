@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from flykka.spark_bridge.errors import FunctionOutputError, KeyContextError, StateDescriptorError, TimerError
-from flykka.spark_bridge.functions.broadcast_contexts import (
+from flykka.spark_bridge.functions.broadcast_functions import (
     BroadcastContext,
+    BroadcastProcessFunction,
     KeyedBroadcastContext,
+    KeyedBroadcastProcessFunction,
     KeyedReadOnlyContext,
     ReadOnlyContext,
     ReadOnlyTimerContext,
 )
-from flykka.spark_bridge.functions.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from flykka.spark_bridge.functions.co_functions import (
     CoFlatMapFunction,
     CoMapFunction,

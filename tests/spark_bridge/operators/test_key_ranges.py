@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from flykka.actors.machines.state.segments import Reading, Segment
 from flykka.messages.wire.ids import BatchId
-from flykka.spark_bridge.operators.key_ranges import KeyRanges
+from flykka.spark_bridge.operators.join_code import KeyRanges
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -15,13 +15,13 @@ from pyspark.testing import assertDataFrameEqual
 
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.keyed_rows import (
+    KeyedRowsCode,
     TableProgram,
     drop_duplicates_code,
     extreme_rows_code,
     process_table_code,
     reduced_rows_code,
 )
-from flykka.spark_bridge.operators.keyed_rows_code import KeyedRowsCode
 from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken
 from tests.spark_bridge.laboratory import Laboratory
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.spark_bridge.functions.event_time import EventTime
-from flykka.spark_bridge.operators.spark_windows import WindowCode, WindowLayout, by_window, fired, local_state
+from flykka.spark_bridge.operators.spark_windows import WindowCode, WindowLayout, by_window
 from flykka.spark_bridge.program.aggregates import TIME, analyze
 from tests.spark_bridge.laboratory import END
 
@@ -61,7 +61,7 @@ def test_windows_are_those_of_spark(rows: DataFrame, windows: tuple[int, int, in
     aggregates = F.count("*").alias("n"), F.sum("amount").alias("sum"), F.avg("amount").alias("mean")
     code = code_of(rows, windows, *aggregates)
 
-    ours = fired(code, by_window(code.windows, local_state(code, rows), None, END))
+    ours = code.fired(by_window(code.windows, code.local_state(rows), None, END))
     spark = by_spark(rows, windows, *aggregates).select("w.start", "w.end", "key", "n", "sum", "mean")
 
     assert in_order(ours.collect()) == in_order(spark.collect())
@@ -71,7 +71,7 @@ def test_rows_that_are_kept_as_they_are_fall_into_the_same_windows(rows: DataFra
     distinct = F.countDistinct("amount").alias("different")
     code = code_of(rows, (10_000, 3000, 1000), distinct)
 
-    ours = fired(code, by_window(code.windows, local_state(code, rows), None, END))
+    ours = code.fired(by_window(code.windows, code.local_state(rows), None, END))
     spark = by_spark(rows, (10_000, 3000, 1000), distinct).select("w.start", "w.end", "key", "different")
 
     assert in_order(ours.collect()) == in_order(spark.collect())
@@ -79,15 +79,15 @@ def test_rows_that_are_kept_as_they_are_fall_into_the_same_windows(rows: DataFra
 
 def test_every_window_fires_in_one_of_several_steps(rows: DataFrame) -> None:
     code = code_of(rows, (10_000, 3000, 1000), F.count("*").alias("n"))
-    state, windows = local_state(code, rows).localCheckpoint(), code.windows
+    state, windows = code.local_state(rows).localCheckpoint(), code.windows
     steps = [windows.last_fired_start(watermark) for watermark in (-10_001, 3999, 6000, 12_345)]
 
     fired_in_steps: list[Row] = []
     for after_ms, to_ms in zip([None, *steps], [*steps, END], strict=True):
         from_ms = None if after_ms is None else windows.next_start(after_ms)
         panes = WindowLayout(code).between(state, from_ms, windows.end_of_last(to_ms))
-        fired_in_steps += fired(code, by_window(windows, panes, after_ms, to_ms)).collect()
-    at_once = fired(code, by_window(windows, state, None, END))
+        fired_in_steps += code.fired(by_window(windows, panes, after_ms, to_ms)).collect()
+    at_once = code.fired(by_window(windows, state, None, END))
 
     assert in_order(fired_in_steps) == in_order(at_once.collect())
 
@@ -95,7 +95,7 @@ def test_every_window_fires_in_one_of_several_steps(rows: DataFrame) -> None:
 def test_rows_between_windows_belong_to_none(rows: DataFrame) -> None:
     code = code_of(rows, (1000, 5000, 700), F.count("*").alias("n"))
 
-    ours = fired(code, local_state(code, rows)).select(F.unix_millis("window_start"), F.unix_millis("window_end"), "n")
+    ours = code.fired(code.local_state(rows)).select(F.unix_millis("window_start"), F.unix_millis("window_end"), "n")
     since_start = F.pmod(F.unix_micros("at") - 700_000, F.lit(5_000_000))
     start = ((F.unix_micros("at") - since_start) / 1000).cast("long")
     expected = rows.where(since_start < 1_000_000).groupBy(start.alias("start"), "key").count()
@@ -112,6 +112,6 @@ def test_a_key_has_few_panes_per_slide(
         F.lit(0).alias("key"), "id", F.col("id").alias("amount"), F.timestamp_millis("id").alias("at")
     )
 
-    state = local_state(code, one_slide.coalesce(1))
+    state = code.local_state(one_slide.coalesce(1))
 
     assert state.select(TIME).distinct().count() == panes

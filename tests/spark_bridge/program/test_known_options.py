@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from flykka.spark_bridge.program.known_options import check_known
+from flykka.spark_bridge.connectors.written_columns import check_known
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.file_formats import FileFormat
 

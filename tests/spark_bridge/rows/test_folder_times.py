@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.spark_bridge.rows.folder_times import FolderTimes
+from flykka.spark_bridge.connectors.file.split_discovery import FolderTimes
 
 LONG_AGO = 1_000_000_000
 
@@ -70,7 +70,7 @@ def test_a_folder_that_is_not_there_yet_is_noticed_when_it_comes(tmp_path: Path)
 
 def test_a_change_within_one_tick_of_the_clock_is_not_missed(old_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = LONG_AGO * 1_000_000_000
-    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+    monkeypatch.setattr("flykka.spark_bridge.connectors.file.split_discovery.time.time_ns", lambda: now_ns)
     times = noted(old_folder)
     at_once = times.changed()
 
@@ -94,7 +94,7 @@ def test_a_file_may_grow_until_nothing_was_written_to_it_for_a_moment(
     times, file = noted(), old_folder / "a"
     file.touch()
     now_ns = file.stat().st_mtime_ns
-    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+    monkeypatch.setattr("flykka.spark_bridge.connectors.file.split_discovery.time.time_ns", lambda: now_ns)
     settled, at_once = times.settled([str(file)]), times.changed()
 
     now_ns += 51_000_000
@@ -110,7 +110,7 @@ def test_a_file_that_got_its_name_or_time_after_it_was_written_does_not_grow(
     file.touch()
     os.utime(file, ns=(file.stat().st_mtime_ns - 10_000_000,) * 2)
     now_ns = file.stat().st_mtime_ns
-    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+    monkeypatch.setattr("flykka.spark_bridge.connectors.file.split_discovery.time.time_ns", lambda: now_ns)
 
     assert times.settled([str(file)]) == {str(file)}
 
@@ -124,7 +124,7 @@ def test_what_came_behind_a_file_that_may_grow_waits_with_it_and_what_came_befor
     touch_later(grows, written_before_it_came=False)
     touch_later(behind, written_before_it_came=True)
     now_ns = os.stat(grows).st_mtime_ns
-    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+    monkeypatch.setattr("flykka.spark_bridge.connectors.file.split_discovery.time.time_ns", lambda: now_ns)
 
     assert times.settled([behind, grows, before]) == {before}
 
@@ -138,7 +138,7 @@ def test_what_came_while_the_folder_was_listed_waits_since_the_list_may_lack_wha
     times, before, meanwhile = FolderTimes(), str(old_folder / "b"), str(old_folder / "a")
     touch_later(before, written_before_it_came=True)
     now_ns = os.stat(before).st_ctime_ns + 21_000_000
-    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+    monkeypatch.setattr("flykka.spark_bridge.connectors.file.split_discovery.time.time_ns", lambda: now_ns)
     times.clear()
     times.note(str(old_folder))
 

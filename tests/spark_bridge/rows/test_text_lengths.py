@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 from flykka.spark_bridge.connectors.file.source import empty_frame
 from flykka.spark_bridge.connectors.kafka.formats import JsonFormat
 from flykka.spark_bridge.operators.process_functions import declared_rows
-from flykka.spark_bridge.rows.text_lengths import with_lengths_noted
+from flykka.spark_bridge.rows.type_support import with_lengths_noted
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

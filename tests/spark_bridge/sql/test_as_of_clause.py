@@ -7,8 +7,7 @@ import re
 import pytest
 
 from flykka.spark_bridge.sql.as_of_clause import AsOfClause, without_as_of
-from flykka.spark_bridge.sql.plan_node import Position
-from flykka.spark_bridge.sql.sql_text_error import SqlTextError
+from flykka.spark_bridge.sql.plan_node import Position, SqlTextError
 
 
 def position(line: int, column: int) -> Position:

@@ -10,7 +10,7 @@ from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.wire.ids import BatchId
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.materialise import materialise
-from flykka.spark_bridge.state.managed_memory import ManagedMemory
+from flykka.spark_bridge.state.attempt_storage import ManagedMemory
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
 from tests.spark_bridge.laboratory import Laboratory
 from tests.spark_bridge.state.test_spark_state_backend import backend_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flykka.spark_bridge.errors import UserFileError
-from flykka.spark_bridge.user_files.requirements import install
+from flykka.spark_bridge.user_files.registered_files import install
 from tests.spark_bridge.user_files.wheels import make_wheel
 
 pytestmark = pytest.mark.slow

@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from flykka.spark_bridge.worker.changing_aggregates import AggregateCall, AggregatesOfChangingRows
 from flykka.spark_bridge.worker.changing_results import (
     LEFT_ROWS,
     RIGHT_ROWS,
     ROWS,
+    AggregateCall,
+    AggregatesOfChangingRows,
     FirstOfChangingRows,
     FrameCall,
     FrameFunction,
@@ -21,9 +22,9 @@ from flykka.spark_bridge.worker.changing_results import (
     JoinSideRows,
     OverChangingRows,
 )
+from flykka.spark_bridge.worker.keys import RowOrder
 from flykka.spark_bridge.worker.parts import PartFunction
 from flykka.spark_bridge.worker.row_changes import ROW, NormalizeChanges
-from flykka.spark_bridge.worker.row_order import RowOrder
 
 BY_N = (RowOrder(column="n", is_descending=False, nulls_first=True),)
 

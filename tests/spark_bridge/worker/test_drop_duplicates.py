@@ -19,8 +19,7 @@ from flykka.spark_bridge.worker.drop_duplicates import (
     DropDuplicatesWithin,
     ForgetSeen,
 )
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
-from flykka.spark_bridge.worker.process_batch import BatchFunction
+from flykka.spark_bridge.worker.process_batch import BatchFunction, KeyedBatch
 from flykka.spark_bridge.worker.segment_file import POSITION
 
 pytestmark = pytest.mark.slow

@@ -6,9 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from flykka.spark_bridge.worker.first_of_values import FirstOfValues
-from flykka.spark_bridge.worker.first_rows import FIRST_ROWS, FirstRows
-from flykka.spark_bridge.worker.row_order import RowOrder
+from flykka.spark_bridge.worker.first_rows import FIRST_ROWS, FirstOfValues, FirstRows
+from flykka.spark_bridge.worker.keys import RowOrder
 
 ROW = pa.schema([("key", pa.string()), ("price", pa.float64()), ("id", pa.int64())])
 

@@ -11,8 +11,7 @@ from pyspark import cloudpickle
 
 from flykka.spark_bridge.errors import FunctionOutputError
 from flykka.spark_bridge.worker.kept_rows import IS_KEPT, KeepExtremeRow, ReduceRows
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
-from flykka.spark_bridge.worker.process_batch import BatchFunction
+from flykka.spark_bridge.worker.process_batch import BatchFunction, KeyedBatch
 from flykka.spark_bridge.worker.segment_file import POSITION
 
 NAN = float("nan")

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.parts import MergeParts, PartFunction
+from flykka.spark_bridge.worker.process_batch import KeyedBatch
 from flykka.spark_bridge.worker.segment_file import POSITION
 
 NAN = float("nan")

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 from pyspark import SparkFiles
 
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
-from flykka.spark_bridge.worker.process_batch import ProcessBatch, Processed
-from flykka.spark_bridge.worker.segment_folder import SegmentFolder
+from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed, ProcessKeyedBatch
+from flykka.spark_bridge.worker.segments import SegmentFolder
 from tests.spark_bridge.worker.tables import SCHEMA, key_columns
 
 
@@ -31,7 +30,7 @@ def test_a_column_of_the_rows_may_be_named_as_a_state_of_another_type(
 ) -> None:
     monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
     function = Keeping()
-    process = ProcessBatch(
+    process = ProcessKeyedBatch(
         folder=SegmentFolder(name="state"), segments=(), target="new", version=1, schema=SCHEMA, function=function
     )
     batch = key_columns([(1, "a"), (2, "b")]).append_column("total", pa.array([1.5, 2.5]))

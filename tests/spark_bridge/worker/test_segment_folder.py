@@ -9,7 +9,7 @@ from shutil import rmtree
 import pytest
 from pyspark import SparkFiles
 
-from flykka.spark_bridge.worker.segment_folder import SegmentFolder
+from flykka.spark_bridge.worker.segments import SegmentFolder
 from tests.spark_bridge.worker.tables import SCHEMA, state_rows
 
 On = Callable[[str], Path]

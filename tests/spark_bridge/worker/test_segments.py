@@ -18,11 +18,9 @@ from flykka.actors.checkpoint_storage.file_digests import sealed
 from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError
 from flykka.messages.state.handles import FileDigest
 from flykka.spark_bridge.worker import segment_file
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
-from flykka.spark_bridge.worker.look_up import look_up
+from flykka.spark_bridge.worker.process_batch import KeyedBatch, look_up
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, merged, newest
-from flykka.spark_bridge.worker.segment_folder import SegmentFolder
-from flykka.spark_bridge.worker.segments import SavedRows, SaveSegments
+from flykka.spark_bridge.worker.segments import SavedRows, SaveSegments, SegmentFolder
 from tests.spark_bridge.worker.tables import SCHEMA, STATE, Key, key_columns, key_of, segment, state_rows
 from tests.syncs import watched_syncs
 

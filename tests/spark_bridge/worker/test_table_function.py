@@ -13,8 +13,7 @@ from pyspark import cloudpickle
 
 from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.spark_bridge.errors import FunctionOutputError
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
-from flykka.spark_bridge.worker.process_batch import Processed
+from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER, POSITION
 from flykka.spark_bridge.worker.table_function import FireTableTimers, Frames, ProcessTable, TableSpec
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.worker.inputs import INPUT
-from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
-from flykka.spark_bridge.worker.process_batch import Processed
+from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER, POSITION
 from flykka.spark_bridge.worker.temporal_join import (
     FireTemporalJoin,

@@ -8,8 +8,7 @@ import pytest
 
 from flykka.messages.tasks.source import IndexRangeSplit, SplitsDiscovered
 from flykka.messages.wire.ids import OperatorId
-from flykka.spark_bridge.connectors.datagen.generators import sequence
-from flykka.spark_bridge.connectors.datagen.source import DataGenSource, IndexRangeDiscovery
+from flykka.spark_bridge.connectors.datagen import DataGenSource, IndexRangeDiscovery, sequence
 from flykka.spark_bridge.errors import SourceError
 
 

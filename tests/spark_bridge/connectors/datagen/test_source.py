@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from flykka import datagen
 from flykka.messages.tasks.source import IndexRangeSplit
 from flykka.messages.wire.ids import OperatorId, SplitId
-from flykka.spark_bridge.connectors.datagen import source
-from flykka.spark_bridge.connectors.datagen.source import DataGenSource
+from flykka.spark_bridge.connectors import datagen as datagen_module
+from flykka.spark_bridge.connectors.datagen import DataGenSource
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
@@ -40,7 +40,7 @@ def rows_of_split(
 
 
 def test_row_n_is_the_same_however_it_is_batched(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "_ROWS_PER_CORE", 5_000)
+    monkeypatch.setattr(datagen_module, "_ROWS_PER_CORE", 5_000)
     whole = rows_of_split(spark, datagen_source(), 0, 10_000)
     sliced = rows_of_split(spark, datagen_source(), 0, 10_000, in_slices=True)
     in_parts = rows_of_split(spark, datagen_source(), 0, 7).unionAll(rows_of_split(spark, datagen_source(), 7, 9_993))

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from flykka.connectors import FileSystem, SinkError
 from flykka.connectors.testing import Row
 from flykka.messages.wire.ids import JobId
-from flykka.spark_bridge.connectors import extras
+from flykka.spark_bridge.connectors import connector
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.delta.source import DeltaSource
 from flykka.spark_bridge.errors import MissingExtraError, OperatorFailedError
@@ -229,7 +229,7 @@ def test_sinks_of_one_table_agree_in_its_partitions(spark: SparkSession, table: 
 
 @pytest.mark.parametrize("make", [lambda: DeltaSink.append("t"), lambda: DeltaSource.of_path("t")])
 def test_a_missing_library_is_asked_for(make: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    monkeypatch.setattr(connector, "find_spec", lambda module: None)
 
     with pytest.raises(MissingExtraError, match=r"needs deltalake, .* pip install 'flykka\[delta\]'"):
         make()

@@ -18,9 +18,8 @@ from pyspark.sql import SparkSession
 from flykka.connectors import Boundedness, FileSystem, OperatorId, SourceError
 from flykka.connectors.testing import Row, SourceContract
 from flykka.messages.tasks.source import SplitsDiscovered
-from flykka.spark_bridge.connectors.delta import discovery
-from flykka.spark_bridge.connectors.delta.discovery import DeltaSplitDiscovery
-from flykka.spark_bridge.connectors.delta.source import DeltaSource
+from flykka.spark_bridge.connectors.delta import source as delta_source
+from flykka.spark_bridge.connectors.delta.source import DeltaSource, DeltaSplitDiscovery
 from flykka.spark_bridge.errors import FileSchemaError, SourceNotFoundError
 from tests.spark_bridge.connectors.delta.deletion_vectors import deletion_vector
 
@@ -129,7 +128,7 @@ def test_a_bounded_source_ends_with_the_version_that_it_began_with(spark: SparkS
 def test_many_files_are_found_in_several_looks(
     spark: SparkSession, versioned_table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(discovery, "SPLITS_PER_LOOK", 3)
+    monkeypatch.setattr(delta_source, "SPLITS_PER_LOOK", 3)
     source = DeltaSource.of_path(versioned_table).version_as_of(3).monitor_continuously("1s")
     add(versioned_table, [(number, f"{number}") for number in range(10, 12)])
     add(versioned_table, [(12, "x")])

@@ -11,8 +11,8 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from flykka.messages.state.handles import WriterState
+from flykka.spark_bridge.connectors.delta.publishing import newer_than_stored
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
-from flykka.spark_bridge.connectors.delta.upserting import newer_than_stored
 from flykka.spark_bridge.errors import OperatorFailedError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from tests.spark_bridge.connectors.delta.attempts import Attempt, frame, rows_of_table

@@ -24,8 +24,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from flykka.spark_bridge.connectors.file.declared_columns import misfit
-from flykka.spark_bridge.connectors.file.footers import footer
+from flykka.spark_bridge.connectors.file.footers import footer, misfit
 
 
 def struct_of(kind: DataType) -> StructType:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.spark_bridge.connectors.file.known_names import KnownNames
+from flykka.spark_bridge.connectors.file.split_discovery import KnownNames
 from flykka.spark_bridge.errors import SourceError
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flykka.actors.checkpoint_storage.file_names import in_a_name
-from flykka.spark_bridge.connectors.file.published_files import published_files, published_prefix
+from flykka.spark_bridge.connectors.file.sink import published_files, published_prefix
 from flykka.spark_bridge.program.sink import PublishedFiles
 
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"

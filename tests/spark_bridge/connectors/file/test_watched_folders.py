@@ -40,7 +40,7 @@ def test_a_file_that_is_being_written_waits_for_a_later_look_unless_there_is_non
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.json").write_text('{"n": 1}\n{"n"')
     written_ns = (tmp_path / "in" / "a.json").stat().st_mtime_ns
-    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: written_ns)
+    monkeypatch.setattr("flykka.spark_bridge.connectors.file.split_discovery.time.time_ns", lambda: written_ns)
     look = discovery(spark, FileSource.json(tmp_path / "in", schema="n int").monitor_continuously("1h"))
 
     found = look.discover(b"")
@@ -61,7 +61,7 @@ def test_a_file_is_not_found_before_one_that_came_earlier(
     (folder / "b.json").write_text('{"n": 2}')
     os.utime(folder / "b.json", (1, 1))
     now_ns = (folder / "a.json").stat().st_mtime_ns
-    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+    monkeypatch.setattr("flykka.spark_bridge.connectors.file.split_discovery.time.time_ns", lambda: now_ns)
     look = discovery(spark, FileSource.json(folder, schema="n int").monitor_continuously("1h").files_per_batch(2))
 
     found = look.discover(b"")

@@ -13,8 +13,7 @@ from flykka.actors.machines.state.operator_state import list_state, repartition
 from flykka.messages.state.handles import PendingFile, StagedBatch
 from flykka.messages.wire.codec import decode
 from flykka.messages.wire.ids import JobId
-from flykka.spark_bridge.connectors.file.sink import FileSink
-from flykka.spark_bridge.connectors.file.writer import FileWriter
+from flykka.spark_bridge.connectors.file.sink import FileSink, FileWriter
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from tests.spark_bridge.sink_contexts import CrashError, CrashingFileSystem, sink_context

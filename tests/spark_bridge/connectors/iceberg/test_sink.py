@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 
 from flykka.connectors import FileSystem, SinkError
 from flykka.connectors.testing import Row
-from flykka.spark_bridge.connectors import extras
-from flykka.spark_bridge.connectors.iceberg.sink import IcebergSink
+from flykka.spark_bridge.connectors import connector
+from flykka.spark_bridge.connectors.iceberg import IcebergSink
 from flykka.spark_bridge.errors import MissingExtraError, OperatorFailedError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.session.session import engine_session
@@ -236,7 +236,7 @@ def test_others_that_are_faster_all_the_time_are_told_of(
 
 
 def test_a_missing_library_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    monkeypatch.setattr(connector, "find_spec", lambda module: None)
 
     with pytest.raises(MissingExtraError, match=r"needs pyiceberg, .* pip install 'flykka\[iceberg\]'"):
         IcebergSink.append(NAME)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from flykka.spark_bridge.connectors.kafka.client import Cluster
-from flykka.spark_bridge.connectors.kafka.publishing import PublishTransaction
+from flykka.spark_bridge.connectors.kafka.publishing import PublishKafkaTransaction
 
 ROWS = [b"row %d" % number for number in range(20)]
 CHECKPOINT = 7
@@ -24,7 +24,7 @@ CHECKPOINT = 7
 def publish(address: str, topic: str, timeout_ms: int = 60_000) -> int:
     """Publish the rows, for whichever attempt of the writer; the number of those that were not there."""
     cluster = Cluster(address, (("transaction.timeout.ms", str(timeout_ms)), ("log_level", "0")))
-    work = PublishTransaction(cluster=cluster, topic=topic, writer=f"job/{topic}", checkpoint_id=CHECKPOINT)
+    work = PublishKafkaTransaction(cluster=cluster, topic=topic, writer=f"job/{topic}", checkpoint_id=CHECKPOINT)
     batch = pa.RecordBatch.from_pylist([{"value": row} for row in ROWS])
     (number,) = (done.column(0)[0].as_py() for done in work([batch]))
     return int(number)

@@ -13,9 +13,9 @@ from benchmarks.connectors.broker import Broker
 from flykka import KafkaSource
 from flykka.connectors import OperatorId
 from flykka.messages.tasks.source import SerializedSplit, SourceSplit, SplitsDiscovered
-from flykka.spark_bridge.connectors.kafka.discovery import KafkaSplitDiscovery
 from flykka.spark_bridge.connectors.kafka.ranges import dealt, ranges_of
-from flykka.spark_bridge.connectors.kafka.worker import ReadRecords
+from flykka.spark_bridge.connectors.kafka.reading import ReadRecords
+from flykka.spark_bridge.connectors.kafka.source import KafkaSplitDiscovery
 
 
 class Record(NamedTuple):

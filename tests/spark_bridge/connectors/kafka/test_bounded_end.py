@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.connectors.broker import Broker
 from flykka import FileSink, KafkaSource, OffsetsInitializer, StreamExecutionEnvironment, WatermarkStrategy
-from flykka.spark_bridge.connectors.kafka import worker
+from flykka.spark_bridge.connectors.kafka import reading
 from tests.spark_bridge.connectors.kafka.records import (
     committed,
     discover_splits,
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that waits for records that there are not fails soon."""
-    monkeypatch.setattr(worker, "_PATIENCE_SECONDS", 15.0)
+    monkeypatch.setattr(reading, "_PATIENCE_SECONDS", 15.0)
 
 
 def all_that_is_there(broker: Broker, topic: str) -> KafkaSource:
@@ -103,7 +103,7 @@ def test_what_was_behind_an_open_transaction_is_read_when_it_has_ended(kafka: Br
 def test_each_portion_of_a_backlog_with_aborted_records_ends(
     kafka: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flykka.spark_bridge.connectors.kafka.discovery.RECORDS_PER_SPLIT", 3)
+    monkeypatch.setattr("flykka.spark_bridge.connectors.kafka.source.RECORDS_PER_SPLIT", 3)
     kafka.create(topic)
     for number in range(3):
         committed(kafka, topic, b"%d" % number)

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.connectors.broker import Broker
 from flykka import KafkaSink, KafkaSource
-from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords, PublishTransaction
+from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords, PublishKafkaTransaction
 from tests.spark_bridge.connectors.kafka.records import record_values
 
 pytestmark = pytest.mark.slow
@@ -60,7 +60,7 @@ def test_records_are_written_in_the_codec_that_the_sink_has(
     kafka.create(topic)
     cluster = KafkaSink.to_topic(kafka.address, topic, compression_type=codec).cluster
     work = (
-        PublishTransaction(cluster=cluster, topic=topic, writer=topic, checkpoint_id=1)
+        PublishKafkaTransaction(cluster=cluster, topic=topic, writer=topic, checkpoint_id=1)
         if is_transaction
         else ProduceRecords(cluster=cluster, topic=topic)
     )

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from benchmarks.connectors.broker import Broker
 from flykka import KafkaSink, KafkaSource
 from flykka.connectors import SinkError, SourceError
-from flykka.spark_bridge.connectors.kafka.publishing import PublishTransaction
+from flykka.spark_bridge.connectors.kafka.publishing import PublishKafkaTransaction
 from tests.spark_bridge.connectors.kafka.records import record_values
 from tests.spark_bridge.sink_contexts import sink_context
 
@@ -20,7 +20,7 @@ LIMIT = 5_000_000
 
 
 def publish(sink: KafkaSink, *rows: bytes) -> None:
-    work = PublishTransaction(cluster=sink.cluster, topic=sink.topic, writer=sink.topic, checkpoint_id=1)
+    work = PublishKafkaTransaction(cluster=sink.cluster, topic=sink.topic, writer=sink.topic, checkpoint_id=1)
     list(work([pa.RecordBatch.from_pylist([{"value": row} for row in rows])]))
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from benchmarks.connectors.broker import Broker
 from flykka import KafkaSink
 from flykka.spark_bridge.connectors.kafka.client import Cluster
-from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords, PublishFiles, PublishTransaction
+from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords, PublishFiles, PublishKafkaTransaction
 from flykka.spark_bridge.connectors.transactional import Transaction
 from tests.spark_bridge.sink_contexts import sink_context
 
@@ -47,7 +47,7 @@ def test_what_is_null_is_left_to_kafka(broker: Broker, topic: str, from_files: b
     cluster = Cluster(broker.address)
     if from_files:
         pq.write_table(pa.Table.from_batches([ROWS]), tmp_path / "rows.parquet")
-        transaction = PublishTransaction(cluster=cluster, topic=topic, writer=topic, checkpoint_id=1)
+        transaction = PublishKafkaTransaction(cluster=cluster, topic=topic, writer=topic, checkpoint_id=1)
         files = PublishFiles(transaction=transaction, files=(str(tmp_path / "rows.parquet"),))
         (done,) = files([pa.RecordBatch.from_pydict({"id": [0]})])
     else:

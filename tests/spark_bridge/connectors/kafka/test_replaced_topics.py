@@ -16,7 +16,7 @@ from flykka import FileSink, JobClient, KafkaSource, OffsetsInitializer, StreamE
 from flykka.connectors import SourceError
 from flykka.messages.control.job import MetricsReported
 from flykka.messages.wire.message import Message
-from flykka.spark_bridge.connectors.kafka.discovery import KafkaSplitDiscovery
+from flykka.spark_bridge.connectors.kafka.source import KafkaSplitDiscovery
 from flykka.spark_bridge.errors import ReplacedTopicError
 from tests.spark_bridge.connectors.kafka.records import discover_splits
 

@@ -16,7 +16,7 @@ from flykka import KafkaSink, KafkaSource, OffsetsInitializer
 from flykka.connectors import SinkError, SourceError
 from flykka.runtime.secrets import masked
 from flykka.spark_bridge.connectors.kafka.client import topics_there
-from flykka.spark_bridge.connectors.kafka.publishing import PublishTransaction
+from flykka.spark_bridge.connectors.kafka.publishing import PublishKafkaTransaction
 from tests.spark_bridge.connectors.kafka.records import discover_splits, record_values
 from tests.spark_bridge.connectors.kafka.secured_ports import PASSWORD, USER, SecuredPorts
 
@@ -74,7 +74,7 @@ def test_records_are_written_and_read(secured: Secured, topic: str, listener: st
     secured.broker.create(topic)
     given = properties | ({} if listener == "SASL" else {"ssl_ca_location": str(secured.certificate)})
     sink = KafkaSink.to_topic(secured.address(listener), topic, **given)
-    work = PublishTransaction(cluster=sink.cluster, topic=topic, writer=topic, checkpoint_id=1)
+    work = PublishKafkaTransaction(cluster=sink.cluster, topic=topic, writer=topic, checkpoint_id=1)
     source = KafkaSource.of_topics(secured.address(listener), topic, **given)
 
     list(work([pa.RecordBatch.from_pylist([{"value": b"1"}, {"value": b"2"}])]))

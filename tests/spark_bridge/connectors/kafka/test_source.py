@@ -15,7 +15,7 @@ from flykka import KafkaSource, OffsetsInitializer
 from flykka.connectors import Boundedness, FileSystem, OperatorId, SourceError
 from flykka.connectors.testing import Row, SourceContract
 from flykka.messages.tasks.source import SplitsDiscovered
-from flykka.spark_bridge.connectors.kafka import discovery
+from flykka.spark_bridge.connectors.kafka import source as kafka_source
 from flykka.spark_bridge.connectors.kafka.formats import (
     CsvFormat,
     DebeziumJsonFormat,
@@ -187,7 +187,7 @@ def test_a_bounded_source_ends_with_what_was_there_when_it_began(
 def test_a_backlog_is_found_in_portions_of_all_partitions(
     spark: SparkSession, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(discovery, "RECORDS_PER_SPLIT", 10)
+    monkeypatch.setattr(kafka_source, "RECORDS_PER_SPLIT", 10)
     broker.create(topic, 2)
     broker.send(topic, *[b"x"] * 30, partition=0)
     broker.send(topic, *[b"x"] * 10, partition=1)
@@ -203,7 +203,7 @@ def test_a_backlog_is_found_in_portions_of_all_partitions(
 def test_of_a_backlog_the_earliest_records_are_read_first_on_demand(
     spark: SparkSession, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(discovery, "RECORDS_PER_SPLIT", 10)
+    monkeypatch.setattr(kafka_source, "RECORDS_PER_SPLIT", 10)
     broker.create(topic, 2)
     for number in range(30):
         broker.send(topic, b"x", partition=0, timestamp=NOW_MS - 60_000 + number)
@@ -315,7 +315,7 @@ def test_a_rate_limit_lets_some_records_wait(broker: Broker, topic: str) -> None
     broker.send(topic, *[b"x"] * 100)
     now = [0.0]
     source = KafkaSource.of_topics(broker.address, topic).rate_limit(10)
-    looking = discovery.KafkaSplitDiscovery(source, OperatorId("source"), clock=lambda: now[0])
+    looking = kafka_source.KafkaSplitDiscovery(source, OperatorId("source"), clock=lambda: now[0])
 
     found, counts = looking.discover(b""), []
     for _ in range(3):

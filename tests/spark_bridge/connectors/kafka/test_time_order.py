@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flykka.spark_bridge.connectors.kafka.ranges import OffsetRange, TopicPartition
-from flykka.spark_bridge.connectors.kafka.time_order import TimeOrder
+from flykka.spark_bridge.connectors.kafka.source import TimeOrder
 
 NOW_MS = 1_700_000_000_000
 

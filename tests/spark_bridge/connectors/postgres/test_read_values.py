@@ -5,8 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, array_elements, may_have_been
-from flykka.spark_bridge.connectors.postgres.read_values import UNREADABLE, OnUnreadable, ReadValues
+from flykka.spark_bridge.connectors.postgres.read_types import (
+    UNREADABLE,
+    OnUnreadable,
+    ReadColumn,
+    ReadValues,
+    array_elements,
+    may_have_been,
+)
 from flykka.spark_bridge.connectors.postgres.tables import TableColumn
 from flykka.spark_bridge.errors import UnreadableValueError
 

@@ -32,7 +32,7 @@ def test_the_slot_is_confirmed_when_a_checkpoint_is_complete_and_no_sooner(
     database.run("INSERT INTO names VALUES (2, 'b')")
 
     assert before == at_first
-    assert confirmed(database, table) == log_ranges.lsn_text(log_ranges.Position.read(found.position).lsn)
+    assert confirmed(database, table) == log_ranges.lsn_text(log_ranges.CdcPosition.read(found.position).lsn)
     assert changes_since(spark, table, found.position) == [(2, "b", "+I")]
 
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka.spark_bridge.connectors.postgres import table_reading
-from flykka.spark_bridge.connectors.postgres.read_values import ReadValues
+from flykka.spark_bridge.connectors.postgres.read_types import ReadValues
 from flykka.spark_bridge.connectors.postgres.table_reading import ReadTable, postgres_table
 from flykka.spark_bridge.errors import SourceError
 from tests.spark_bridge.connectors.postgres.server import Database

@@ -6,8 +6,14 @@ import struct
 
 import pytest
 
-from flykka.spark_bridge.connectors.postgres.log_ranges import Position, lsn_number, lsn_text
-from flykka.spark_bridge.connectors.postgres.pgoutput import Absent, Change, SeenTransactions, Truncation, changes
+from flykka.spark_bridge.connectors.postgres.log_ranges import CdcPosition, lsn_number, lsn_text
+from flykka.spark_bridge.connectors.postgres.pgoutput import (
+    AbsentValue,
+    LoggedChange,
+    SeenTransactions,
+    Truncation,
+    changes,
+)
 from flykka.spark_bridge.errors import SourceError
 
 
@@ -18,7 +24,7 @@ def test_a_place_in_the_log_is_a_number(text: str) -> None:
 
 def test_a_position_of_something_else_is_refused() -> None:
     with pytest.raises(SourceError, match="is none of a PostgresCdcSource"):
-        Position.read(b'{"next": {}}')
+        CdcPosition.read(b'{"next": {}}')
 
 
 def test_a_snapshot_has_seen_what_was_over_when_it_was_taken() -> None:
@@ -56,14 +62,14 @@ def test_messages_become_changes() -> None:
 
     everything = list(changes((number, message) for number, message in enumerate(messages)))
     (truncation,) = (each for each in everything if isinstance(each, Truncation))
-    found = [each for each in everything if isinstance(each, Change)]
+    found = [each for each in everything if isinstance(each, LoggedChange)]
 
     assert (truncation.oids, truncation.lsn, truncation.transaction.xid) == ((7,), 6, 42)
     assert found[0].relation.identity == {"id"}
     assert found[0].relation.types == {"id": (20, -1), "body": (25, 9)}
     assert [(each.before, each.after) for each in found] == [
         (None, ("1", "x")),
-        (None, ("1", Absent.UNCHANGED)),
+        (None, ("1", AbsentValue.UNCHANGED)),
         (("1", "x"), ("1", "x")),
         (("1", "x"), None),
     ]

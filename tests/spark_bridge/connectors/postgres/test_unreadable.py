@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from flykka import ForeachBatchSink, OutputTag, RestartStrategies, StreamExecutionEnvironment
 from flykka.errors import JobExecutionError, ProgramError, StreamTypeError
 from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
-from flykka.spark_bridge.connectors.postgres.read_values import OnUnreadable
+from flykka.spark_bridge.connectors.postgres.read_types import OnUnreadable
 from flykka.spark_bridge.connectors.postgres.table_reading import postgres_table
 from flykka.spark_bridge.program.prototype import PrototypeError
 from tests.spark_bridge.connectors.postgres.reading import changes_since, discover_all_splits, read_by, read_splits

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka import FileSink, StreamExecutionEnvironment
-from flykka.spark_bridge.connectors.socket.source import SocketTextSource
+from flykka.spark_bridge.connectors.socket_text import SocketTextSource
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 

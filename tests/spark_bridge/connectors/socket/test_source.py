@@ -14,9 +14,8 @@ from pyspark.sql import SparkSession
 from flykka.connectors import Boundedness, OperatorId, SourceError
 from flykka.messages.tasks.source import SerializedSplit
 from flykka.runtime.durations import duration_ms
-from flykka.spark_bridge.connectors.socket import line_reader, source
-from flykka.spark_bridge.connectors.socket.line_reader import LineReader
-from flykka.spark_bridge.connectors.socket.source import SocketTextDiscovery, SocketTextSource
+from flykka.spark_bridge.connectors import socket_text
+from flykka.spark_bridge.connectors.socket_text import LineReader, SocketTextDiscovery, SocketTextSource
 
 _DEADLINE_S = 20.0
 
@@ -243,9 +242,9 @@ def test_news_are_seen_without_a_look(server: Server) -> None:
 
 
 def test_what_a_server_sends_faster_than_it_is_read_waits(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_reader, "BYTES_PER_LOOK", 1000)
-    monkeypatch.setattr(line_reader, "_BYTES_AT_ONCE", 100)
-    monkeypatch.setattr(source, "LINES_PER_SPLIT", 40)
+    monkeypatch.setattr(socket_text, "BYTES_PER_LOOK", 1000)
+    monkeypatch.setattr(socket_text, "_BYTES_AT_ONCE", 100)
+    monkeypatch.setattr(socket_text, "LINES_PER_SPLIT", 40)
     reading = Reading(SocketTextSource("127.0.0.1", server.port))
     reading.look()
     lines = [f"line {number:05}" for number in range(300)]
@@ -258,7 +257,7 @@ def test_what_a_server_sends_faster_than_it_is_read_waits(server: Server, monkey
 
 @pytest.mark.slow
 def test_a_long_record_is_read_in_linear_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_reader, "_BYTES_AT_ONCE", 1000)
+    monkeypatch.setattr(socket_text, "_BYTES_AT_ONCE", 1000)
     record = b"x" * 5_000_000
     reading = Reading(SocketTextSource("127.0.0.1", server.port))
     reading.look()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.spark_bridge.functions.windowing.merging_window_set import Merge, MergingWindowSet
+from flykka.spark_bridge.functions.windowing.window_operator import Merge, MergingWindowSet
 from flykka.spark_bridge.functions.windowing.windows import TimeWindow, merge_windows
 
 WINDOWS = st.tuples(st.integers(0, 60), st.integers(0, 6)).map(lambda pair: TimeWindow(pair[0], sum(pair)))

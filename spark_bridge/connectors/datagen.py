@@ -1,4 +1,9 @@
-"""DataGenSource: rows made of their number (Flink's DataGeneratorSource, and the options of its datagen connector)."""
+"""DataGenSource: rows made of their number (Flink's DataGeneratorSource, and the options of its datagen connector).
+
+Ready columns are functions of a row's index, of the seed and of the name of their field. Chance is a hash of the three,
+so a row is the same in whatever batch, attempt or run it is made, and two fields are independent of each other.
+`F.rand` would start again in every batch.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Self
@@ -16,7 +22,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from flykka.messages.tasks.source import IndexRangeSplit, SourceSplit, SplitsDiscovered
 from flykka.messages.wire.ids import OperatorId, SplitId
-from flykka.spark_bridge.connectors.datagen.generators import INDEX, Field, FieldGenerator
+from flykka.runtime.durations import Duration, duration_ms
+from flykka.spark_bridge.functions.times import MICROS_PER_MS, micros_of
 from flykka.spark_bridge.program.prototype import PrototypeError, transformed
 from flykka.spark_bridge.program.row_wise import works_row_by_row
 from flykka.spark_bridge.program.source import (
@@ -34,6 +41,86 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.rows.filesystem import FileSystem
     from flykka.spark_bridge.rows.materialise import Slices
+
+
+INDEX = "index"
+"""The column that a generator looks at: the number of the row, from 0."""
+
+_LONG_RANGE = 2**63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A field to generate: what its generator knows beside the index."""
+
+    name: str
+    seed: int
+
+    def chance(self) -> Column:
+        """A number that nobody expects, of 64 bits, the same for a row whenever it is made."""
+        return F.xxhash64(F.lit(self.seed).cast("bigint"), F.lit(self.name), F.col(INDEX))
+
+
+FieldGenerator = Callable[[Field], "Column"]
+"""Makes the column of a field."""
+
+
+def sequence(start: int = 0, step: int = 1) -> FieldGenerator:
+    """`start`, `start + step`, ... as a bigint."""
+    return lambda field: F.col(INDEX) * F.lit(step).cast("bigint") + F.lit(start).cast("bigint")
+
+
+def random_int(minimum: int, maximum: int) -> FieldGenerator:
+    """Whole numbers from `minimum` to `maximum`, both included, as a bigint.
+
+    Raises:
+        ValueError: the minimum lies above the maximum, or they are further apart than a bigint can say.
+    """
+    _check_order(minimum, maximum)
+    if not -_LONG_RANGE <= minimum <= maximum < _LONG_RANGE or maximum - minimum >= _LONG_RANGE - 1:
+        raise ValueError(f"random_int({minimum}, {maximum}) does not fit into a bigint")
+    width = maximum - minimum + 1
+    return lambda field: F.pmod(field.chance(), F.lit(width).cast("bigint")) + F.lit(minimum).cast("bigint")
+
+
+def random_double(minimum: float, maximum: float) -> FieldGenerator:
+    """Numbers from `minimum` to below `maximum`, as a double. Raises `ValueError` where the minimum lies above."""
+    _check_order(minimum, maximum)
+    # 53 bits are what a double can tell apart.
+    part = 2.0**-53
+    return lambda field: (
+        F.shiftrightunsigned(field.chance(), 11) * F.lit(part) * F.lit(float(maximum - minimum)) + F.lit(float(minimum))
+    )
+
+
+def choice(*values: str | int | float | bool) -> FieldGenerator:
+    """A value drawn from these, which are of one type and equally likely. Raises `ValueError` for none."""
+    if not values:
+        raise ValueError("choice() needs at least one value")
+    return lambda field: F.element_at(
+        F.array(*(F.lit(value) for value in values)), (F.pmod(field.chance(), F.lit(len(values))) + 1).cast("int")
+    )
+
+
+def timestamps(start: datetime | str, step: Duration) -> FieldGenerator:
+    """`start`, `start + step`, ...: a datetime or ISO text, in UTC where it does not say otherwise.
+
+    Raises:
+        ValueError: the text is no time.
+        DurationError: the step cannot be read, or is negative.
+    """
+    begin = datetime.fromisoformat(start) if isinstance(start, str) else start
+    first = micros_of(begin)
+    step_micros = duration_ms(step, "step of the timestamps") * MICROS_PER_MS
+    return lambda field: F.timestamp_micros(
+        F.col(INDEX) * F.lit(step_micros).cast("bigint") + F.lit(first).cast("bigint")
+    )
+
+
+def _check_order(minimum: float, maximum: float) -> None:
+    if minimum > maximum:
+        raise ValueError(f"the minimum {minimum} lies above the maximum {maximum}")
+
 
 _INDEXES = StructType([StructField(INDEX, LongType(), nullable=False)])
 _ROWS_PER_CORE = 50_000
@@ -79,7 +166,6 @@ class DataGenSource(Source):
 
     @property
     def format(self) -> str:
-        """The word of Flink's connector."""
         return "datagen"
 
     def __str__(self) -> str:
@@ -100,11 +186,9 @@ class DataGenSource(Source):
         return replace(self, event_time=event_time)
 
     def prototype(self, session: SparkSession) -> DataFrame:
-        """An empty DataFrame with the fields. Raises `PrototypeError` where a column does not fit."""
         return transformed(session.createDataFrame([], _INDEXES), self._generated)
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> IndexRangeDiscovery:
-        """Hands out ranges of indexes."""
         return IndexRangeDiscovery(self, operator_id)
 
     def numbers_of(self, split: SourceSplit) -> SplitNumbers:
@@ -114,7 +198,6 @@ class DataGenSource(Source):
     def read(
         self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
     ) -> Slices:
-        """The rows of ranges of indexes."""
         ranges = (split_of(IndexRangeSplit, split, self) for split in splits)
         return tuple(rows for each in ranges for rows in self._rows(session, each, in_slices=in_slices))
 
@@ -152,12 +235,10 @@ _INTERVAL_MS_MAX = 1000
 
 
 class IndexRangeDiscovery:
-    """The splits of a DataGenSource: ranges of row numbers, handed out as they are due.
+    """The splits of a DataGenSource: ranges of row numbers, handed out as they are due. Used by one call at a time.
 
     The id of a split is `first row+rows`. Ranges are handed out in order and without gaps, so the position of a
     look is the number of the first row that was not found yet.
-
-    @@Says which rows are due. Used by one call at a time.
 
     With a rate, time begins to count at the first look. What was due while nobody read waits, as in a queue.
     """

@@ -1,18 +1,33 @@
-"""The rows of a broadcast variable: Arrow's bytes between the driver, checkpoints and workers, dicts for functions."""
+"""Resources of a job in Python workers: cached files, and the rows of broadcast variables.
+
+These are Arrow's bytes between the driver, checkpoints and workers, and dicts for functions.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark import SparkFiles
 
+from flykka.spark_bridge.errors import JobResourceError
 from flykka.spark_bridge.functions.emission import Row
+from flykka.spark_bridge.functions.job_resources import CachedFile
 from flykka.spark_bridge.worker.rows import dicts
 from flykka.spark_bridge.worker.time_columns import as_held
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
+
+
+def on_executor(file: CachedFile) -> str:
+    """Return the path of a cached file in a Python worker. Raises `JobResourceError` where the executor has none."""
+    path = SparkFiles.get(file.unit)
+    if not os.path.exists(path):
+        raise JobResourceError(f"the cached file {file.name!r} of {file.registered} is not on this executor, at {path}")
+    return path
 
 
 def part_of(table: pa.Table) -> bytes:
@@ -29,7 +44,7 @@ def rows_of(parts: Iterable[bytes]) -> list[Row]:
     return [row for part in parts for row in dicts(pa.ipc.open_stream(part).read_all())]
 
 
-class RowsOfBroadcast:
+class BroadcastRows:
     """The rows in a worker, which reads them once."""
 
     def __init__(self, parts: Broadcast[tuple[bytes, ...]]) -> None:

@@ -1,0 +1,489 @@
+"""Publishes the rows of a checkpoint in one commit of the log: files are moved to the table, or changes merged into it.
+
+The log notes the id of the checkpoint beside them, as a `txn` of the writer. delta-rs refuses a commit if a `txn` of
+the same writer has come since the table was opened, and puts others' appends before it. What it cannot put in order,
+such as two commits that remove one file, is done again with the table as it is then; a commit of the same checkpoint by
+another attempt is found there, and nothing is left to do.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import parquet as pq
+from pyspark.sql import functions as F
+
+from flykka.actors.checkpoint_storage.file_digests import is_local, sync_files
+from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.spark_bridge.connectors.delta.columns import columns_of, delta_schema, fitted, new_columns, schema_of
+from flykka.spark_bridge.connectors.delta.log import plain, text_of
+from flykka.spark_bridge.connectors.delta.staged_files import FilesOfTransaction, StagedFile, opened, read_bytes
+from flykka.spark_bridge.connectors.delta.table import LOG
+from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.rows.equality import normalised_column
+from flykka.spark_bridge.rows.files import write_files
+from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+
+if TYPE_CHECKING:
+    from deltalake import CommitProperties, DeltaTable
+    from deltalake.transaction import AddAction, RemoveAction
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+    from flykka.spark_bridge.connectors.delta.table import TableLocation
+    from flykka.spark_bridge.connectors.transactional import Transaction
+
+
+@dataclass(slots=True, kw_only=True)
+class AppendToDelta:
+    """The staged files of one transaction, added to a table; `replaces`: instead of what is in their partitions."""
+
+    location: TableLocation
+    transaction: Transaction
+    partition_by: tuple[str, ...]
+    merges_schema: bool
+    replaces: bool
+    _moved: list[tuple[StagedFile, FileNumbers]] | None = field(default=None, init=False)
+
+    def publish(self) -> None:
+        """Add them, unless that was done. Raises `SinkError` where the table does not take them."""
+        commit_once(self.location, self.transaction, self._commit)
+
+    def _commit(self, table: DeltaTable | None) -> None:
+        rows = schema_of(self.transaction)
+        if table is not None:
+            table = fitted(
+                self.location,
+                table,
+                rows,
+                partition_by=self.partition_by,
+                merges_schema=self.merges_schema,
+                removes=self.replaces,
+            )
+        files = self._in_the_table(table)
+        lacks = () if table is None else new_columns(rows, columns_of(table)).names
+        actions = [added(file, numbers, lacks) for file, numbers in files]
+        if table is None:
+            self._create(rows, actions)
+            return
+        removed = list(self._replaced(table, files)) if self.replaces else []
+        table.create_write_transaction(
+            [*removed, *actions],
+            "append",
+            table.schema(),
+            list(self.partition_by),
+            commit_properties=noting(self.transaction),
+        )
+
+    def _create(self, rows: StructType, actions: list[AddAction]) -> None:
+        from deltalake.transaction import create_table_with_add_actions
+
+        create_table_with_add_actions(
+            self.location.uri,
+            delta_schema(rows),
+            actions,
+            partition_by=list(self.partition_by),
+            storage_options=self.location.storage_options,
+            commit_properties=noting(self.transaction),
+        )
+
+    def _in_the_table(self, table: DeltaTable | None) -> list[tuple[StagedFile, FileNumbers]]:
+        """Move the files, and return them; a second try of the commit finds them moved."""
+        if self._moved is None:
+            staged = FilesOfTransaction(self.transaction, self.location.path)
+            files = staged.listed()
+            found = [(file, numbers_in(staged.place(file))) for file in files]
+            if table is not None:
+                _check_nulls(columns_of(table), found, self.location.path)
+            staged.move(files)
+            self._moved = found
+        return self._moved
+
+    def _replaced(self, table: DeltaTable, files: Sequence[tuple[StagedFile, FileNumbers]]) -> Iterator[RemoveAction]:
+        from deltalake.transaction import RemoveAction
+
+        touched = {_values(file.partition, self.partition_by) for file, _ in files}
+        for entry in pa.table(table.get_add_actions()).select(["path", "size_bytes", "partition"]).to_pylist():
+            partition = {name: text_of(value) for name, value in entry["partition"].items()}
+            if _values(partition, self.partition_by) in touched:
+                yield RemoveAction(
+                    path=plain(entry["path"]),
+                    data_change=True,
+                    deletion_timestamp=now_ms(),
+                    size=entry["size_bytes"],
+                    partition_values=partition,
+                )
+
+
+def _values(partition: Mapping[str, str | None], columns: Sequence[str]) -> tuple[str | None, ...]:
+    return tuple(partition[column] for column in columns)
+
+
+def _check_nulls(table: StructType, files: Sequence[tuple[StagedFile, FileNumbers]], path: str) -> None:
+    """Raise `SinkError` where a column of the files has nulls that must have none in the table."""
+    required = [field.name for field in table if not field.nullable]
+    for file, numbers in files:
+        for name in required:
+            nulls = numbers.nulls.get(name, 0) if name not in file.partition else file.partition[name] is None
+            if nulls:
+                raise SinkError(f"rows cannot be written to {path}: the column {name!r} must not be null in the table")
+
+
+_PREFIX = 32
+"""Delta's bounds of texts have so many characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileNumbers:
+    """Numbers of a file: its rows, the nulls in each column, and bounds of all columns that have an order, or of none.
+
+    Columns with columns in them have no numbers.
+    """
+
+    rows: int
+    nulls: Mapping[str, int]
+    lowest: Mapping[str, object]
+    highest: Mapping[str, object]
+
+
+def numbers_in(path: str) -> FileNumbers:
+    """The numbers in the footer of a parquet file."""
+    with opened(path) as file:
+        metadata = pq.read_metadata(file)
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    nulls: dict[str, int] = {}
+    bounds: dict[str, tuple[object, object] | None] = {}
+    for place in range(metadata.num_columns):
+        column = metadata.schema.column(place)
+        if column.path != column.name:
+            continue
+        chunks = [group.column(place) for group in groups]
+        has_values = [chunk for chunk in chunks if _nulls(chunk) != chunk.num_values]
+        if all(_nulls(chunk) is not None for chunk in chunks):
+            nulls[column.name] = sum(_nulls(chunk) or 0 for chunk in chunks)
+        is_binary = column.physical_type == "BYTE_ARRAY" and column.logical_type.type == "NONE"
+        if has_values and not is_binary:
+            bounds[column.name] = _bounds([chunk.statistics for chunk in has_values])
+    known = {name: found for name, found in sorted(bounds.items()) if found is not None}
+    complete = known if len(known) == len(bounds) else {}
+    return FileNumbers(
+        rows=metadata.num_rows,
+        nulls=nulls,
+        lowest={name: low for name, (low, _) in complete.items()},
+        highest={name: high for name, (_, high) in complete.items()},
+    )
+
+
+def added(file: StagedFile, numbers: FileNumbers, lacks: Sequence[str]) -> AddAction:
+    """The entry of a file that `lacks` some columns of the table, which are null in it.
+
+    Its statistics are those of Delta's own writer for Spark, by which readers pass over files: bounds of texts are cut
+    as Delta cuts them, times to milliseconds. delta-rs finds nothing by a column that has no bounds beside one that
+    has: so all columns have bounds, or none in the file.
+    """
+    from deltalake.transaction import AddAction
+
+    stats = {
+        "numRecords": numbers.rows,
+        **({"minValues": numbers.lowest, "maxValues": numbers.highest} if numbers.lowest else {}),
+        "nullCount": {**numbers.nulls, **dict.fromkeys(lacks, numbers.rows)},
+    }
+    return AddAction(
+        path=file.name,
+        size=file.size_bytes,
+        partition_values=file.partition,
+        modification_time=now_ms(),
+        data_change=True,
+        stats=_json(stats),
+    )
+
+
+def now_ms() -> int:
+    """The time that a commit notes of its entries: it says how long vacuum keeps what was removed."""
+    return time.time_ns() // 1_000_000
+
+
+def _nulls(chunk: Any) -> int | None:
+    return None if chunk.statistics is None else chunk.statistics.null_count
+
+
+def _bounds(statistics: Sequence[Any]) -> tuple[object, object] | None:
+    """The bounds of the values in parts of a column; None where a part has none, or they cannot be written."""
+    if not all(part is not None and part.has_min_max for part in statistics):
+        return None
+    try:
+        values = [(part.min, part.max) for part in statistics]
+    except (ValueError, OverflowError):
+        # A date that Python does not have, or bytes that are no text.
+        return None
+    # NaN has no place between bounds.
+    if any(isinstance(value, float) and math.isnan(value) for pair in values for value in pair):
+        return None
+    low, high = min(low for low, _ in values), max(high for _, high in values)
+    highest = _after_texts_that_begin_like(high) if isinstance(high, str) else high
+    return None if highest is None else (low[:_PREFIX] if isinstance(low, str) else low, highest)
+
+
+def _after_texts_that_begin_like(text: str) -> str | None:
+    """The text, or a short one that is greater: a prefix, with a last character that is above the next one."""
+    if len(text) <= _PREFIX:
+        return text
+    for length in range(_PREFIX, len(text)):
+        if text[length] < "\x7f":
+            return f"{text[:length]}\x7f"
+        if text[length] < "\U0010ffff":
+            return f"{text[:length]}\U0010ffff"
+    return None
+
+
+def _json(value: object) -> str:
+    """Statistics as JSON. It has numbers of any length for decimals, and texts for what are no numbers of its own."""
+    match value:
+        case Mapping():
+            return "{" + ", ".join(f"{json.dumps(name)}: {_json(part)}" for name, part in value.items()) + "}"
+        case Decimal():
+            return format(value, "f")
+        case float() if math.isinf(value):
+            return '"Infinity"' if value > 0 else '"-Infinity"'
+        case datetime():
+            in_utc = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+            # Cut to milliseconds: by the protocol readers add one to an upper bound.
+            return json.dumps(in_utc.isoformat(timespec="milliseconds") + ("" if value.tzinfo is None else "Z"))
+        case date():
+            return json.dumps(value.isoformat())
+        case _:
+            return json.dumps(value)
+
+
+_CHANGES = "_changes"
+_KIND, _ARRIVAL = "__kind", "__arrival"
+_ROWS_AT_ONCE = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpsertIntoDelta:
+    """The staged changes of one transaction, merged into a table by `keys`, by delta-rs in this process.
+
+    Spark finds the last change of each key and writes them beside what was staged, and delta-rs reads them batch by
+    batch. Which change is the last is told by the columns of `sequence`, and without or behind them by the order of
+    arrival: that of the batches, and of the rows in their files.
+    `rows` are the columns that the table has too, and `kind` that of the rows' kinds; None where all rows are inserted
+    or updated.
+    """
+
+    location: TableLocation
+    transaction: Transaction
+    rows: StructType
+    keys: tuple[str, ...]
+    sequence: tuple[str, ...]
+    kind: str | None
+    partition_by: tuple[str, ...]
+    merges_schema: bool
+
+    def publish(self) -> None:
+        """Merge them, unless that was done. Raises `SinkError` where the table does not take them."""
+        changes: list[str] | None = None
+
+        def commit(table: DeltaTable | None) -> None:
+            nonlocal changes
+            table = fitted(
+                self.location,
+                table or self._created(),
+                self.rows,
+                partition_by=self.partition_by,
+                merges_schema=self.merges_schema,
+                removes=True,
+            )
+            if changes is None:
+                changes = self._written()
+            if changes:
+                self._merge(table, changes)
+            # A merge that changes nothing is no commit.
+            table = self.location.open()
+            if not is_noted(table, self.transaction):
+                table.create_write_transaction(
+                    [], "append", table.schema(), list(self.partition_by), commit_properties=noting(self.transaction)
+                )
+
+        commit_once(self.location, self.transaction, commit)
+
+    def _created(self) -> DeltaTable:
+        from deltalake import DeltaTable
+
+        return DeltaTable.create(
+            self.location.uri,
+            delta_schema(self.rows),
+            partition_by=list(self.partition_by),
+            storage_options=self.location.storage_options,
+        )
+
+    def _written(self) -> list[str]:
+        """Write the last changes to files; their paths. One Spark job."""
+        filesystem = self.transaction.filesystem
+        # It is deleted with what was staged.
+        folder = f"{self.transaction.folders()[0]}/{_CHANGES}"
+        filesystem.delete(folder)
+        return [status.path for status in write_files(filesystem, self._last(), folder) if status.size_bytes]
+
+    def _last(self) -> DataFrame:
+        kind = F.lit(INSERT) if self.kind is None else self._known_kind(F.col(quoted(self.kind)))
+        rows = self.transaction.rows_with_arrival(_ARRIVAL).withColumn(_KIND, kind).where(F.col(_KIND) != UPDATE_BEFORE)
+        for name in (*self.keys, *self.sequence):
+            rows = rows.withColumn(name, normalised_column(_never_null(name), rows.schema[name].dataType))
+        order = F.struct(*(quoted(name) for name in self.sequence), _ARRIVAL)
+        names = [name for name in rows.columns if name not in (_ARRIVAL, self.kind)]
+        whole = F.struct(*(quoted(name) for name in names))
+        last = rows.groupBy(*(quoted(name) for name in self.keys)).agg(F.max_by(whole, order).alias("last"))
+        return last.select("last.*")
+
+    def _known_kind(self, kind: Column) -> Column:
+        known = kind.isin(INSERT, UPDATE_AFTER, DELETE, UPDATE_BEFORE)
+        told = F.concat(
+            F.lit(f"the column {self.kind!r} has "),
+            F.coalesce(kind, F.lit("null")),
+            F.lit(f", which is no kind of a row: {INSERT}, {UPDATE_AFTER}, {UPDATE_BEFORE} and {DELETE} are"),
+        )
+        return F.when(known, kind).otherwise(F.raise_error(told))
+
+    def _merge(self, table: DeltaTable, changes: Sequence[str]) -> None:
+        newer = newer_than_stored(self.sequence)
+        merger = table.merge(
+            _reader(changes),
+            " AND ".join(f"target.{_quoted(key)} = source.{_quoted(key)}" for key in self.keys),
+            source_alias="source",
+            target_alias="target",
+            commit_properties=noting(self.transaction),
+        )
+        # By hand: what takes all columns by itself does not quote odd names.
+        values = {_quoted(name): f"source.{_quoted(name)}" for name in self.rows.names}
+        deletes, stays = f"source.{_KIND} = '{DELETE}'", f"source.{_KIND} <> '{DELETE}'"
+        (
+            merger.when_matched_delete(predicate=f"{deletes} AND {newer}")
+            .when_matched_update(values, predicate=f"{stays} AND {newer}")
+            .when_not_matched_insert(values, predicate=stays)
+            .execute()
+        )
+
+
+def newer_than_stored(sequence: Sequence[str]) -> str:
+    """SQL that is true where a change is not older than the row that is there; always, where nothing orders them."""
+    if not sequence:
+        return "TRUE"
+    newer = ""
+    for name in reversed(sequence):
+        new, old = f"source.{_quoted(name)}", f"target.{_quoted(name)}"
+        newer = f"({new} > {old} OR ({new} = {old} AND {newer}))" if newer else f"{new} >= {old}"
+    return f"(target.{_quoted(sequence[0])} IS NULL OR {newer})"
+
+
+def _never_null(name: str) -> Column:
+    column = F.col(quoted(name))
+    told = f"a change has no {name!r}, by which it is merged"
+    return F.when(column.isNotNull(), column).otherwise(F.raise_error(F.lit(told)))
+
+
+def _reader(paths: Sequence[str]) -> pa.RecordBatchReader:
+    """The rows of files, read as they are asked for."""
+    with closing(opened(paths[0])) as file:
+        schema = pq.read_schema(file).remove_metadata()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for path in paths:
+            with closing(opened(path)) as file:
+                for batch in pq.ParquetFile(file).iter_batches(_ROWS_AT_ONCE):
+                    yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _quoted(name: str) -> str:
+    return '"{}"'.format(name.replace('"', '""'))
+
+
+_TRIES = 20
+_RECENT = 100
+"""Versions of which the last may not be durable yet."""
+
+
+def commit_once(location: TableLocation, transaction: Transaction, commit: Callable[[DeltaTable | None], None]) -> None:
+    """Call `commit` with the table, None if it is not there yet, unless the log has the checkpoint or a later one.
+
+    Raises:
+        SinkError: others commit to the table all the time, and what they do rules ours out.
+    """
+    from deltalake.exceptions import CommitFailedError, DeltaError
+
+    for _ in range(_TRIES):
+        table = location.find()
+        version = -1 if table is None else table.version()
+        if is_noted(table, transaction):
+            # The attempt that has committed it may have ended before it was durable.
+            sync_commits(location, transaction, range(version, max(-1, version - _RECENT), -1))
+            return
+        try:
+            commit(table)
+            sync_commits(location, transaction, count(version + 1))
+            return
+        except DeltaError as refused:
+            is_conflict = table is None or isinstance(refused, CommitFailedError)
+            now = location.find()
+            if not is_conflict or now is None or now.version() == version:
+                # Nobody else is to blame, and the next time it would be refused too.
+                raise
+            last = refused
+    raise SinkError(
+        f"the rows of checkpoint {transaction.checkpoint_id} cannot be committed to {location.path}: {_TRIES} times"
+        f" others were faster, at last with {last}"
+    ) from last
+
+
+def is_noted(table: DeltaTable | None, transaction: Transaction) -> bool:
+    """True if the log has the checkpoint, or a later one of the writer."""
+    noted = None if table is None else table.transaction_version(transaction.writer)
+    return noted is not None and noted >= transaction.checkpoint_id
+
+
+def noting(transaction: Transaction) -> CommitProperties:
+    from deltalake import CommitProperties, Transaction
+
+    return CommitProperties(app_transactions=[Transaction(transaction.writer, transaction.checkpoint_id)])
+
+
+def sync_commits(location: TableLocation, transaction: Transaction, versions: Iterable[int]) -> None:
+    """Make commits durable with the files that they add, up to that of the transaction, or the first that is missing.
+
+    delta-rs syncs neither the files of its log nor those that a merge writes. Raises `OSError`.
+    """
+    if not transaction.fsync or not is_local(location.path):
+        return
+    data: list[str] = []
+    log: list[str] = []
+    for version in versions:
+        try:
+            lines = read_bytes(location.commit(version)).splitlines()
+        except FileNotFoundError:
+            break
+        entries = [json.loads(line) for line in lines if line.strip()]
+        data += [f"{location.path}/{plain(entry['add']['path'])}" for entry in entries if "add" in entry]
+        log += [location.commit(version), f"{location.path}/{LOG}/{version:020d}.checkpoint.parquet"]
+        if any(_is_of(entry, transaction) for entry in entries):
+            break
+    sync_files(data)
+    transaction.sync_names({location.path, *(path.rpartition("/")[0] for path in data)})
+    sync_files([*log, f"{location.path}/{LOG}/_last_checkpoint"])
+    transaction.sync_names([f"{location.path}/{LOG}"])
+
+
+def _is_of(entry: dict[str, Any], transaction: Transaction) -> bool:
+    noted = entry.get("txn")
+    return noted is not None and noted["appId"] == transaction.writer and noted["version"] >= transaction.checkpoint_id

@@ -1,0 +1,252 @@
+"""IcebergSink: rows of an Iceberg table that appear exactly once, when the checkpoint that holds them is complete.
+
+It is through pyiceberg: Spark needs no jar. Rows are staged as the files that the table will have, in
+`_flykka-staging` beside its files, and are added to it by a commit that also notes the id of their checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from flykka.actors.checkpoint_storage.file_digests import is_local, sync_files
+from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.runtime.secrets import remember_secrets
+from flykka.spark_bridge.connectors.connector import require
+from flykka.spark_bridge.connectors.delta.columns import misfit, new_columns, schema_of
+from flykka.spark_bridge.connectors.delta.staged_files import STAGING, FilesOfTransaction
+from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink
+from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.rows.type_support import nullable
+from flykka.spark_bridge.worker.time_columns import arrow_schema
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from flykka.messages.wire.ids import JobId
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+
+
+Properties = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """A table's name with its namespace, and the catalog that has it, with the properties to load this by."""
+
+    identifier: str
+    catalog: str
+    properties: Properties = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.catalog}.{self.identifier}"
+
+    @contextmanager
+    def opened(self) -> Iterator[Table]:
+        """Open the table. Raises `SinkError` where the catalog does not have it, or does not answer."""
+        with closing(self._loaded()) as catalog:
+            yield self._table(catalog)
+
+    def _loaded(self) -> Catalog:
+        from pyiceberg.catalog import load_catalog
+
+        try:
+            return load_catalog(self.catalog, **dict(self.properties))
+        except Exception as refused:
+            raise SinkError(f"the Iceberg catalog {self.catalog!r} cannot be loaded: {refused}") from refused
+
+    def _table(self, catalog: Catalog) -> Table:
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        try:
+            return catalog.load_table(self.identifier)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            raise SinkError(
+                f"there is no Iceberg table {self.identifier} in the catalog {self.catalog!r}: create it"
+            ) from None
+        except Exception as refused:
+            raise SinkError(f"the Iceberg table {self} cannot be loaded: {refused}") from refused
+
+
+def columns_of(table: Table) -> StructType:
+    return from_arrow_schema(table.schema().as_arrow(), prefer_timestamp_ntz=True)
+
+
+def data_path(table: Table) -> str:
+    from pyiceberg.table import TableProperties
+
+    return table.properties.get(TableProperties.WRITE_DATA_PATH, f"{table.location().rstrip('/')}/data")
+
+
+def iceberg_columns(rows: StructType) -> pa.Schema:
+    """Columns of Spark's as pyiceberg takes them. All may hold nulls: staged rows may."""
+    return arrow_schema(nullable(rows))
+
+
+def unwritable(table: Table) -> str | None:
+    if not table.spec().is_unpartitioned():
+        by = ", ".join(field.name for field in table.spec().fields)
+        return f"it is partitioned by {by}, and files are added to tables without partitions alone"
+    if required := [field.name for field in table.schema().fields if field.required]:
+        return f"its column {required[0]!r} is required, and files of Spark's may have nulls: make it optional"
+    return None
+
+
+_TRIES = 20
+_WRITER, _CHECKPOINT = "flykka.writer", "flykka.checkpoint-id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendToIceberg:
+    """The staged files of one transaction, added to a table once: a property notes their checkpoint in the same commit.
+
+    pyiceberg would put a commit that has come too late behind a faster one, also behind that of the same checkpoint. So
+    it is told not to, on our side alone, and the work is done again with the table as it is then.
+    """
+
+    name: TableName
+    transaction: Transaction
+    merges_schema: bool
+
+    def publish(self) -> None:
+        """Add them, unless that was done.
+
+        Raises:
+            SinkError: the table does not take them, or others commit to it all the time.
+        """
+        from pyiceberg.exceptions import CommitFailedException
+
+        for _ in range(_TRIES):
+            try:
+                with self.name.opened() as table:
+                    if not self._is_noted(table):
+                        self._commit(table)
+                    self._sync(table)
+                return
+            except CommitFailedException as conflict:
+                last = conflict
+        raise SinkError(
+            f"the rows of checkpoint {self.transaction.checkpoint_id} cannot be committed to {self.name}: {_TRIES}"
+            f" times others were faster, at last with {last}"
+        ) from last
+
+    @property
+    def _property(self) -> str:
+        return f"{_CHECKPOINT}.{self.transaction.writer}"
+
+    def _is_noted(self, table: Table) -> bool:
+        return int(table.properties.get(self._property, -1)) >= self.transaction.checkpoint_id
+
+    def _commit(self, table: Table) -> None:
+        from pyiceberg.table import TableProperties
+
+        self._fit(table)
+        staged = FilesOfTransaction(self.transaction, data_path(table))
+        files = staged.listed()
+        staged.move(files)
+        table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
+        checkpoint_id = str(self.transaction.checkpoint_id)
+        with table.transaction() as transaction:
+            transaction.add_files(
+                [staged.target(file) for file in files],
+                snapshot_properties={_WRITER: self.transaction.writer, _CHECKPOINT: checkpoint_id},
+                # Their names are of this batch alone, and to look for them takes as long as the table is large.
+                check_duplicate_files=False,
+            )
+            transaction.set_properties({self._property: checkpoint_id})
+
+    def _sync(self, table: Table) -> None:
+        """Make the current version durable, whose files pyiceberg has written without a sync."""
+        snapshot = table.current_snapshot()
+        if not self.transaction.fsync or snapshot is None or not is_local(table.metadata_location):
+            return
+        manifests = (manifest.manifest_path for manifest in snapshot.manifests(table.io))
+        files = [*manifests, snapshot.manifest_list, table.metadata_location]
+        sync_files(files)
+        self.transaction.sync_names(path.rpartition("/")[0] for path in files)
+
+    def _fit(self, table: Table) -> None:
+        """Add new columns, if that is wanted. Raises `SinkError` where the rows do not fit; the text names a column."""
+        rows = schema_of(self.transaction)
+        wrong = unwritable(table) or misfit(columns_of(table), rows, merges_schema=self.merges_schema)
+        if wrong is not None:
+            raise SinkError(f"rows cannot be written to {self.name}: {wrong}")
+        added = new_columns(columns_of(table), rows)
+        if added.fields:
+            with table.update_schema() as update:
+                update.union_by_name(iceberg_columns(added))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergSink(TransactionalSink):
+    """An Iceberg table to add rows to. Made by `append`; `merge_schema` returns a changed copy.
+
+    The table must be there, and have no partitions. Spark must reach its location, as the catalog names it.
+    """
+
+    table: TableName
+    data_path: str = ""
+    merges_schema: bool = False
+
+    @classmethod
+    def append(cls, identifier: str, *, catalog: str = "default", **properties: object) -> Self:
+        """Add all rows to a table, `<namespace>.<name>`, of a catalog.
+
+        `properties` are pyiceberg's for loading the catalog: `type="rest"`, `uri="http://..."`, or as in
+        `**{"s3.region": "eu-west-1"}`. Without any they are those of its configuration file.
+
+        Raises:
+            MissingExtraError: pyiceberg is not installed.
+        """
+        require("pyiceberg", extra="iceberg", what="an IcebergSink")
+        remember_secrets(properties)
+        given = tuple(sorted((key, str(value)) for key, value in properties.items()))
+        return cls(table=TableName(identifier, catalog, given))
+
+    def merge_schema(self) -> Self:
+        """Add columns to the table that the rows have and it does not. Types never change."""
+        return replace(self, merges_schema=True)
+
+    @property
+    def format(self) -> str:
+        return "iceberg"
+
+    def __str__(self) -> str:
+        return f"{self.format} {self.table}"
+
+    def bound(self, session: SparkSession) -> Self:
+        """With the folder of the table's files. Raises `SinkError` where the catalog does not have the table."""
+        with self.table.opened() as table:
+            return replace(self, data_path=data_path(table))
+
+    def check_rows(self, prototype: DataFrame) -> None:
+        TransactionalSink.check_rows(self, prototype)
+        with self.table.opened() as table:
+            wrong = misfit(columns_of(table), prototype.schema, merges_schema=self.merges_schema)
+        if wrong is not None:
+            raise PrototypeError(f"rows cannot be written to {self}: {wrong}")
+
+    def check_target(self, filesystem: FileSystem) -> None:
+        with self.table.opened() as table:
+            wrong = unwritable(table)
+        if wrong is not None:
+            raise SinkError(f"rows cannot be written to {self}: {wrong}")
+
+    def target(self, filesystem: FileSystem) -> str:
+        return filesystem.qualified(self.data_path)
+
+    def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
+        """Beside the table's files, for a rename must not leave the file system."""
+        return f"{self.data_path}/{STAGING}/{in_a_name(job_id)}"
+
+    def publish(self, transaction: Transaction) -> None:
+        AppendToIceberg(name=self.table, transaction=transaction, merges_schema=self.merges_schema).publish()
