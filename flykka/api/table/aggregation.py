@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.stream_type import Changelog
-from flykka.api.table.refusals import RefusedError, check_append_only, without_event_time
+from flykka.api.table.refusals import RefusedError, without_event_time
 from flykka.api.table.relation import (
     IsEventTime,
     IsKey,
@@ -108,7 +108,7 @@ def aggregated(node: PlanNode, below: Callable[[PlanNode], Relation]) -> Relatio
     cut = cut_rows(node)
     relation = below(node.children[0] if cut is None else cut.source)
     if cut is not None:
-        check_append_only(relation, "GROUP BY of a window", node)
+        relation.check_append_only("GROUP BY of a window", node)
     return _Aggregate(node, relation.settled(carries_keys=True), cut).relation()
 
 

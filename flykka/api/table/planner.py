@@ -15,7 +15,7 @@ from flykka.api.table.aggregation import aggregated
 from flykka.api.table.bounds import Limits, bounds_of, first_alone, is_implied
 from flykka.api.table.changing_rows import columns_of_rows, where_true
 from flykka.api.table.changing_windows import changing_window
-from flykka.api.table.refusals import RefusedError, check_append_only, check_expressions, refused_node
+from flykka.api.table.refusals import RefusedError, check_expressions, refused_node
 from flykka.api.table.relation import IsEventTime, IsKey, IsNumber, Relation, Role, Rows, distinct, leaf
 from flykka.api.table.retractions import RetractingAggregates
 from flykka.api.table.stream_joins import JoinSettings, streams_joined
@@ -52,7 +52,7 @@ def joined_with_table(
             f" later batch may match them: the kinds that can run are {', '.join(sorted(keeping))}",
             node.position,
         )
-    check_append_only(relation, "JOIN", node)
+    relation.check_append_only("JOIN", node)
     return relation.then(node, place, tables)
 
 
@@ -159,7 +159,7 @@ class Planner:
 
     def _append_only(self, node: PlanNode, clause: str) -> Relation:
         below = self._below(node.children[0])
-        check_append_only(below, clause, node)
+        below.check_append_only(clause, node)
         return below
 
     def _check_subqueries(self, node: PlanNode) -> None:
@@ -253,7 +253,7 @@ class Planner:
                 node.position,
             )
         for side in sides:
-            check_append_only(side, "UNION", node)
+            side.check_append_only("UNION", node)
         names = [each.name for each in node.output]
         united = [side.settled(distinct(names), is_result=True) for side in sides]
         stream = united[0].stream.union(*(each.stream for each in united[1:]))

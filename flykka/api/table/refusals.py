@@ -10,7 +10,6 @@ from flykka.spark_bridge.rows.type_support import Use, misfit
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
-    from flykka.api.table.relation import Relation
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode, Position
 
 _NO_ORDER = "the rows of a stream have no order, and no end at which they could be sorted"
@@ -56,16 +55,6 @@ def refused_node(node: PlanNode) -> RefusedError:
     nothing = node.kind, "there is no operator for it; transform(...) takes DataFrames"
     clause, why = REFUSED_NODES.get(node.kind, nothing)
     return RefusedError(f"{clause} cannot run on a stream: {why}", node.position)
-
-
-def check_append_only(relation: Relation, clause: str, node: PlanNode) -> None:
-    """Raise `RefusedError` where rows may change later, of which a clause would know nothing."""
-    if relation.is_upserts:
-        raise RefusedError(
-            f"{clause} of rows that are {relation.stream.changelog} cannot run: a row that changes would count once"
-            " more for each change. Windows, GROUP BY window(...), give each result once",
-            node.position,
-        )
 
 
 def check_compared(value: Expression, use: Use, clause: str, position: Position | None) -> None:

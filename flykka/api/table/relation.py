@@ -126,6 +126,15 @@ class Relation:
         """True if its rows take the place of earlier ones."""
         return self.stream.changelog.keys is not None
 
+    def check_append_only(self, clause: str, node: PlanNode) -> None:
+        """Raise `RefusedError` where rows may change later, of which a clause would know nothing."""
+        if self.is_upserts:
+            raise RefusedError(
+                f"{clause} of rows that are {self.stream.changelog} cannot run: a row that changes would count once"
+                " more for each change. Windows, GROUP BY window(...), give each result once",
+                node.position,
+            )
+
     def then(self, node: PlanNode, place: int = 0, tables: tuple[PlanNode, ...] = ()) -> Relation:
         """The rows of a node without memory that reads these as its child at a place, and perhaps common tables."""
         return replace(

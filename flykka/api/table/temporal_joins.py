@@ -13,7 +13,7 @@ from flykka.api.streams.join_operators import add_temporal_join
 from flykka.api.streams.program import check_one_program
 from flykka.api.streams.stream_type import StreamType
 from flykka.api.table.join_condition import Key, taken_apart
-from flykka.api.table.refusals import RefusedError, check_append_only, without_event_time
+from flykka.api.table.refusals import RefusedError, without_event_time
 from flykka.api.table.relation import IsEventTime, Relation, Role, Rows, distinct, label
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.join import Side
@@ -109,7 +109,7 @@ def temporally_joined(
         RefusedError: the kind of the join is none that can run, the time is not the event time of the left stream, a
             side has none or the left one changes, or the ON has no equality with the key of the right one.
     """
-    check_append_only(left, "The left side of a temporal JOIN", node)
+    left.check_append_only("The left side of a temporal JOIN", node)
     return _TemporalJoin(node, {Side.LEFT: left.settled(), Side.RIGHT: right.settled()}, time, read).relation()
 
 
