@@ -21,7 +21,7 @@ from flykka.messages.tasks.source import SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, ResultPartitionId
-from flykka.runtime.dispatch.pipe import Executor
+from flykka.runtime.dispatch.dispatcher import Executor
 from flykka.runtime.props import Props
 
 

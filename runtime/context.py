@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from flykka.messages.wire.tags import name_in_trace
 from flykka.runtime.cell.parts import Behaviours, Stash, refuse_behaviour
 from flykka.runtime.cell.receive_timeout import ReceiveTimeoutTask
-from flykka.runtime.dispatch.pipe import Pipe, described
+from flykka.runtime.dispatch.dispatcher import Pipe, described
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.runtime.errors import DeathPactError
 from flykka.runtime.events import UnhandledMessage
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref
     from flykka.runtime.cell.cell import Cell
     from flykka.runtime.cell.parts import Behaviour, SupportsClose
-    from flykka.runtime.dispatch.pipe import Executor
+    from flykka.runtime.dispatch.dispatcher import Executor
     from flykka.runtime.durations import Duration
     from flykka.runtime.props import Props
     from flykka.runtime.ref import ActorRef

@@ -233,7 +233,7 @@ def watch_kernel(profiler: Profiler) -> Journal:
     """The journal that the turns, the mailboxes and the blocking work of the kernel fill from now on."""
     from flykka.messages.control.high_availability import LeaderSessionMessage
     from flykka.runtime import recording
-    from flykka.runtime.dispatch.pipe import Pipe
+    from flykka.runtime.dispatch.dispatcher import Pipe
     from flykka.runtime.mailbox.envelope import Envelope
     from flykka.runtime.mailbox.mailbox import Mailbox
 

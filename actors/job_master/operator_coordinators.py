@@ -54,7 +54,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId, vertex_subtask_and_number
 from flykka.messages.wire.message import Message
 from flykka.runtime.context import ActorContext
-from flykka.runtime.dispatch.pipe import Pipe
+from flykka.runtime.dispatch.dispatcher import Pipe
 from flykka.runtime.errors import serialized
 
 CoordinatorMessage = (

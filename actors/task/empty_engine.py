@@ -27,7 +27,7 @@ from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import ExclusiveStateHandle
 from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
-from flykka.runtime.dispatch.pipe import Executor, Pipe
+from flykka.runtime.dispatch.dispatcher import Executor, Pipe
 
 
 class AtOnce:

@@ -31,7 +31,7 @@ from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeployment
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, JobVertexId, OperatorId
 from flykka.messages.wire.message import Value
-from flykka.runtime.dispatch.pipe import Pipe
+from flykka.runtime.dispatch.dispatcher import Pipe
 from flykka.simulation.held_rows import SimulatedKeyedFunction, join_operator
 from flykka.simulation.operators import (
     Behaviour,

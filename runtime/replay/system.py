@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ref import Resolve
     from flykka.runtime.cell.async_cell import AsyncTurn
     from flykka.runtime.cell.cell import Cell
-    from flykka.runtime.dispatch.dispatcher import Runnable
-    from flykka.runtime.dispatch.pipe import Executor, Pipe
+    from flykka.runtime.dispatch.dispatcher import Executor, Pipe, Runnable
     from flykka.runtime.mailbox.envelope import Envelope
     from flykka.runtime.mailbox.mailbox import Mailbox
     from flykka.runtime.recording import Recorder

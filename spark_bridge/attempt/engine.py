@@ -34,8 +34,7 @@ from flykka.spark_bridge.operators.operator import Element, Operator, Output
 from flykka.spark_bridge.operators.operator_chain import BatchResult, OperatorChain
 from flykka.spark_bridge.operators.source import SourceOperator
 from flykka.spark_bridge.program.accumulators import AccumulatorRegistry
-from flykka.spark_bridge.rows.batches import Batch
-from flykka.spark_bridge.rows.lazy_rows import slices_of
+from flykka.spark_bridge.rows.batches import Batch, slices_of
 from flykka.spark_bridge.rows.materialise import Materialised, Slices, coalesced, estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups, materialise_slices
 from flykka.spark_bridge.session.attempt_scope import AttemptScope
@@ -63,14 +62,13 @@ if TYPE_CHECKING:
         WriteSnapshot,
     )
     from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
-    from flykka.runtime.dispatch.pipe import Pipe
+    from flykka.runtime.dispatch.dispatcher import Pipe
     from flykka.spark_bridge.attempt.services import JobServices
     from flykka.spark_bridge.operators.bound_chain import BoundChain
     from flykka.spark_bridge.operators.code import Link
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
     from flykka.spark_bridge.program.sink import SinkJob
-    from flykka.spark_bridge.rows.batches import Storage
-    from flykka.spark_bridge.rows.lazy_rows import LazyRows
+    from flykka.spark_bridge.rows.batches import LazyRows, Storage
 
 _READ_AGAIN = 3
 """For no more readers than these, rows that files hold by columns are read once for each: they are not kept."""

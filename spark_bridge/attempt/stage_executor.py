@@ -27,7 +27,7 @@ from flykka.messages.attempt.commands import Lane
 from flykka.spark_bridge.errors import AttemptCancelledError
 
 if TYPE_CHECKING:
-    from flykka.runtime.dispatch.pipe import Pipe
+    from flykka.runtime.dispatch.dispatcher import Pipe
     from flykka.spark_bridge.session.attempt_scope import AttemptScope
 
 T = TypeVar("T")

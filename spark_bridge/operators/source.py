@@ -15,7 +15,7 @@ from flykka.spark_bridge.operators.source_reader import SourceNumbers, SourceRea
 from flykka.spark_bridge.operators.stateless import TransformCode
 from flykka.spark_bridge.program.accumulators import LongCounter
 from flykka.spark_bridge.program.row_wise import works_row_by_row
-from flykka.spark_bridge.rows.lazy_rows import LazyRows
+from flykka.spark_bridge.rows.batches import LazyRows
 from flykka.spark_bridge.rows.materialise import Slices, together
 
 if TYPE_CHECKING:

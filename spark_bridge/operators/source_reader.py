@@ -18,7 +18,7 @@ from flykka.messages.tasks.source import PartitionTime
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.times import in_ms
 from flykka.spark_bridge.program.event_time import EARLIEST, LATEST, times_of_watermarks
-from flykka.spark_bridge.rows.lazy_rows import LazyRows
+from flykka.spark_bridge.rows.batches import LazyRows
 from flykka.spark_bridge.rows.marks import IS_CORRUPT, PARTITION, without_marks
 from flykka.spark_bridge.rows.materialise import Slices, estimated_bytes, is_complete, numbers_of
 

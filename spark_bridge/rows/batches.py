@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from flykka.messages.tasks.exchange import BatchRef
+    from flykka.messages.tasks.source import SourceSplit
     from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
-    from flykka.spark_bridge.rows.lazy_rows import LazyRows
+    from flykka.spark_bridge.rows.materialise import Slices
 
 
 class Storage(Protocol):
@@ -218,3 +219,43 @@ class BatchStore:
 def _rows(content: _Content) -> DataFrame | LazyRows:
     assert content.rows is not None, "state is read by those who keep it"
     return content.rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LazyRows:
+    """Splits of the source operator `uid` that no stage has read, how to read them, and the numbers of their rows.
+
+    The stage that the batch goes to reads them, several small ones of a source as one scan: to hand rows on would cost
+    a Spark job and a copy. Implements `Storage`: nothing lies anywhere for them. The latest event time is in ms; None:
+    no row has one, or nobody asks.
+    """
+
+    uid: str
+    splits: tuple[SourceSplit, ...]
+    read: Callable[[tuple[SourceSplit, ...]], Slices]
+    rows: int
+    size_bytes: int
+    event_time_max: int | None
+
+    @property
+    def rdd_id(self) -> None:
+        """No RDD."""
+
+    def is_whole(self) -> bool:
+        """True: they can be read whenever they are asked for."""
+        return True
+
+    def free(self) -> None:
+        """There is nothing to free."""
+
+
+def slices_of(batches: Iterable[DataFrame | LazyRows]) -> Iterator[tuple[str | None, Slices]]:
+    """Return the rows of batches as frames, read now where they are lazy, with the uid of the source then."""
+    lazy: dict[tuple[str, Callable[[tuple[SourceSplit, ...]], Slices]], list[SourceSplit]] = {}
+    for each in batches:
+        if isinstance(each, LazyRows):
+            lazy.setdefault((each.uid, each.read), []).extend(each.splits)
+        else:
+            yield None, (each,)
+    for (uid, read), splits in lazy.items():
+        yield uid, read(tuple(splits))

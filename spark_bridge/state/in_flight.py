@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from flykka.actors.machines.attempt.batches import address
 from flykka.actors.machines.attempt.channel_state import recovered_batch
 from flykka.messages.state.handles import ExclusiveStateHandle
-from flykka.spark_bridge.rows.batches import Batch
+from flykka.spark_bridge.rows.batches import Batch, slices_of
 from flykka.spark_bridge.rows.files import read_parquet, write_checkpoint_files
-from flykka.spark_bridge.rows.lazy_rows import slices_of
 from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 

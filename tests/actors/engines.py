@@ -38,7 +38,7 @@ from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId
-from flykka.runtime.dispatch.pipe import Executor, Pipe, described
+from flykka.runtime.dispatch.dispatcher import Executor, Pipe, described
 
 
 class Sink:

@@ -14,7 +14,7 @@ from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.control.job import JobResultSuccess, JobStatus, JobStatusChanged, TaskManagerLost
 from flykka.messages.graph.job_graph import TaskCancellationSettings
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
-from flykka.runtime.dispatch.pipe import Executor, Pipe
+from flykka.runtime.dispatch.dispatcher import Executor, Pipe
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, Names, WholeCluster, is_a, seeds

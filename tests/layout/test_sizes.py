@@ -25,6 +25,7 @@ LONGER_FILES = {
     "actors/machines/checkpoint/trigger.py": 470,
     "actors/machines/coordinators/operator_coordinator_holder.py": 460,
     "actors/machines/exchange/checkpoint_barrier_handler.py": 470,
+    "actors/machines/exchange/result_partition.py": 540,
     "actors/machines/graph/execution_graph.py": 430,
     "actors/machines/read_model/job_read_model.py": 430,
     "actors/machines/rescaling/adaptive_scheduler.py": 510,

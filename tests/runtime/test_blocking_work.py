@@ -8,7 +8,7 @@ from functools import partial
 from flykka.messages.monitoring.blocking_work import BlockingWork, LiveObject
 from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.runtime.dispatch.pipe import described
+from flykka.runtime.dispatch.dispatcher import described
 
 
 class Colour(StrEnum):

@@ -19,7 +19,7 @@ from flykka.messages.monitoring.blocking_work import BlockingWork
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.cell.cell import Cell
 from flykka.runtime.cell.lifecycle import Life
-from flykka.runtime.dispatch.pipe import Pipe, described
+from flykka.runtime.dispatch.dispatcher import Pipe, described
 from flykka.runtime.futures.promise import PromiseRef
 from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
 from flykka.runtime.path import ROOT, TEMP, USER, split_path

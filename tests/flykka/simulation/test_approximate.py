@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.exchange.subpartition import Subpartition
+from flykka.actors.machines.exchange.result_partition import Subpartition
 from flykka.messages.graph.job_graph import FailoverStrategyKind, JobType
 from flykka.simulation.scenario import Scenario
 from flykka.simulation.scenario_drawing import draw_scenario

@@ -18,7 +18,7 @@ from flykka.messages.monitoring.explanation import ExplainStages, StageProgress,
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
-from flykka.runtime.dispatch.pipe import Pipe
+from flykka.runtime.dispatch.dispatcher import Pipe
 from flykka.runtime.props import Props
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.exchange.subpartition import Subpartition
+from flykka.actors.machines.exchange.result_partition import Subpartition
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.tasks.exchange import BatchRef, Buffer, CheckpointBarrier
 from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, buffers_sent, partition_id

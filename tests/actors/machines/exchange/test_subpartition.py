@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.exchange.subpartition import Subpartition
+from flykka.actors.machines.exchange.result_partition import Subpartition
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.tasks.exchange import Buffer, CheckpointBarrier, EndOfPartition, Watermark
 from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, buffers_sent, partition_id
