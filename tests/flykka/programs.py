@@ -6,8 +6,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from flykka.api.streams.data_stream import DataStream
-from flykka.api.streams.dataflow import Dataflow, StreamType
+from flykka.api.streams.dataflow import Dataflow
 from flykka.api.streams.program import Program
+from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.transformation import Input, Transformation
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.connectors.file.sink import FileSink

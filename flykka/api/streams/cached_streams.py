@@ -22,7 +22,7 @@ from flykka.spark_bridge.operators.source import SourceCode
 from flykka.spark_bridge.operators.stateless import unchanged
 
 if TYPE_CHECKING:
-    from flykka.api.streams.dataflow import StreamType
+    from flykka.api.streams.stream_type import StreamType
     from flykka.client.datasets import ClusterDatasets
 
 

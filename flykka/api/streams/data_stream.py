@@ -43,11 +43,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from flykka.api.streams.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
-    from flykka.api.streams.dataflow import Changelog, Dataflow
+    from flykka.api.streams.dataflow import Dataflow
     from flykka.api.streams.joins import CoGrouped, JoinedStreams, WindowJoined
     from flykka.api.streams.keyed_stream import KeyedStream
     from flykka.api.streams.program import Program
     from flykka.api.streams.side_outputs import OutputTag
+    from flykka.api.streams.stream_type import Changelog
     from flykka.api.streams.watermark_strategy import WatermarkStrategy
     from flykka.api.streams.windowed_stream import AllWindowedStream
     from flykka.runtime.durations import Duration

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from flykka.actors.machines.joins.interval_segments import Interval
-from flykka.api.streams.dataflow import StreamType
 from flykka.api.streams.program import check_one_program, tried
 from flykka.api.streams.side_outputs import OutputTag, OwnOutputs
+from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.transformation import Input, Transformation, function_name, listed, partitioned
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import ShipStrategy

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from flykka.api.runtime_mode import is_unbounded
-from flykka.api.streams.dataflow import APPEND_ONLY, StreamType
 from flykka.api.streams.program import check_one_program, tried
 from flykka.api.streams.side_outputs import FunctionOutputs
+from flykka.api.streams.stream_type import APPEND_ONLY, StreamType
 from flykka.api.streams.transformation import (
     Transformation,
     default_uid,

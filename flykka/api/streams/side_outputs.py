@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.dataflow import StreamType
 from flykka.api.streams.program import Program, tried
+from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.transformation import Input, Transformation
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import OperatorKind

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.data_stream import DataStream
-from flykka.api.streams.dataflow import Dataflow, StreamType
+from flykka.api.streams.dataflow import Dataflow
 from flykka.api.streams.side_outputs import OutputTag, OwnOutputs
+from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.transformation import Input, Transformation
 from flykka.api.streams.watermark_strategy import WatermarkStrategy, checked_strategy, set_watermarks, watches_order
 from flykka.errors import ProgramError, StreamTypeError

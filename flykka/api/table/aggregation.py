@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.dataflow import Changelog
+from flykka.api.streams.stream_type import Changelog
 from flykka.api.table.refusals import RefusedError, without_event_time
 from flykka.api.table.relation import (
     IsEventTime,

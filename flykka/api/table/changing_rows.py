@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.dataflow import Changelog
+from flykka.api.streams.stream_type import Changelog
 from flykka.api.table.relation import Rows, distinct, keyed_by, label, with_changelog
 from flykka.spark_bridge.program.functions import KEY_OF_ALL
 from flykka.spark_bridge.rows.row_kind import ROW_KIND

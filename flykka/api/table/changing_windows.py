@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.dataflow import Changelog
+from flykka.api.streams.stream_type import Changelog
 from flykka.api.table.changing_rows import columns_of_rows, kind_column, normalized, with_keys_in
 from flykka.api.table.refusals import RefusedError
 from flykka.api.table.relation import (

@@ -21,8 +21,8 @@ from flykka.spark_bridge.sql.plan_node import COMPUTED
 from flykka.spark_bridge.sql.plan_segment import PlanSegment
 
 if TYPE_CHECKING:
-    from flykka.api.streams.dataflow import Changelog
     from flykka.api.streams.keyed_stream import KeyedStream
+    from flykka.api.streams.stream_type import Changelog
     from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.functions.windowing.time_windows import TumblingEventTimeWindows
     from flykka.spark_bridge.program.prototype import Column

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from flykka.spark_bridge.rows.row_kind import DELETE, ROW_KIND, UPDATE_BEFORE
 
 if TYPE_CHECKING:
-    from flykka.api.streams.dataflow import Changelog
+    from flykka.api.streams.stream_type import Changelog
     from flykka.spark_bridge.connectors.console import TextRow
 
 ROWS_KEPT = 10_000

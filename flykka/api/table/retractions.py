@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import starmap
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.dataflow import Changelog
+from flykka.api.streams.stream_type import Changelog
 from flykka.api.table.changing_rows import columns_of_rows, normalized
 from flykka.api.table.refusals import RefusedError, check_compared
 from flykka.api.table.relation import Rows, distinct, keyed_by, label, with_changelog

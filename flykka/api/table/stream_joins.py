@@ -9,9 +9,9 @@ from operator import and_
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.data_stream import DataStream
-from flykka.api.streams.dataflow import Changelog, StreamType
 from flykka.api.streams.join_operators import add_join
 from flykka.api.streams.program import check_one_program
+from flykka.api.streams.stream_type import Changelog, StreamType
 from flykka.api.table.changing_rows import normalized, where_true, with_keys_in
 from flykka.api.table.join_condition import taken_apart
 from flykka.api.table.refusals import RefusedError

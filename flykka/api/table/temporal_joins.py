@@ -9,9 +9,9 @@ from operator import and_
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.data_stream import DataStream
-from flykka.api.streams.dataflow import StreamType
 from flykka.api.streams.join_operators import add_temporal_join
 from flykka.api.streams.program import check_one_program
+from flykka.api.streams.stream_type import StreamType
 from flykka.api.table.join_condition import Key, taken_apart
 from flykka.api.table.refusals import RefusedError, without_event_time
 from flykka.api.table.relation import IsEventTime, Relation, Role, Rows, distinct, label

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.dataflow import Changelog
+from flykka.api.streams.stream_type import Changelog
 from flykka.api.table.refusals import RefusedError, check_compared
 from flykka.api.table.relation import (
     IsEventTime,

@@ -11,7 +11,8 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 from pyspark.testing.objects import ExamplePointUDT
 
 from flykka import DataStream, FileSource
-from flykka.api.streams.dataflow import Dataflow, StreamType
+from flykka.api.streams.dataflow import Dataflow
+from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.transformation import Input, Transformation
 from flykka.errors import FlykkaError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind

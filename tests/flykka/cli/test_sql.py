@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from flykka.api.streams.dataflow import APPEND_ONLY, Changelog
+from flykka.api.streams.stream_type import APPEND_ONLY, Changelog
 from flykka.api.table.result_table import ROWS_KEPT, ResultTable
 from flykka.cli.main import main
 from tests.flykka.cli.terminal import Terminal

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka.api.streams.data_stream import DataStream
-from flykka.api.streams.dataflow import Changelog
 from flykka.api.streams.program import Program
 from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
+from flykka.api.streams.stream_type import Changelog
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.spark_bridge.operators.code_registry import CodeRegistry

@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from flykka.api.streams.data_stream import DataStream
-from flykka.api.streams.dataflow import Changelog
 from flykka.api.streams.joins import TemporalJoined
 from flykka.api.streams.keyed_stream import KeyedStream
 from flykka.api.streams.side_outputs import OutputTag
+from flykka.api.streams.stream_type import Changelog
 from flykka.errors import FlykkaError, ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
 from flykka.spark_bridge.functions.event_time import EventTime

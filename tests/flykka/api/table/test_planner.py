@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from flykka.api.streams.dataflow import APPEND_ONLY, Changelog
+from flykka.api.streams.stream_type import APPEND_ONLY, Changelog
 from flykka.api.table.refusals import REFUSED_NODES
 from flykka.errors import SqlError
 from flykka.spark_bridge.functions.event_time import EventTime
