@@ -17,9 +17,9 @@ from flykka.actors.errors import FailureEnricherError, GraphError, MasterHookErr
 from flykka.actors.machines.job_graph.job_graph_generator import job_graph
 from flykka.api.checkpoint_folder import CheckpointFolder
 from flykka.api.configuration.configuration import applied
-from flykka.api.configuration.environment_options import EnvironmentOptions
 from flykka.api.configuration.options import Options
 from flykka.api.configuration.readers import permissions
+from flykka.api.configuration.resolved_options import EnvironmentOptions
 from flykka.api.configuration.restart_strategies import FallbackRestartStrategyConfiguration, check_restart_strategy
 from flykka.api.end_of_script import EndOfScript
 from flykka.api.foreign_names import NamesElsewhere

@@ -29,7 +29,7 @@ from flykka.ipython import in_kernel
 from flykka.messages.attempt.answers import WorkProgress
 
 if TYPE_CHECKING:
-    from flykka.api.configuration.environment_options import EnvironmentOptions
+    from flykka.api.configuration.resolved_options import EnvironmentOptions
     from flykka.api.environment import StreamExecutionEnvironment
     from flykka.api.job_settings import JobSettings
     from flykka.client.job_client import JobClient
@@ -97,7 +97,7 @@ class Launch:
             ConfigurationError: those of a file or of environment variables are wrong.
         """
         # What makes settings of options loads Spark, and the help of `flykka run` should not have to wait for it.
-        from flykka.api.configuration.environment_options import EnvironmentOptions
+        from flykka.api.configuration.resolved_options import EnvironmentOptions
 
         self._number += 1
         file, number = self.options.file(), self._number

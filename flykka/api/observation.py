@@ -15,7 +15,7 @@ from flykka.rest.gateway import RestfulGateway
 from flykka.spark_bridge.connectors.connector import require
 
 if TYPE_CHECKING:
-    from flykka.api.configuration.environment_options import EnvironmentOptions
+    from flykka.api.configuration.resolved_options import EnvironmentOptions
     from flykka.client.datasets import ClusterDatasets
     from flykka.metrics.reporting import Reporter, Reporting
     from flykka.rest.process.metrics import ReadJvm

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
+from flykka.actors.machines.slots.least_utilized import LeastUtilized
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits
-from flykka.actors.machines.slots.slot_matching import LeastUtilized
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
 from flykka.messages.control.job import TaskManagerLost
 from flykka.messages.control.job_control import IdleSlotsDue, SlotRequestTimedOut

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+from flykka.actors.machines.slots.least_utilized import LeastUtilized
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, ResourceBudget, cut_for
-from flykka.actors.machines.slots.slot_matching import LeastUtilized
 from flykka.actors.machines.states import next_phase
 from flykka.messages.control.registration import SlotReport, SlotStatus
 from flykka.messages.control.slots import AllocateSlotConfirmed

@@ -15,8 +15,8 @@ import msgpack
 
 from flykka.runtime.errors import ForkError
 from flykka.runtime.trace.file import frame_format as layout
-from flykka.runtime.trace.file.chunks import distances
 from flykka.runtime.trace.file.reader import Damage, read_frames
+from flykka.runtime.trace.file.record_chunks import distances
 from flykka.runtime.trace.record.block_writer import BlockWriter
 from flykka.runtime.trace.record.recorder import TraceRecorder
 

@@ -11,7 +11,7 @@ from flykka.messages.wire.errors import CodecError
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.effects import CODES, EFFECTS, OPERANDS, PLAIN_TYPES, SEND, Effect, Operand, Send, Undecoded
-from flykka.runtime.trace.file.chunks import KINDS
+from flykka.runtime.trace.file.record_chunks import KINDS
 from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, SPAWNED
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn, recorded_ref
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from flykka.runtime.recording import Recorder
 from flykka.runtime.trace.file import frame_format as layout
-from flykka.runtime.trace.file.chunks import ChunkPacker
 from flykka.runtime.trace.file.message_encoding import EncodedMessage, weight
+from flykka.runtime.trace.file.record_chunks import ChunkPacker
 from flykka.runtime.trace.noted import TURN, Noted, note_dead_letter, note_killed, note_spawned
 
 if TYPE_CHECKING:

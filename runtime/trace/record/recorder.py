@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from flykka.runtime.recording import Recorder
 from flykka.runtime.ref import ActorRef
-from flykka.runtime.trace.file.chunks import ChunkPacker
 from flykka.runtime.trace.file.frame_format import BLOCK_BYTES
 from flykka.runtime.trace.file.message_encoding import EncodedMessage
+from flykka.runtime.trace.file.record_chunks import ChunkPacker
 from flykka.runtime.trace.noted import TURN, Noted, note_dead_letter, note_killed, note_spawned
 from flykka.runtime.trace.record.block_writer import BlockWriter
 from flykka.runtime.trace.record.ring_blocks import RingBlocks

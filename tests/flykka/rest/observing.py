@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.api.configuration.environment_options import EnvironmentOptions
+from flykka.api.configuration.resolved_options import EnvironmentOptions
 from flykka.api.observation import Observation
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
-from flykka.api.configuration.environment_options import EnvironmentOptions
 from flykka.api.configuration.options import OPTIONS, Options
+from flykka.api.configuration.resolved_options import EnvironmentOptions
 from flykka.api.environment import StreamExecutionEnvironment
 from flykka.api.job_settings import JobSettings
 from flykka.api.launch import Launch, LaunchOptions
