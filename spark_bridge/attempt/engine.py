@@ -35,7 +35,15 @@ from flykka.spark_bridge.operators.operator_chain import BatchResult, OperatorCh
 from flykka.spark_bridge.operators.source import SourceOperator
 from flykka.spark_bridge.program.accumulators import AccumulatorRegistry
 from flykka.spark_bridge.rows.batches import Batch, slices_of
-from flykka.spark_bridge.rows.materialise import Materialised, Slices, coalesced, estimated_bytes, materialise, together
+from flykka.spark_bridge.rows.materialise import (
+    Materialised,
+    Slices,
+    coalesced,
+    estimated_bytes,
+    in_order,
+    materialise,
+    together,
+)
 from flykka.spark_bridge.rows.partitioning import KeyGroups, materialise_slices
 from flykka.spark_bridge.session.attempt_scope import AttemptScope
 from flykka.spark_bridge.state.attempt_storage import AttemptStorage, ManagedMemory
@@ -255,12 +263,16 @@ class SparkEngine(OperatorChain[Slices]):
 
     def claim(self, batch_ids: Sequence[BatchId]) -> Slices:
         rows: Slices = ()
+        are_unread = set()
         for source, slices in slices_of(self._store.claim(batch_id, self.descriptor.attempt) for batch_id in batch_ids):
             rows += slices
+            are_unread.add(source is not None)
             if source is not None:
                 self._origins.note(source, Made(before=(), after=slices))
         if len(rows) == 1:
             return rows
+        if len(are_unread) > 1:
+            return (in_order(rows),)
         # Each has partitions of its own, which are small: a Spark task for each would take longer than its rows.
         return (coalesced(rows, self._scope.session.sparkContext.defaultParallelism),)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from threading import Condition
 from typing import TYPE_CHECKING, Protocol
 
@@ -250,12 +251,10 @@ class LazyRows:
 
 
 def slices_of(batches: Iterable[DataFrame | LazyRows]) -> Iterator[tuple[str | None, Slices]]:
-    """Return the rows of batches as frames, read now where they are lazy, with the uid of the source then."""
-    lazy: dict[tuple[str, Callable[[tuple[SourceSplit, ...]], Slices]], list[SourceSplit]] = {}
-    for each in batches:
-        if isinstance(each, LazyRows):
-            lazy.setdefault((each.uid, each.read), []).extend(each.splits)
+    """Return the rows of batches in their order as frames, read now where they are lazy, with the source's uid then."""
+    for source, run in groupby(batches, lambda each: (each.uid, each.read) if isinstance(each, LazyRows) else None):
+        if source is None:
+            yield from ((None, (each,)) for each in run if not isinstance(each, LazyRows))
         else:
-            yield None, (each,)
-    for (uid, read), splits in lazy.items():
-        yield uid, read(tuple(splits))
+            uid, read = source
+            yield uid, read(tuple(split for each in run if isinstance(each, LazyRows) for split in each.splits))

@@ -26,6 +26,7 @@ Slices = tuple[DataFrame, ...]
 
 
 _OBJECT_BYTES = 16
+_SLICE, _ROW = "__slice", "__row"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,18 @@ def coalesced(slices: Sequence[DataFrame], partitions: int) -> DataFrame:
     size = -(-len(slices) // partitions)
     runs = [slices[start : start + size] for start in range(0, len(slices), size)]
     return together([together(run).coalesce(1) for run in runs])
+
+
+def in_order(slices: Sequence[DataFrame]) -> DataFrame:
+    """All slices in their order in one partition, also where some lie in blocks and others in files.
+
+    Spark's coalesce takes the partitions first that have a place, as blocks have and local files have not.
+    """
+    numbered = [
+        rows.withColumns({_SLICE: F.lit(number), _ROW: F.monotonically_increasing_id()})
+        for number, rows in enumerate(slices)
+    ]
+    return together(numbered).coalesce(1).sortWithinPartitions(_SLICE, _ROW).drop(_SLICE, _ROW)
 
 
 def materialise(

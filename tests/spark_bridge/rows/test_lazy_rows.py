@@ -13,6 +13,7 @@ from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.messages.tasks.exchange import WATERMARK_MIN, BatchRef
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
+from flykka.spark_bridge.rows.batches import LazyRows, slices_of
 from flykka.spark_bridge.session.fast_paths import LAZY_READING
 from tests.spark_bridge.laboratory import Laboratory, at_ms, transform, write_rows
 from tests.spark_bridge.told import Told
@@ -81,6 +82,15 @@ def test_the_batches_of_two_sources_are_read_by_one_stage_with_every_row_once(la
 
     assert finished.rows_in == 6
     assert sorted((row.key, row.amount) for row in laboratory.published().collect()) == [(1, 10)] * 2 + [(2, 20)] * 2
+
+
+def test_batches_keep_their_order_where_some_are_read_already() -> None:
+    def unread(*names: str) -> LazyRows:
+        return LazyRows(uid="source", splits=names, read=tuple, rows=1, size_bytes=1, event_time_max=None)  # type: ignore[arg-type]
+
+    slices = slices_of([unread("a"), unread("b"), "read", unread("c")])  # type: ignore[list-item]
+
+    assert list(slices) == [("source", ("a", "b")), (None, ("read",)), ("source", ("c",))]
 
 
 def test_what_state_is_made_of_is_read_by_the_source(laboratory: Laboratory) -> None:

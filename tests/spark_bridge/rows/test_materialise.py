@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-from pyspark.sql import SparkSession
+from pathlib import Path
 
-from flykka.spark_bridge.rows.materialise import coalesced
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from flykka.spark_bridge.rows.materialise import coalesced, in_order
 from flykka.spark_bridge.session.session import engine_session
 
 pytestmark = pytest.mark.spark
@@ -23,3 +25,19 @@ def test_slices_in_few_partitions_keep_their_order(
 
     assert [row.id for row in rows.collect()] == [*range(4 * slices)]
     assert rows.rdd.getNumPartitions() == expected
+
+
+def test_rows_of_blocks_and_of_files_keep_their_order(spark: SparkSession, tmp_path: Path) -> None:
+    session = engine_session(spark)
+
+    def kept(start: int) -> DataFrame:
+        return session.range(start, start + 4, 1, 2).localCheckpoint()
+
+    def in_files(start: int) -> DataFrame:
+        session.range(start, start + 4, 1, 1).write.parquet(str(tmp_path / str(start)))
+        return session.read.parquet(str(tmp_path / str(start)))
+
+    rows = in_order([in_files(0), kept(4), in_files(8), kept(12)])
+
+    assert [row.id for row in rows.collect()] == [*range(16)]
+    assert rows.columns == ["id"]
