@@ -11,7 +11,7 @@
 What lies in the folder of a savepoint is named in its metadata from there on: it refers to nothing else, and may be
 moved (Flink's RelativeFileStateHandle).
 
-A file is one value of the codec behind a header (`checkpoint_format.py`). It is written under another name and renamed,
+A file is one value of the codec behind a header (`format.py`). It is written under another name and renamed,
 so that a reader finds it whole or not at all. To delete what is gone is no error.
 """
 

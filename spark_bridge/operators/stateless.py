@@ -125,10 +125,9 @@ class LocalAggregateOperator(Operator[Slices]):
 
 
 class CheckpointedTransformOperator(TransformOperator):
-    """The operator of a rich function with operator state, which works in the driver as Flink's functions do in a
-    task.
+    """The operator of a rich function with operator state, which works in the driver as Flink's do in a task.
 
-    @@Initializes the function before it is opened, and asks it for its state at each barrier.
+    It initializes the function before it opens it, and asks for its state at each barrier.
     """
 
     keeps_state: ClassVar[bool] = True

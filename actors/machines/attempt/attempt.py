@@ -4,7 +4,7 @@ Mirrors Flink's StreamTask with its mailbox: one event at a time. Elements of th
 works on by way of the bridge, or followers of stages, in the order in which they were read; the batches of a stage are
 sent when it has ended. The task reads on while there is room for stages, its outputs take more, and no end is near.
 
-Not here: how channels and credits work (`actors.exchange`), what a stage computes (the engine).
+Not here: how channels and credits work (`machines.exchange`), what a stage computes (the engine).
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
 Mirrors Flink's ExecutionGraph with its DefaultScheduler. The scheduling strategy says who begins when, and groups of
 tasks are deployed when they have their slots and know what they start from (`task_scheduling`). When tasks fail, the
 failover strategy says which tasks restart: with all of the job the job is FAILING and RESTARTING, with a part of it
-the job stays RUNNING and the rest goes on (`failovers`).
+the job stays RUNNING and the rest goes on (`pending_failovers`).
 
 Each failover, the cancellation and the suspension make a new version; what belongs to one that is over (a restart, a
 state that was read) comes too late and is ignored.
 
 Not here: where slots come from (SlotPool), what a checkpoint is (CheckpointCoordinator), whether a failure is followed
-by a restart (`scheduling.failure_handler`), and what a single attempt does with a report (`execution`).
+by a restart (`restart.failure_handler`), and what a single attempt does with a report (`execution`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ With the default scheduler a job starts with its own parallelism and restarts wi
 rescales it. With the adaptive scheduler, or if a client had set bounds before this JobMaster began, the job first waits
 for all slots that it can use and, after a timeout, for the minimum that it needs.
 
-Not here: how a job restarts (`graph.execution_graph`), which bounds are valid and which parallelism fits
+Not here: how a job restarts (`graph.rescalable_graph`), which bounds are valid and which parallelism fits
 (`requirements`), and how slots are requested.
 """
 

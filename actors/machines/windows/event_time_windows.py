@@ -6,7 +6,7 @@ put together from its panes when it fires (Flink SQL calls them slices and makes
 common divisor of size and slide; cut at the edges of windows there are never more than two per slide). A pane, as a
 window, is named by its start. Windows that do not overlap have one pane each, and the two are the same.
 
-Times are ms since the epoch; the columns that compute panes are in `operators/window_columns.py` of Spark's side.
+Times are ms since the epoch; the columns that compute panes are in `spark_bridge/operators/spark_windows.py`.
 """
 
 from __future__ import annotations
