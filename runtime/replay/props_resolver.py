@@ -34,13 +34,14 @@ _MAX_PARTS = 10_000_000
 
 
 class GraphReader:
-    """Graphs as objects again: `graph_writer` tells what stands in them.
+    """Makes the objects of a graph again that `graph_writer` has written. No initialiser is called.
 
-    Makes the objects of a graph again. No initialiser is called.
-
-    Args: graph: what was packed. resolver: finds classes, functions, and stand-ins for objects that have no copy.
-    resolve: makes refs live. outside: what the world outside is by the kind of its node; None where no such thing
-    can stand in the graph, and where objects are those of dataclasses alone.
+    Args:
+        graph: what was packed.
+        resolver: finds classes, functions, and stand-ins for objects that have no copy.
+        resolve: makes refs live.
+        outside: the world outside by the kind of its node; None where no such thing can be in the graph, and where
+            objects are those of dataclasses alone.
     """
 
     def __init__(
