@@ -18,8 +18,8 @@ from hypothesis import settings
 
 from flykka.client.running_jobs import FOLDER_VARIABLE
 from flykka.runtime.secrets import _secrets
-from flykka.spark_bridge.session.class_archive import FOLDER_VARIABLE as CACHE_VARIABLE
-from flykka.spark_bridge.session.class_archive import cache_folder
+from flykka.spark_bridge.session.cache_folder import FOLDER_VARIABLE as CACHE_VARIABLE
+from flykka.spark_bridge.session.cache_folder import cache_folder
 from tests.budget import FileBudget
 
 if TYPE_CHECKING:

@@ -14,16 +14,7 @@ from pathlib import Path
 import pyspark
 from pyspark.find_spark_home import _find_spark_home
 
-FOLDER_VARIABLE = "FLYKKA_CACHE_DIR"
-"""The environment variable that names another folder than the user's cache."""
-
-
-def cache_folder() -> Path:
-    """Return `$FLYKKA_CACHE_DIR`, else `flykka` below `$XDG_CACHE_HOME` or `~/.cache`; it need not be there."""
-    if named := os.environ.get(FOLDER_VARIABLE):
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "flykka")
-
+from flykka.spark_bridge.session.cache_folder import cache_folder
 
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 """Keeps the JVM from writing about an archive that does not fit."""

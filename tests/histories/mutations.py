@@ -40,7 +40,7 @@ MUTATIONS = (
         history="crowded",
     ),
     Mutation(
-        where="machines.checkpoint.shared_state_registry:SharedStateRegistry.unregister",
+        where="machines.checkpoint.completed_store:SharedStateRegistry.unregister",
         line="if entry.references == 0:",
         instead="if entry.references == 1:",
         history="rescaled",
@@ -52,7 +52,7 @@ MUTATIONS = (
         history="declined-and-failed",
     ),
     Mutation(
-        where="machines.checkpoint.periodic_trigger:PeriodicTrigger.tick",
+        where="machines.checkpoint.trigger:PeriodicTrigger.tick",
         line="missed = (now - self._due) // self._interval_ms",
         instead="missed = 1 + (now - self._due) // self._interval_ms",
         history="killed-task-manager",
@@ -64,7 +64,7 @@ MUTATIONS = (
         history="flights-with-a-kill",
     ),
     Mutation(
-        where="machines.slots.pending_slot_requests:PendingSlotRequests.next",
+        where="machines.slots.slot_manager:PendingSlotRequests.next",
         line="request = next(iter(requests.values()), None)",
         instead="request = next(reversed(requests.values()), None)",
         history="crowded",
@@ -88,19 +88,19 @@ MUTATIONS = (
         history="killed-task-manager",
     ),
     Mutation(
-        where="machines.restart.restart_strategy:Backoff.drawn",
+        where="machines.restart.restart_strategy:RestartBackoff.drawn",
         line="return drawn if self.max_ms is None else min(drawn, self.max_ms)",
         instead="return drawn + 1 if self.max_ms is None else min(drawn, self.max_ms)",
         history="declined-and-failed",
     ),
     Mutation(
-        where="machines.heartbeat:HeartbeatMonitor._on_tick",
+        where="machines.heartbeat:HeartbeatMonitor.tick",
         line="if silent_ms >= target.timeout_ms:",
         instead="if silent_ms >= target.timeout_ms // 5:",
         history="unaligned",
     ),
     Mutation(
-        where="machines.sources.split_enumerator:SplitEnumerator._on_splits_discovered",
+        where="machines.sources.source_coordinator:SplitEnumerator._on_splits_discovered",
         line="self._unassigned.extend(event.splits)",
         instead="self._unassigned.extendleft(event.splits)",
         history="unaligned",
@@ -130,13 +130,13 @@ MUTATIONS = (
         history="killed-task-manager",
     ),
     Mutation(
-        where="machines.exchange.barrier_aligner:BarrierAligner._complete",
+        where="machines.exchange.checkpoint_barrier_handler:BarrierAligner._complete",
         line="if alignment.missing:",
         instead="if len(alignment.missing) > 1:",
         history="rescaled",
     ),
     Mutation(
-        where="machines.exchange.barrier_aligner:BarrierAligner.time_out",
+        where="machines.exchange.checkpoint_barrier_handler:BarrierAligner.time_out",
         line="return self._go_unaligned(alignment)",
         instead="return []",
         history="unaligned",
@@ -148,7 +148,7 @@ MUTATIONS = (
         history="rescaled",
     ),
     Mutation(
-        where="machines.exchange.subpartition:Subpartition._next",
+        where="machines.exchange.result_partition:Subpartition._next",
         line="self._told_backlog = self.backlog",
         instead="self._told_backlog = self.backlog = max(self.backlog - 1, 0)",
         history="unaligned",
@@ -166,7 +166,7 @@ MUTATIONS = (
         history="unaligned",
     ),
     Mutation(
-        where="machines.attempt.reading:InputReading._advance_watermark",
+        where="machines.attempt.attempt:StreamTask._advance_watermark",
         line="if self._checkpoints.defers_firing:",
         instead="if not self._checkpoints.defers_firing:",
         history="simulated",
@@ -196,13 +196,13 @@ MUTATIONS = (
         history="rescaled",
     ),
     Mutation(
-        where="machines.exchange.barrier_tracker:BarrierTracker._count",
+        where="machines.exchange.checkpoint_barrier_handler:BarrierTracker._count",
         line="return self._complete(pending) if len(pending.arrived) == len(self._open) else []",
         instead="return self._complete(pending)",
         history="at-least-once",
     ),
     Mutation(
-        where="machines.checkpoint.plan:CheckpointPlanCalculator.calculate",
+        where="machines.checkpoint.pending:CheckpointPlanCalculator.calculate",
         line="to_trigger=tuple(task.attempt for task in running if task.is_source),",
         instead="to_trigger=tuple(task.attempt for task in running),",
         history="savepoints",
@@ -232,7 +232,7 @@ MUTATIONS = (
         history="rescaled",
     ),
     Mutation(
-        where="machines.exchange.network_buffer_pool:NetworkBufferPool.redistribute_buffers",
+        where="machines.exchange.shuffle_environment:NetworkBufferPool.redistribute_buffers",
         line="self._resize(pool, pool.minimum + share)",
         instead="self._resize(pool, pool.minimum)",
         history="crowded",
@@ -244,7 +244,7 @@ MUTATIONS = (
         history="declined-and-failed",
     ),
     Mutation(
-        where="machines.attempt.metrics:LatencyStats.report_latency",
+        where="machines.attempt.stages:LatencyStats.report_latency",
         line="self._latencies.setdefault(source, deque(maxlen=HISTORY_SIZE)).append(max(0, now - marker.marked_ms))",
         instead="self._latencies.setdefault(source, deque(maxlen=HISTORY_SIZE)).append(now - marker.marked_ms + 1)",
         history="at-least-once",

@@ -25,7 +25,7 @@ from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.message import Value, value
-from flykka.spark_bridge.session.class_archive import cache_folder
+from flykka.spark_bridge.session.cache_folder import cache_folder
 from flykka.views.plan.program_plan import ProgramPlan
 
 _SUFFIX = ".plan"
