@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.worker.changing_results import AggregateCall
-from flykka.spark_bridge.worker.parts import PartFunction
+from flykka.spark_bridge.worker.parts import Overflow, PartFunction
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -93,6 +93,9 @@ class RetractedCall:
             count=self.count,
             value=self.total,
             function=self._function,
+            doubles=self._is_of_doubles,
+            overflow=overflow_of(self.call.called),
+            sql=self.call.sql,
         )
 
     def fields(self, arguments: DataFrame) -> list[StructField]:
@@ -100,7 +103,7 @@ class RetractedCall:
         value = named(self.argument)
         wanted = [F.count(value).alias(self.count)]
         if self._function is not None:
-            computed: Column = getattr(F, self._function)(value)
+            computed: Column = getattr(F, self._function)(value.cast("double") if self._is_of_doubles else value)
             wanted.append(computed.alias(self.total))
         return arguments.select(*wanted).schema.fields
 
@@ -118,8 +121,21 @@ class RetractedCall:
         return F.when(count > 0, value).cast(self.call.type_name)
 
     @property
+    def _is_of_doubles(self) -> bool:
+        """True for averages whose sum is a double in Spark: all but those of decimals."""
+        return self.call.called.kind == "Average" and self.call.type_name == "double"
+
+    @property
     def _function(self) -> PartFunction | None:
         return _FUNCTIONS[self.call.called.kind]
+
+
+def overflow_of(function: Expression) -> Overflow:
+    """What a sum or an average becomes in Spark whose type cannot hold it; of other functions nothing does."""
+    if function.kind not in ("Sum", "Average"):
+        return Overflow.ERROR
+    java = function.java.evalContext() if function.kind == "Sum" else function.java
+    return Overflow(str(java.evalMode().toString()))
 
 
 def _is_back(row_kind: str) -> Column:

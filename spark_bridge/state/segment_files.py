@@ -181,6 +181,7 @@ class FileStateBackend(StoredState[StateRows]):
                     between=None if key_groups is None else positions_of(key_groups),
                     moved=self._moved(part.written_as),
                     files=handle.files,
+                    rows=handle.rows if isinstance(handle, SharedStateHandle) else None,
                 )
                 for handle, key_groups in part.handles
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -24,7 +25,7 @@ from flykka.spark_bridge.worker.keys import (
     key_numbers,
     numbers_of_rows,
 )
-from flykka.spark_bridge.worker.parts import PartFunction, reduced
+from flykka.spark_bridge.worker.parts import Overflow, PartFunction, reduced
 from flykka.spark_bridge.worker.row_changes import KeyedLists, changes_between
 
 ROWS, LEFT_ROWS, RIGHT_ROWS = "rows", "left_rows", "right_rows"
@@ -87,12 +88,17 @@ class FrameFunction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameCall:
-    """A function of a column of numbers over the `preceding` rows and the row itself, called `name`."""
+    """A function of a column of numbers over the `preceding` rows and the row itself, called `name`.
+
+    `overflow` says what becomes of a sum that is too large, and `sql` is the call as errors name it.
+    """
 
     function: FrameFunction
     argument: str
     preceding: int
     name: str
+    overflow: Overflow = Overflow.ERROR
+    sql: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,20 +123,37 @@ class OverChangingRows(ChangingResults):
 def _of_frames(call: FrameCall, argument: pa.ChunkedArray, numbers: Rows) -> Any:
     """The value of a call for each row. Frames are added up from their first row on, as Spark does."""
     is_there = argument.is_valid().to_numpy()
-    is_whole = pa.types.is_integer(argument.type)
+    # An average is that of doubles, which no sum of integers is too large for.
+    is_whole = pa.types.is_integer(argument.type) and call.function is not FrameFunction.AVERAGE
     kind = pa.int64() if is_whole else pa.float64()
-    values = pc.fill_null(argument.cast(kind), pa.scalar(0, kind)).to_numpy()
+    values = pc.fill_null(argument.cast(kind, safe=False), pa.scalar(0, kind)).to_numpy()
     counts, sums = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), values.dtype)
+    is_too_large = np.zeros(len(numbers), np.bool_)
     for back in range(min(call.preceding, int(numbers.max(initial=1)) - 1), -1, -1):
         has = np.flatnonzero(numbers > back)
         counts[has] += is_there[has - back]
-        sums[has] += values[has - back]
+        kept, new = sums[has], values[has - back]
+        sums[has] = added = kept + new
+        if is_whole:
+            is_too_large[has] |= ((kept ^ added) & (new ^ added)) < 0
     if call.function is FrameFunction.COUNT:
         return pa.array(counts)
     if call.function is FrameFunction.SUM:
-        return pa.array(sums, mask=counts == 0)
+        return _within_type(pa.array(sums, mask=counts == 0), is_too_large, call.overflow, call.sql)
     with np.errstate(invalid="ignore"):
         return pa.array(sums / counts, pa.float64(), mask=counts == 0)
+
+
+def _within_type(sums: Any, is_too_large: Mask, overflow: Overflow, sql: str) -> Any:
+    """Sums, of which some are too large for their type."""
+    if overflow is Overflow.WRAP or not is_too_large.any():
+        return sums
+    if overflow is Overflow.NULL:
+        return pc.if_else(pa.array(is_too_large), None, sums)
+    raise OverflowError(
+        f"[ARITHMETIC_OVERFLOW] {sql} is too large for its type, {sums.type}: cast its argument to a wider one, or call"
+        " try_sum, which is null there"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +235,9 @@ def _pairs(left: Rows, right: Rows, meets: Mask) -> tuple[Rows, Rows]:
 class AggregateCall:
     """A function of a column, perhaps of its distinct values: the `count` of those that are not null, and the `value`.
 
-    Where only the count is asked for, `function` is None and there is no value.
+    Where only the count is asked for, `function` is None and there is no value. A sum of integers may be one of
+    `doubles`, as that of an average; `overflow` says what becomes of one that is too large for its type, and `sql` is
+    the call as errors name it.
     """
 
     argument: str
@@ -220,6 +245,9 @@ class AggregateCall:
     count: str
     value: str
     function: PartFunction | None
+    doubles: bool = False
+    overflow: Overflow = Overflow.ERROR
+    sql: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,14 +274,40 @@ def _computed(call: AggregateCall, argument: pa.ChunkedArray, key_of: Rows, numb
     computed = {call.count: pa.array(counts)}
     if call.function is not None:
         has_values = counts > 0
-        of_each = _of_each(call.function, values, int(has_values.sum()))
+        of_each = _of_each(call, call.function, values, int(has_values.sum()))
         computed[call.value] = of_each.take(pa.array(np.cumsum(has_values) - 1, mask=~has_values))
     return computed
 
 
-def _of_each(function: PartFunction, values: pa.Table, keys: int) -> pa.ChunkedArray:
+_SAFE_DIGITS = 28
+"""Decimals of so many digits have sums of ten more, as Spark counts, which are no more than its widest has."""
+
+
+def _of_each(call: AggregateCall, function: PartFunction, values: pa.Table, keys: int) -> pa.ChunkedArray:
     """The sum, the least or the greatest value of each of so many keys."""
-    if function is PartFunction.SUM:
-        # Of a wider type than the values, as Spark's sum.
-        return values.group_by("key", use_threads=False).aggregate([("value", "sum")])["value_sum"]
-    return reduced(function, values["value"], values["key"].to_numpy(), keys)
+    if function is not PartFunction.SUM:
+        return reduced(function, values["value"], values["key"].to_numpy(), keys)
+    summands = values["value"]
+    if call.doubles:
+        summands = summands.cast(pa.float64(), safe=False)
+    sums = _sums(values["key"], summands)
+    if pa.types.is_integer(summands.type):
+        least_greatest = pc.min_max(summands).as_py()
+        if max(-(least_greatest["min"] or 0), least_greatest["max"] or 0) * len(summands) >= 2**63:
+            exact = _sums(values["key"], summands.cast(pa.decimal256(76, 0)))
+            is_too_large = pc.not_equal(exact, sums.cast(exact.type)).to_numpy()
+            return _within_type(sums, is_too_large, call.overflow, call.sql)
+    if pa.types.is_decimal(summands.type) and summands.type.precision > _SAFE_DIGITS:
+        exact = _sums(values["key"], summands.cast(pa.decimal256(76, summands.type.scale)))
+        greatest = pa.scalar(Decimal((0, (9,) * 38, -summands.type.scale)), exact.type)
+        is_too_large = pc.greater(pc.abs(exact), greatest).to_numpy()
+        # Decimals do not wrap in Spark.
+        overflow = Overflow.NULL if call.overflow is Overflow.WRAP else call.overflow
+        return _within_type(sums, is_too_large, overflow, call.sql)
+    return sums
+
+
+def _sums(keys: pa.ChunkedArray, summands: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The sums of each key, of a wider type than the summands."""
+    sums = pa.table({"key": keys, "value": summands}).group_by("key", use_threads=False).aggregate([("value", "sum")])
+    return sums["value_sum"]

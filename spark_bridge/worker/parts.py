@@ -32,6 +32,14 @@ class PartFunction(StrEnum):
     MAX = "max"
 
 
+class Overflow(StrEnum):
+    """What a sum is that its type cannot hold, in Spark's words: an error, what is left of its bits, or null."""
+
+    ERROR = "ANSI"
+    WRAP = "LEGACY"
+    NULL = "TRY"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeParts:
     """Merges parts, each by its function, and emits those of every key of the batch."""

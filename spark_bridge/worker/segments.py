@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from glob import escape
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -31,6 +32,7 @@ from flykka.actors.checkpoint_storage.file_digests import (
     verify_names,
 )
 from flykka.actors.checkpoint_storage.private_files import make_inheriting_folder, restrict
+from flykka.actors.errors import CheckpointFormatError
 from flykka.messages.state.handles import FileDigest
 from flykka.runtime.temporary_folders import TemporaryFolder
 from flykka.spark_bridge.worker.segment_file import (
@@ -238,31 +240,37 @@ class SavedRows:
     """Rows at an address in a checkpoint, of the positions in a range (None: all).
 
     `moved` says of columns of today where they lie in rows of an older schema; None: they are new. `files` are all
-    files of the address; none where no digests were written.
+    files of the address; none where no digests were written. `rows` is how many were written, None where nobody noted.
     """
 
     address: str
     between: tuple[int, int] | None = None
     moved: Mapping[str, str | None] = field(default_factory=dict)
     files: tuple[FileDigest, ...] = ()
+    rows: int | None = None
 
     def read(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """The rows with the columns of `schema`: null in those that were not saved.
 
         Raises:
-            CheckpointFormatError, CheckpointStateMissingError: a file is damaged, or not there.
+            CheckpointFormatError, CheckpointStateMissingError: a file is damaged, or not there; rows are missing.
         """
         filesystem, path = url_to_fs(self.address)
         if self.files:
             verify_names(self.address, self.files)
-        for name in sorted(filesystem.glob(f"{path}/*.parquet")):
-            with _verified(filesystem, name, self._digest(path, name)) as file:
-                for batch in pq.ParquetFile(file).iter_batches(batch_size=RUN_ROWS):
+        there = 0
+        for name in sorted(filesystem.glob(f"{escape(path)}/*.parquet")):
+            with _verified(filesystem, name, self._digest(path, name)) as opened:
+                file = pq.ParquetFile(opened)
+                there += file.metadata.num_rows
+                for batch in file.iter_batches(batch_size=RUN_ROWS):
                     table = pa.Table.from_batches([batch])
                     if self.between is not None:
                         position = pc.field(POSITION)
                         table = table.filter((position >= self.between[0]) & (position <= self.between[1]))
                     yield self._in_schema(table, schema)
+        if self.rows is not None and there != self.rows:
+            raise CheckpointFormatError(f"{path} is damaged: {self.rows} rows were written, {there} are there")
 
     def _digest(self, path: str, name: str) -> FileDigest | None:
         return next((file for file in self.files if f"{path}/{file.name}" == name), None)

@@ -24,6 +24,7 @@ from flykka.api.table.relation import (
 from flykka.api.table.top_n import WRITE, ordered_rows, partition_name, unbounded
 from flykka.spark_bridge.program.functions import KEY_OF_ALL
 from flykka.spark_bridge.sql.plan_columns import named
+from flykka.spark_bridge.sql.row_kinds import overflow_of
 from flykka.spark_bridge.sql.table_types import frames_type, lists_type, numbered_type, with_kind
 from flykka.spark_bridge.worker.changing_results import (
     ROWS,
@@ -100,14 +101,22 @@ class _ChangingWindow:
         computed = {name: rows.columns.column(value) for name, (_, value, _) in zip(arguments, calls, strict=True)}
         stream = stream.with_columns(computed).name("arguments")
         by = tuple(dict.fromkeys((*(self._changelog.keys or ()), *self._partitions)))
+        called = [each.children[0].children[0] for each in self._made]
         frames = tuple(
-            FrameCall(function=kind, argument=argument, preceding=preceding, name=name)
-            for (kind, _, preceding), argument, name in zip(calls, arguments, made, strict=True)
+            FrameCall(
+                function=kind,
+                argument=argument,
+                preceding=preceding,
+                name=name,
+                overflow=overflow_of(each.called),
+                sql=each.sql,
+            )
+            for (kind, _, preceding), argument, name, each in zip(calls, arguments, made, called, strict=True)
         )
         types = {name: each.children[0].type_name for each, name in zip(self._made, made, strict=True)}
         output = frames_type(stream.flow.type.prototype, names, types)
         over = self._computed(partial(OverChangingRows, calls=frames), stream, orders, by, output)
-        over.name(label("over", (each.children[0].children[0].sql for each in self._made)))
+        over.name(label("over", (each.sql for each in called)))
         return self._leaf(over, (*names, *made), self._roles(by))
 
     def _computed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from flykka.spark_bridge.worker.changing_results import (
     OverChangingRows,
 )
 from flykka.spark_bridge.worker.keys import RowOrder
-from flykka.spark_bridge.worker.parts import PartFunction
+from flykka.spark_bridge.worker.parts import Overflow, PartFunction
 from flykka.spark_bridge.worker.row_changes import ROW, NormalizeChanges
 
 BY_N = (RowOrder(column="n", is_descending=False, nulls_first=True),)
@@ -163,6 +164,78 @@ def test_frames_are_of_a_row_and_those_before_it() -> None:
 
     assert over.batch(("a", 1, 4), ("a", 3, 6)) == [("a", 1, 4, 1, 4.0, "+I"), ("a", 3, 10, 2, 6.0, "+I")]
     assert over.batch(("a", 2, None)) == [("a", 2, 4, 1, None, "+I"), ("a", 3, 6, 2, 6.0, "+U")]
+
+
+LARGEST = 2**63 - 1
+WIDEST = Decimal(10**38 - 1)
+
+
+def sum_of(numbers: list[Any], kind: pa.DataType, overflow: Overflow, *, doubles: bool = False) -> Any:
+    """The sum of the numbers of a key."""
+    call = AggregateCall(
+        argument="n",
+        is_distinct=False,
+        count="values",
+        value="sum",
+        function=PartFunction.SUM,
+        doubles=doubles,
+        overflow=overflow,
+        sql="sum(n)",
+    )
+    names = ("key",)
+    function = AggregatesOfChangingRows(
+        keys=names,
+        columns=("key", "id", "n"),
+        row_keys=("id",),
+        row_kind=None,
+        result_keys=names,
+        emitted_kind="said",
+        emitted=names,
+        calls=(call,),
+    )
+    columns = pa.schema([("key", pa.string()), ("id", pa.int64()), ("n", kind)])
+    rows = Kept(function, columns, pa.schema([("key", pa.string()), (ROWS, pa.list_(pa.struct(list(columns))))]))
+    ((_, _, total, _),) = rows.batch(*(("a", number, value) for number, value in enumerate(numbers)))
+    return total
+
+
+def frame_of(function: FrameFunction, overflow: Overflow) -> list[Any]:
+    """What a frame of two rows is for each of three, of which the first two are too large together."""
+    over = OverChangingRows(
+        keys=("key",),
+        columns=tuple(COLUMNS.names),
+        row_keys=("id",),
+        row_kind=None,
+        result_keys=("key", "id"),
+        emitted_kind="said",
+        orders=(RowOrder(column="id", is_descending=False, nulls_first=True),),
+        calls=(FrameCall(function=function, argument="n", preceding=1, name="n1", overflow=overflow, sql="sum(n)"),),
+        emitted=("key", "id"),
+    )
+    rows = Kept(over, COLUMNS, pa.schema([("key", pa.string()), (ROWS, ROWS_OF_KEY)]))
+    return [made for _, _, made, _ in rows.batch(("a", 1, LARGEST), ("a", 2, LARGEST), ("a", 3, -5))]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "kind", "wrapped"),
+    [([LARGEST, 7, LARGEST], pa.int64(), 5), ([WIDEST, Decimal(1)], pa.decimal128(38, 0), None)],
+    ids=["integers", "decimals"],
+)
+def test_a_sum_that_is_too_large_is_what_spark_makes_of_it(numbers: list[Any], kind: pa.DataType, wrapped: Any) -> None:
+    with pytest.raises(OverflowError, match=r"ARITHMETIC_OVERFLOW.* sum\(n\) is too large for its type"):
+        sum_of(numbers, kind, Overflow.ERROR)
+    assert sum_of(numbers, kind, Overflow.WRAP) == wrapped
+    assert sum_of(numbers, kind, Overflow.NULL) is None
+    assert sum_of([numbers[0], 1, -1], kind, Overflow.ERROR) == numbers[0]
+    assert sum_of(numbers, kind, Overflow.ERROR, doubles=True) == sum(map(float, numbers))
+
+
+def test_frames_that_are_too_large_are_what_spark_makes_of_them() -> None:
+    with pytest.raises(OverflowError, match=r"ARITHMETIC_OVERFLOW.* sum\(n\) is too large for its type, int64"):
+        frame_of(FrameFunction.SUM, Overflow.ERROR)
+    assert frame_of(FrameFunction.SUM, Overflow.WRAP) == [LARGEST, -2, LARGEST - 5]
+    assert frame_of(FrameFunction.SUM, Overflow.NULL) == [LARGEST, None, LARGEST - 5]
+    assert frame_of(FrameFunction.AVERAGE, Overflow.ERROR) == [float(LARGEST), float(LARGEST), (float(LARGEST) - 5) / 2]
 
 
 JOINED = pa.schema(

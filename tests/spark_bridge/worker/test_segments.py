@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -177,6 +178,24 @@ def test_no_row_of_a_damaged_file_is_read(tmp_path: Path, monkeypatch: pytest.Mo
     filesystem.rm_file(f"{folder}/{file.name}")
     with pytest.raises(CheckpointStateMissingError, match="is not there"):
         next(rows.read(SCHEMA))
+
+
+@pytest.mark.parametrize("scheme", ["", "memory://"])
+def test_rows_below_a_path_with_brackets_are_read_and_missing_ones_are_an_error(tmp_path: Path, scheme: str) -> None:
+    for name in ("app1", "app[1]", "empty[1]"):
+        address = f"{scheme}{tmp_path}/{name}"
+        filesystem, folder = url_to_fs(address)
+        filesystem.makedirs(folder, exist_ok=True)
+        if not name.startswith("empty"):
+            with filesystem.open(f"{folder}/rows.parquet", "wb") as file:
+                pq.write_table(pa.table({POSITION: [1], "name": [name]}), file)
+    saved = SavedRows(address=f"{scheme}{tmp_path}/app[1]", rows=1)
+
+    [read] = saved.read(pa.schema([("name", pa.string())]))
+
+    assert read.to_pylist() == [{"name": "app[1]"}]
+    with pytest.raises(CheckpointFormatError, match="1 rows were written, 0 are there"):
+        list(replace(saved, address=f"{scheme}{tmp_path}/empty[1]").read(read.schema))
 
 
 def test_saved_rows_are_read_with_the_columns_of_another_schema(tmp_path: Path) -> None:

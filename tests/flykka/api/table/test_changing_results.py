@@ -33,7 +33,8 @@ QUERIES = {
     "histogram": f"SELECT n, count(*) AS a FROM (SELECT a, count(*) AS n FROM ({DEAREST}) GROUP BY a) GROUP BY n",
     "all": f"SELECT sum(m) AS s, count(m) FILTER (WHERE m > 90) AS dear FROM ({DEAREST})",
     "greatest": "SELECT n, max(m) AS m, min(b) AS b, count(DISTINCT a) AS auctions, sum(DISTINCT m) AS s,"
-    f" avg(m) AS mean FROM ({DEAREST}) GROUP BY n",
+    " avg(m) AS mean, avg(m * 90000000000000000L) AS huge, try_sum(m * 90000000000000000L) AS none"
+    f" FROM ({DEAREST}) GROUP BY n",
     "greatest of all": "SELECT max(city) AS last, count(DISTINCT city) AS cities, count(*) AS n FROM person",
     "none left": "SELECT min(city) AS first, count(DISTINCT city) AS n FROM person WHERE bidder = 3 AND city = 'Bonn'",
     "values": f"SELECT DISTINCT m % 10 AS digit FROM ({DEAREST})",
@@ -54,7 +55,8 @@ QUERIES = {
     " c FULL JOIN person p ON c.bidder = p.bidder",
     "semi": "SELECT id, bidder, price FROM offer o LEFT SEMI JOIN person p ON o.bidder = p.bidder",
     "anti": "SELECT id, bidder, price FROM offer o LEFT ANTI JOIN person p ON o.bidder = p.bidder",
-    "means": f"SELECT a, b, avg(m) OVER (PARTITION BY a ORDER BY b ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS mean,"
+    "means": "SELECT a, b, avg(m) OVER (PARTITION BY a ORDER BY b ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS mean,"
+    " avg(m * 90000000000000000L) OVER (PARTITION BY a ORDER BY b ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS huge,"
     f" count(m) OVER (PARTITION BY a ORDER BY b ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS c FROM ({DEAREST})",
 }
 
