@@ -93,8 +93,8 @@ class Backend(Protocol):
         first path that differs is returned. It has happened with the return, and has not where it raises.
 
         Raises:
-            LeadershipLostError: the latch is not held; then nobody can tell whether a write that was under way has
-                happened before that.
+            LeadershipLostError: the latch is not held, or is not any more because nobody can tell whether the write
+                has happened.
         """
 
     def close(self) -> None:
