@@ -93,8 +93,8 @@ class Backend(Protocol):
         first path that differs is returned. It has happened with the return, and has not where it raises.
 
         Raises:
-            LeadershipLostError: the latch is not held; then nobody can tell whether a write that was under way has
-                happened before that.
+            LeadershipLostError: the latch is not held, or is not any more because nobody can tell whether the write
+                has happened.
         """
 
     def close(self) -> None:
@@ -284,6 +284,15 @@ class LeaderStore:
 
     def put_job(self, job: SubmittedJobGraph) -> None:
         self.write(f"{_job(job.job_graph.job_id)}/{_GRAPH}", job)
+
+    def change_job(self, job_id: JobId, change: Callable[[SubmittedJobGraph], SubmittedJobGraph]) -> None:
+        """Change what is kept of a job, if anything is; what others write meanwhile is changed, and not lost."""
+        path = f"{_job(job_id)}/{_GRAPH}"
+        # As it was read: what an older flykka has written is encoded in another way now.
+        while (data := self._backend.read(path)) is not None:
+            changed = change(decoded(data, path, SubmittedJobGraph, self._backend.name))
+            if self.write(path, changed, {path: data}) is None:
+                return
 
     def jobs(self) -> tuple[SubmittedJobGraph, ...]:
         """All jobs that are kept, in the order of their ids: those to go on with, and those that were being put away.

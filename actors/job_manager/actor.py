@@ -188,12 +188,10 @@ class JobManager(Actor):
         for job_id, each in kept.items():
             recover(self._jobs, each, ended.get(job_id), self._info_store, is_bound=job_id in recovered.bound)
         for job_id, job in list(self._jobs.items()):
-            if job_id in kept or not job.is_kept:
-                self._go_on(job)
-            else:
+            if job.is_kept and job_id not in kept:
                 # The leader that was there meanwhile has seen to its end.
-                del self._jobs[job_id]
-                job.tell_result(ended.get(job_id) or removed(job_id))
+                job.end_elsewhere(ended.get(job_id) or removed(job_id))
+            self._go_on(job)
 
     def _suspend(self) -> None:
         """Somebody else leads, perhaps: what runs here ends, and what is in the store is left as it is."""
@@ -267,11 +265,14 @@ class JobManager(Actor):
     # What comes next in a job's life
 
     def _go_on(self, job: ManagedJob) -> None:
-        """Begin what comes next, when nothing is under way: as a leader only."""
+        """Begin what comes next, when nothing is under way: as a leader only, but for what another one has ended."""
         leads = self._leadership.session is not None
         if job.is_busy or job.job_master is not None:
             return
-        if leads and job.end is not None:
+        if job.end is not None and job.is_over_elsewhere:
+            del self._jobs[job.job_id]
+            job.tell_result(job.end, is_earlier=job.is_asked_again)
+        elif leads and job.end is not None:
             self._put_away(job, job.end)
         elif leads and job.may_begin:
             self._begin(job)
@@ -286,6 +287,8 @@ class JobManager(Actor):
 
     def _on_begun(self, message: JobGraphAccepted | JobGraphRefused | job_manager.JobAlreadyEnded) -> None:
         match message:
+            case JobGraphAccepted(job_id=job_id) if self._jobs[job_id].is_over_elsewhere:
+                self._release(self._jobs[job_id])
             case JobGraphAccepted(job_id=job_id, starts=starts):
                 job = self._jobs[job_id]
                 if job.accept(starts):
@@ -305,7 +308,9 @@ class JobManager(Actor):
 
     def _on_not_begun(self, job: ManagedJob, cause: SerializedThrowable) -> None:
         job.is_busy = False
-        if cause.type_name == _LOST or (job.is_bound and job.is_kept):
+        if job.is_over_elsewhere:
+            self._go_on(job)
+        elif cause.type_name == _LOST or (job.is_bound and job.is_kept):
             # The next leader finds it in the store, or accepts it then.
             self._try_again(job, cause)
         else:
@@ -331,14 +336,19 @@ class JobManager(Actor):
         if job is None:
             return
         job.job_master = None
-        if job.end is not None:
+        if job.end is not None and not job.is_over_elsewhere:
             self._go_on(job)
             return
         if job.phase is JobPhase.RUNNING and not job.has_failed_too_often:
             job.lose_job_master(self.context.now())
+        self._release(job)
+
+    def _release(self, job: ManagedJob) -> None:
+        """End what works for a job that has no JobMaster."""
         job.begin_work(JobPhase.RELEASING if job.phase is not JobPhase.SUSPENDED else JobPhase.SUSPENDED)
         job_id = job.job_id
-        store = None if self._leadership.session is None else self._leadership.store
+        goes_on_here = self._leadership.session is not None and not job.is_over_elsewhere
+        store = self._leadership.store if goes_on_here else None
         work = partial(release_job_master, store, self._data_plane, job.submitted.job_graph)
         self._ask_store(work, lambda error: job_manager.JobMasterReleased(job_id=job_id, cause=serialized(error)))
 

@@ -136,6 +136,8 @@ class ManagedJob:
         self.end: JobEnded | None = None
         self.is_cleaned_up = False
         """True if its JobMaster has cleaned up everything."""
+        self.is_over_elsewhere = False
+        """True if another leader has put it away: it is forgotten here when nothing works for it any more."""
         self.is_asked_again = False
         """True if it was submitted again when it had ended."""
         self.failure: SerializedThrowable | None = None
@@ -165,7 +167,8 @@ class ManagedJob:
     def recover(self, submitted: SubmittedJobGraph, end: JobEnded | None, *, is_bound: bool) -> None:
         """Take over what a new leader has found in the store."""
         self.submitted, self.is_kept, self.is_bound = submitted, True, is_bound
-        self.end = self.end or end
+        self.end = end if self.is_over_elsewhere else self.end or end
+        self.is_over_elsewhere = False
         if not is_bound and self.end is None:
             self.move(JobPhase.AWAITING_CODE)
 
@@ -197,6 +200,10 @@ class ManagedJob:
         """Record its end, after which its JobMaster has cleaned up everything."""
         self.end, self.is_cleaned_up = end, True
 
+    def end_elsewhere(self, end: JobEnded) -> None:
+        """Record that another leader has put it away, with this end."""
+        self.end, self.is_kept, self.is_over_elsewhere = end, False, True
+
     def note_failure(self, failure: SerializedThrowable, now: int) -> None:
         if now - self._began_ms >= FAILURES_RESET_MS:
             self._failures = 0
@@ -215,7 +222,7 @@ class ManagedJob:
         self.is_busy = False
         if end is not None:
             self.end = end
-        elif self.has_failed_too_often:
+        elif self.end is None and self.has_failed_too_often:
             assert self.failure is not None, f"the JobMasters of {self.job_id} have not failed"
             status = JobStatus.FAILED
             self.end = JobEnded(job_id=self.job_id, status=status, cause=self.failure, checkpoint_path=checkpoint_path)

@@ -227,7 +227,6 @@ def _fitting(
 
 
 def _stored(store: LeaderStore, job_id: JobId, requirements: JobResourceRequirements) -> JobResourceRequirementsStored:
-    submitted = store.job(job_id)
-    if submitted is not None:
-        store.put_job(replace(submitted, resource_requirements=requirements))
+    # The JobManager may be counting a start of the job: this JobMaster may be gone by now.
+    store.change_job(job_id, lambda kept: replace(kept, resource_requirements=requirements))
     return JobResourceRequirementsStored(requirements=requirements)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from flykka.messages.control.job import (
     JobSubmitSuccess,
 )
 from flykka.messages.control.job_control import JobEnded, JobResultNoted
+from flykka.messages.control.job_manager import JobsRecovered
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.drivers import Driver
 from tests.actors.machines.graph.graphs import JOB
@@ -160,6 +162,114 @@ def test_a_driver_that_leads_again_when_its_run_was_concluded_hears_the_results_
 
     assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
     assert driver.run_of_application() == replace(run, is_concluded=True)
+
+
+def test_a_job_that_another_driver_has_ended_is_forgotten_when_what_it_has_left_at_work_here_has_ended(
+    driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver.run(driver.graph(), slots=1)
+    held: list[Callable[[], None]] = []
+    with monkeypatch.context() as busy:
+        busy.setattr(driver.system.schedule, "run_blocking", held.append)
+        driver.fall_asleep(store)
+    second.submit(second.graph())
+    second.finish(second.go_on("tm-1"))
+    second.conclude()
+
+    driver.wake_up(store)
+    driver.submit(driver.graph())
+    meanwhile = driver.heard(driver.client, JobResultSuccess)
+    for work in held:
+        driver.system.schedule.execute(work)
+
+    assert meanwhile == []
+    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB, is_earlier=True)]
+    assert driver.data_plane.ended == [JOB]
+    assert len(driver.job_masters()) == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_job_has_left_at_work_is_ended_in_whichever_order_its_job_master_stops_and_its_end_elsewhere_is_found(
+    store: EmbeddedStore, tmp_path: Path, seed: int
+) -> None:
+    with SeededSystem(seed) as system, SeededSystem(4) as other:
+        driver = Driver(system, tmp_path / "checkpoints", store, "first")
+        driver.run(driver.graph(), slots=1)
+        store.leave(driver.services._backend)
+        driver.services.lost()
+        second = Driver(other, tmp_path / "checkpoints", store, "second")
+        second.submit(second.graph())
+        second.finish(second.go_on("tm-1"))
+        run = second.conclude()
+
+        driver.wake_up(store)
+
+        assert driver.data_plane.ended == [JOB]
+        assert driver.run_of_application() == replace(run, is_concluded=True)
+        assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+
+
+def test_a_job_that_another_driver_has_ended_while_it_was_to_be_begun_again_is_not_begun(
+    driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver.run(driver.graph(), slots=1)
+    driver.fall_asleep(store)
+    held: list[Callable[[], None]] = []
+    second.submit(second.graph())
+    second.services.close()
+    with monkeypatch.context() as busy:
+        answered = driver.system.add_delivery_hook(
+            lambda _recipient, message, _sender: (
+                busy.setattr(driver.system.schedule, "run_blocking", held.append)
+                if type(message) is JobsRecovered
+                else None
+            )
+        )
+        driver.wake_up(store)
+        answered()
+        driver.fall_asleep(store)
+    assert held
+    with SeededSystem(6) as system:
+        third = Driver(system, driver.folder, store, "third")
+        third.submit(third.graph())
+        third.finish(third.go_on("tm-3"))
+        third.conclude()
+
+    driver.wake_up(store)
+    for work in held:
+        driver.system.schedule.execute(work)
+    driver.system.run_until_idle()
+
+    assert len(driver.job_masters()) == 1
+    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert driver.run_of_application() is not None
+
+
+def test_a_job_of_a_later_run_is_gone_on_with_though_the_one_before_it_is_not_forgotten_yet(
+    driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver.run(driver.graph(), slots=1)
+    held: list[Callable[[], None]] = []
+    with monkeypatch.context() as busy:
+        busy.setattr(driver.system.schedule, "run_blocking", held.append)
+        driver.fall_asleep(store)
+    second.submit(second.graph())
+    second.finish(second.go_on("tm-1"))
+    second.conclude()
+    driver.wake_up(store)
+    driver.fall_asleep(store)
+    with SeededSystem(6) as system:
+        third = Driver(system, driver.folder, store, "third")
+        third.submit(third.graph())
+        third.services.close()
+
+    driver.wake_up(store)
+    for work in held:
+        driver.system.schedule.execute(work)
+    driver.system.run_until_idle()
+
+    assert len(driver.job_masters()) == 2
+    assert driver.kept() == [JOB]
 
 
 def test_a_job_is_suspended_with_what_it_has_staged_though_it_has_no_checkpoint(

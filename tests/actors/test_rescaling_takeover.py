@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from flykka.actors.high_availability.embedded import EmbeddedStore
+from flykka.actors.job_manager.store import begin_again
 from flykka.messages.control.rescaling import (
     JobParallelismChanged,
     JobResourceRequirements,
@@ -51,6 +55,30 @@ def test_the_next_driver_begins_with_what_a_client_has_set_at_the_one_before(dri
     assert len(second.heard(second.resource_manager, RequestSlot)) == 3
     second.tell(second.job_manager, RequestJobResourceRequirements(job_id=JOB, client=second.client))
     assert second.last(second.client, JobResourceRequirementsUpdated).requirements == BOUNDS
+
+
+def test_a_start_that_is_counted_while_requirements_are_stored_is_not_lost(
+    driver: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver.run(a_job(driver), slots=1)
+    services, read = driver.services, store.read
+    assert services.session is not None
+    kept = services.store(services.session)
+
+    def count_a_start_behind(path: str) -> bytes | None:
+        found = read(path)
+        if path.endswith("/graph"):
+            monkeypatch.undo()
+            [job] = kept.jobs()
+            begin_again(kept, services, driver.data_plane, job)
+        return found
+
+    monkeypatch.setattr(store, "read", count_a_start_behind)
+    update = UpdateJobResourceRequirements(job_id=JOB, client=driver.client, requirements=BOUNDS)
+    driver.tell(driver.job_manager, update)
+
+    [job] = kept.jobs()
+    assert (job.starts, job.resource_requirements) == (1, BOUNDS)
 
 
 def test_a_job_that_cannot_be_so_any_more_begins_as_its_program_says(driver: Driver, second: Driver) -> None:

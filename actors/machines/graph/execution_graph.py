@@ -190,7 +190,9 @@ class ExecutionGraph:
             failed += execution.fail(event.cause, now) if execution is not None else []
         effects = self._perform(failed, now)
         where = event.task_manager_id
-        for task in self._tasks.results.lose_task_manager(where) if where is not None else ():
+        unread = self._tasks.results.lose_task_manager(where) if where is not None else ()
+        # A job that ends, or restarts with all of its tasks, reads none of that again: it has not failed of the loss.
+        for task in unread if self.status is JobStatus.RUNNING else ():
             self._failed.setdefault(task, event.cause)
         return effects or [self._ignore("the loss of slots it no longer uses")]
 

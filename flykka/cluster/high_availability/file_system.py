@@ -106,21 +106,30 @@ class FileSystemBackend:
                     if self.read(each) != value:
                         return each
                 try:
-                    self._put(self._root / path, data)
+                    changed = self._put(self._root / path, data)
                 except OSError as refusal:
                     raise self._unavailable("written", path, refusal) from refusal
-                return None
+                try:
+                    sync_folders([changed])
+                except OSError as refusal:
+                    # Readers see it, and may not any more when the machine has lost power: who leads next goes on
+                    # with what there is, and until then nobody deletes what either of them refers to.
+                    why = f"whether {path} was written is not known: {refusal.strerror or refusal}"
+                else:
+                    return None
+            else:
+                why = f"this process does not hold its lock; {path} was not written"
             was_held = self._release()
         if was_held:
             self._lose()
-        raise LeadershipLostError(f"{self.name}: this process does not hold its lock; {path} was not written")
+        raise LeadershipLostError(f"{self.name}: {why}")
 
-    def _put(self, file: Path, data: bytes | None) -> None:
+    def _put(self, file: Path, data: bytes | None) -> Path:
+        """Write or remove a value; returns the folder whose names have changed. Nothing has where it raises."""
         if data is None:
             with suppress(FileNotFoundError):
                 file.unlink()
-            self._remove_empty(file.parent)
-            return
+            return self._remove_empty(file.parent)
         made = make_folder(file.parent, PRIVATE, root=self._root)
         sync_folders(folder.parent for folder in made)
         unfinished = file.parent / f".{file.name}"
@@ -130,9 +139,9 @@ class FileSystemBackend:
             written.flush()
             os.fsync(written.fileno())
         unfinished.replace(file)
-        sync_folders([file.parent])
+        return file.parent
 
-    def _remove_empty(self, folder: Path) -> None:
+    def _remove_empty(self, folder: Path) -> Path:
         while folder != self._root:
             try:
                 folder.rmdir()
@@ -142,7 +151,7 @@ class FileSystemBackend:
                 # There is something else in it.
                 break
             folder = folder.parent
-        sync_folders([folder])
+        return folder
 
     # How the lock is held
 
@@ -212,6 +221,8 @@ class FileSystemBackend:
         root = Path(path).absolute()
         try:
             make_folder(root, PRIVATE)
+            # Where that never works it is to be told now: later it would cost the leadership, with every write.
+            sync_folders([root])
         except OSError as refusal:
             raise StoreUnavailableError(f"{self.name} cannot be made: {refusal.strerror or refusal}") from refusal
         kind = network_file_system(root)

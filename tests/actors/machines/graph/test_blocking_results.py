@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.actors.machines.graph.events import CoordinateTasks, ExecutionMoved, RestartScheduled
+from flykka.actors.machines.graph.events import CoordinateTasks, ExecutionMoved, GlobalFailureReported, RestartScheduled
 from flykka.actors.machines.slots.slot_requests import SlotsLost
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, ResultPartitionType, ScheduleMode
 from flykka.messages.tasks.task import ExecutionState, NotifyEndOfData, ReleasePartitions
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId, TaskManagerId
-from tests.actors.machines.graph.graphs import failure, graph_of, vertex
+from tests.actors.machines.graph.graphs import CANCEL, failure, graph_of, vertex
 from tests.actors.machines.graph.running import Running
 
 FINISHED, FAILED, RUNNING = ExecutionState.FINISHED, ExecutionState.FAILED, ExecutionState.RUNNING
@@ -162,3 +162,28 @@ def test_a_result_that_nobody_needs_any_more_may_be_lost() -> None:
     running.tell(SlotsLost(attempts=(), cause=failure("lost"), task_manager_id=TaskManagerId("tm-1")))
 
     assert running.graph.number_of_restarts == 0
+
+
+def test_a_cancelled_job_that_loses_a_result_with_its_task_manager_is_cancelled_and_does_not_run_again() -> None:
+    running = reading()
+    here = [execution.attempt for execution in running.graph.executions if not execution.is_terminal]
+    running.tell(CANCEL)
+
+    running.tell(SlotsLost(attempts=tuple(here), cause=failure("gave up"), task_manager_id=TaskManagerId("tm-1")))
+
+    assert running.statuses()[-2:] == [JobStatus.CANCELLING, JobStatus.CANCELED]
+    assert running.graph.number_of_restarts == 0
+
+
+def test_a_result_that_is_lost_while_all_of_the_job_is_about_to_restart_is_no_further_failure() -> None:
+    running = reading()
+    running.tell(GlobalFailureReported(cause=failure()))
+    running.report_all(ExecutionState.CANCELED)
+
+    running.tell(SlotsLost(attempts=(), cause=failure("lost"), task_manager_id=TaskManagerId("tm-1")))
+    before = running.graph.status
+    restart(running)
+
+    assert before is JobStatus.RESTARTING
+    assert running.graph.number_of_restarts == 1
+    assert attempts(running) == {"maker0": 1, "reader0": 1, "reader1": 1}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
+import stat
 import warnings
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from flykka.actors.errors import (
     LeadershipLostError,
     StoreUnavailableError,
 )
-from flykka.actors.high_availability.services import LeaderStore
+from flykka.actors.high_availability.services import HighAvailabilityServices, LeaderStore
 from flykka.actors.ownership.mounts import OF_THE_NETWORK, file_system_of
 from flykka.cluster.high_availability.file_system import FileSystemBackend, FileSystemHaServices
 from flykka.cluster.high_availability.stores import services_of, store_settings
@@ -32,6 +34,11 @@ MOUNTS = """\
 40 35 0:40 / /data/home rw,noatime shared:2 master:1 - nfs4 server:/export rw,vers=4
 41 22 0:41 / /my\\040disk rw - cifs //server/share rw
 """
+
+
+def refuse_to_sync_folders(descriptor: int) -> None:
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 class Holder:
@@ -246,3 +253,30 @@ def test_who_finds_its_folder_deleted_leads_no_more_and_leads_again_when_it_can(
     assert contender.wait_revoked() == session
     services.store(contender.wait_granted()).run()
     services.close()
+
+
+@pytest.mark.parametrize("value", [b"new", None])
+def test_who_does_not_know_whether_a_value_was_kept_leads_no_more_and_reads_it_when_it_leads_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: bytes | None
+) -> None:
+    services, contender = HighAvailabilityServices(FileSystemBackend(str(tmp_path))), Contender()
+    services.contend(contender)
+    session = contender.wait_granted()
+    services._backend.write("jobs/a/owner", b"old", {})
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", refuse_to_sync_folders)
+        with pytest.raises(LeadershipLostError, match="whether jobs/a/owner was written is not known: Input/output"):
+            services._backend.write("jobs/a/owner", value, {})
+
+    assert contender.wait_revoked() == session
+    contender.wait_granted()
+    assert services._backend.read("jobs/a/owner") == value
+    services.close()
+
+
+def test_a_folder_that_can_never_be_synced_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", refuse_to_sync_folders)
+
+    with pytest.raises(StoreUnavailableError, match=r"the high-availability folder .* cannot be made: Input/output"):
+        FileSystemBackend(str(tmp_path))

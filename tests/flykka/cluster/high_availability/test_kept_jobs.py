@@ -70,6 +70,21 @@ def test_what_was_submitted_is_found_by_the_next_leader(place: Place) -> None:
     assert lead(place.services()).jobs() == jobs
 
 
+def test_a_job_that_is_written_while_it_is_changed_is_changed_as_it_was_written(place: Place) -> None:
+    store = lead(place.services())
+    store.put_job(submitted())
+
+    def change(kept: SubmittedJobGraph) -> SubmittedJobGraph:
+        if kept.starts == 0:
+            store.put_job(replace(kept, starts=1))
+        return replace(kept, driver="other")
+
+    store.change_job(JOB, change)
+    store.change_job(JobId("nobody's"), change)
+
+    assert store.jobs() == (replace(submitted(), starts=1, driver="other"),)
+
+
 def test_a_job_that_is_put_away_is_forgotten_but_for_its_result(place: Place) -> None:
     store = lead(place.services())
     store.put_job(submitted())
