@@ -131,7 +131,7 @@ class RetractedCall:
 
 
 def overflow_of(function: Expression) -> Overflow:
-    """What a sum or an average becomes in Spark whose type cannot hold it; of other functions nothing does."""
+    """The rule of Spark for a sum or an average that its type cannot hold; other functions have none that is."""
     if function.kind not in ("Sum", "Average"):
         return Overflow.ERROR
     java = function.java.evalContext() if function.kind == "Sum" else function.java

@@ -33,7 +33,7 @@ class PartFunction(StrEnum):
 
 
 class Overflow(StrEnum):
-    """What a sum is that its type cannot hold, in Spark's words: an error, what is left of its bits, or null."""
+    """The rules of Spark for a sum that its type cannot hold: an error, what is left of its bits, or null."""
 
     ERROR = "ANSI"
     WRAP = "LEGACY"
