@@ -131,7 +131,7 @@ class RetractedCall:
 
 
 def overflow_of(function: Expression) -> Overflow:
-    """The rule of Spark for a sum or an average that its type cannot hold; other functions have none that is."""
+    """The end in Spark of a sum or an average that its type cannot hold; results of other functions always fit."""
     if function.kind not in ("Sum", "Average"):
         return Overflow.ERROR
     java = function.java.evalContext() if function.kind == "Sum" else function.java

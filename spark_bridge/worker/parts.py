@@ -33,7 +33,7 @@ class PartFunction(StrEnum):
 
 
 class Overflow(StrEnum):
-    """The rules of Spark for a sum that its type cannot hold: an error, what is left of its bits, or null."""
+    """A sum that its type cannot hold becomes an error, what is left of its bits, or null: in the words of Spark."""
 
     ERROR = "ANSI"
     WRAP = "LEGACY"

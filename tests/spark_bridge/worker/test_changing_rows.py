@@ -200,7 +200,7 @@ def sum_of(numbers: list[Any], kind: pa.DataType, overflow: Overflow, *, doubles
 
 
 def frame_of(function: FrameFunction, overflow: Overflow) -> list[Any]:
-    """What a frame of two rows is for each of three, of which the first two are too large together."""
+    """A function of a frame of two rows, for each of three, of which the first two are too large together."""
     over = OverChangingRows(
         keys=("key",),
         columns=tuple(COLUMNS.names),
