@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from flykka.messages.control.job import (
 )
 from flykka.messages.control.job_control import JobEnded, JobResultNoted
 from flykka.messages.control.job_manager import JobsRecovered
+from flykka.runtime.dispatch.dispatcher import Runnable
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.drivers import Driver
 from tests.actors.machines.graph.graphs import JOB
@@ -168,7 +168,7 @@ def test_a_job_that_another_driver_has_ended_is_forgotten_when_what_it_has_left_
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver.run(driver.graph(), slots=1)
-    held: list[Callable[[], None]] = []
+    held: list[Runnable] = []
     with monkeypatch.context() as busy:
         busy.setattr(driver.system.schedule, "run_blocking", held.append)
         driver.fall_asleep(store)
@@ -214,7 +214,7 @@ def test_a_job_that_another_driver_has_ended_while_it_was_to_be_begun_again_is_n
 ) -> None:
     driver.run(driver.graph(), slots=1)
     driver.fall_asleep(store)
-    held: list[Callable[[], None]] = []
+    held: list[Runnable] = []
     second.submit(second.graph())
     second.services.close()
     with monkeypatch.context() as busy:
@@ -249,7 +249,7 @@ def test_a_job_of_a_later_run_is_gone_on_with_though_the_one_before_it_is_not_fo
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver.run(driver.graph(), slots=1)
-    held: list[Callable[[], None]] = []
+    held: list[Runnable] = []
     with monkeypatch.context() as busy:
         busy.setattr(driver.system.schedule, "run_blocking", held.append)
         driver.fall_asleep(store)

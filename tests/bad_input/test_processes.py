@@ -11,7 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flykka.spark_bridge.session.class_archive import FOLDER_VARIABLE, class_archive
+from flykka.spark_bridge.session.cache_folder import FOLDER_VARIABLE
+from flykka.spark_bridge.session.class_archive import class_archive
 from tests.layout.sources import ROOT
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from flykka.cli.main import main
-from flykka.spark_bridge.session.class_archive import FOLDER_VARIABLE, class_archive, reading_options
+from flykka.spark_bridge.session.cache_folder import FOLDER_VARIABLE
+from flykka.spark_bridge.session.class_archive import class_archive, reading_options
 
 MAPPED = """
 from pathlib import Path

@@ -16,7 +16,7 @@ from flykka.cli.dry_run.first_job import PlanCache
 from flykka.cli.main import main
 from flykka.cli.run.app import App
 from flykka.messages.graph.job_graph import JobGraph
-from flykka.spark_bridge.session.class_archive import FOLDER_VARIABLE
+from flykka.spark_bridge.session.cache_folder import FOLDER_VARIABLE
 from flykka.views.plan.program_plan import ProgramPlan, program_plan
 from tests.flykka.views.plan.plans import graphs
 
