@@ -276,11 +276,18 @@ def _until_end(reader: Consumer) -> list[bytes]:
         found.append(message.value() or b"")
 
 
+_PORTS: set[int] = set()
+
+
 def free_port() -> int:
-    """A port of loopback that nobody listens at."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    """A port of loopback that nobody listens at, and that this process was not given before: it may listen later."""
+    while True:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = int(free.getsockname()[1])
+        if port not in _PORTS:
+            _PORTS.add(port)
+            return port
 
 
 @contextmanager
