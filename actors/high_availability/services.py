@@ -93,8 +93,7 @@ class Backend(Protocol):
         first path that differs is returned. It has happened with the return, and has not where it raises.
 
         Raises:
-            LeadershipLostError: the latch is not held, or is not any more because nobody can tell whether the write
-                has happened.
+            LeadershipLostError: the latch is not held, or was given up because the write may have happened or not.
         """
 
     def close(self) -> None:
@@ -286,7 +285,7 @@ class LeaderStore:
         self.write(f"{_job(job.job_graph.job_id)}/{_GRAPH}", job)
 
     def change_job(self, job_id: JobId, change: Callable[[SubmittedJobGraph], SubmittedJobGraph]) -> None:
-        """Change what is kept of a job, if anything is; what others write meanwhile is changed, and not lost."""
+        """Apply a change to the stored job, if there is one. A write of another thread meanwhile is not lost."""
         path = f"{_job(job_id)}/{_GRAPH}"
         # As it was read: what an older flykka has written is encoded in another way now.
         while (data := self._backend.read(path)) is not None:

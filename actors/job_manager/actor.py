@@ -265,7 +265,7 @@ class JobManager(Actor):
     # What comes next in a job's life
 
     def _go_on(self, job: ManagedJob) -> None:
-        """Begin what comes next, when nothing is under way: as a leader only, but for what another one has ended."""
+        """Begin the next step of a job if none is under way. Only a leader does, except where another has ended it."""
         leads = self._leadership.session is not None
         if job.is_busy or job.job_master is not None:
             return

@@ -1,6 +1,6 @@
 """The record of a job at its JobManager: its phase, its listeners, and the pending requests of clients.
 
-Below it, what is done with the records of all jobs: which one a request is for, and which are recovered.
+The functions below it take the records of all jobs: they find the one that a request is for, and recover jobs.
 """
 
 from __future__ import annotations

@@ -44,12 +44,12 @@ from flykka.api.table.statement_executor import StatementExecutor
 from flykka.api.table.statement_set import StatementSet
 from flykka.api.user_files import UserFiles
 from flykka.client.client_actor import Attached
-from flykka.client.continuation import AUTO
 from flykka.client.datasets import ClusterDatasets
 from flykka.client.flight_record import surviving_flight_record_path
 from flykka.client.job_client import new_job_id
 from flykka.client.job_execution_result import JobExecutionResult
 from flykka.client.running_jobs import EnvironmentJobs
+from flykka.client.start_settings import AUTO
 from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.cluster.high_availability.stores import store_address
 from flykka.cluster.local_cluster import LocalCluster, slots_needed

@@ -10,7 +10,7 @@ from flykka.api.configuration.restart_strategies import FallbackRestartStrategyC
 from flykka.api.runtime_mode import RuntimeExecutionMode
 from flykka.api.streams.program import one_of
 from flykka.api.streams.stream_graph_generator import Defaults
-from flykka.client.continuation import StartSettings
+from flykka.client.start_settings import StartSettings
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import (
     CheckpointingMode,

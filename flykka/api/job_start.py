@@ -27,11 +27,11 @@ from flykka.client.continuation import (
     LastRunState,
     Refusal,
     Start,
-    StartMode,
     decide,
     last_run_state,
 )
 from flykka.client.running_jobs import RunningJob, running_jobs
+from flykka.client.start_settings import StartMode
 from flykka.errors import CheckpointError, ClusterError, DuplicateJobSubmissionError
 from flykka.ipython import running_cell
 from flykka.messages.control.job import JobStatus

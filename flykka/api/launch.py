@@ -26,15 +26,15 @@ from flykka.api.configuration.file import configuration_file, file_values
 from flykka.api.configuration.option import OptionGroup, Values
 from flykka.api.configuration.options import OPTIONS
 from flykka.ipython import in_kernel
-from flykka.messages.attempt.answers import WorkProgress
 
 if TYPE_CHECKING:
     from flykka.api.configuration.resolved_options import EnvironmentOptions
     from flykka.api.environment import StreamExecutionEnvironment
     from flykka.api.job_settings import JobSettings
     from flykka.client.job_client import JobClient
+    from flykka.messages.attempt.answers import WorkProgress
 
-Look = Callable[[], tuple[WorkProgress, ...]]
+Look = Callable[[], "tuple[WorkProgress, ...]"]
 """Asks Spark how far the work of a job is. May block, and raises whatever Py4J raises where Spark is gone."""
 
 _OF_FIRST_JOB = {name for name, option in OPTIONS.items() if option.group is OptionGroup.START} - {"fresh"}

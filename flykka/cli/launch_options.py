@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flykka.api.configuration.configuration import conflict, incomplete
 from flykka.api.configuration.option import ConfigOption
 from flykka.api.configuration.options import OPTIONS
 from flykka.api.configuration.readers import flag, paths
 from flykka.api.configuration.rest_settings import rest_settings
-from flykka.api.launch import LaunchOptions
 from flykka.errors import ConfigurationError
 from flykka.spark_bridge.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from flykka.api.launch import LaunchOptions
 
 
 def add_option(
@@ -60,6 +62,9 @@ def launch_options(options: argparse.Namespace, *, without: Collection[str] = ()
 
     Ends the command with a usage error where they do not fit, or what a file or a variable says does not.
     """
+    # Commands that only take options of an environment do not begin one.
+    from flykka.api.launch import LaunchOptions
+
     runs_jobs = hasattr(options, "no_rest")
     launch = LaunchOptions(
         values={name: value for name, value in option_values(options).items() if name not in without},

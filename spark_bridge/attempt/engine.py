@@ -38,9 +38,8 @@ from flykka.spark_bridge.rows.batches import Batch, slices_of
 from flykka.spark_bridge.rows.materialise import (
     Materialised,
     Slices,
-    coalesced,
     estimated_bytes,
-    in_order,
+    joined,
     materialise,
     together,
 )
@@ -262,19 +261,15 @@ class SparkEngine(OperatorChain[Slices]):
         return self._flow.emit(self._links[operator.operator_id], output, stage, read or ())
 
     def claim(self, batch_ids: Sequence[BatchId]) -> Slices:
-        rows: Slices = ()
-        are_unread = set()
-        for source, slices in slices_of(self._store.claim(batch_id, self.descriptor.attempt) for batch_id in batch_ids):
-            rows += slices
-            are_unread.add(source is not None)
+        batches = list(slices_of(self._store.claim(batch_id, self.descriptor.attempt) for batch_id in batch_ids))
+        for source, slices in batches:
             if source is not None:
                 self._origins.note(source, Made(before=(), after=slices))
+        rows = tuple(each for _, slices in batches for each in slices)
         if len(rows) == 1:
             return rows
-        if len(are_unread) > 1:
-            return (in_order(rows),)
         # Each has partitions of its own, which are small: a Spark task for each would take longer than its rows.
-        return (coalesced(rows, self._scope.session.sparkContext.defaultParallelism),)
+        return (joined(batches, self._scope.session.sparkContext.defaultParallelism),)
 
     # Snapshots
 

@@ -56,6 +56,13 @@ def together(slices: Sequence[DataFrame]) -> DataFrame:
     return frame_of_plan(session, union(plans, False, False))
 
 
+def joined(batches: Sequence[tuple[str | None, Slices]], partitions: int) -> DataFrame:
+    """The rows of batches, as `slices_of` has them, in their order and in at most so many partitions."""
+    slices = [rows for _, some in batches for rows in some]
+    are_mixed = len({source is None for source, _ in batches}) > 1
+    return in_order(slices) if are_mixed else coalesced(slices, partitions)
+
+
 def coalesced(slices: Sequence[DataFrame], partitions: int) -> DataFrame:
     """All slices in their order, in at most so many partitions, each of whole slices.
 

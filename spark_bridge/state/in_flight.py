@@ -9,7 +9,7 @@ from flykka.actors.machines.attempt.channel_state import recovered_batch
 from flykka.messages.state.handles import ExclusiveStateHandle
 from flykka.spark_bridge.rows.batches import Batch, slices_of
 from flykka.spark_bridge.rows.files import read_parquet, write_checkpoint_files
-from flykka.spark_bridge.rows.materialise import estimated_bytes, in_order, materialise
+from flykka.spark_bridge.rows.materialise import estimated_bytes, joined, materialise
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ class InFlightStore:
             for part in parts:
                 folder = filesystem.qualified(part.path)
                 batches = [store.rows(batch.batch_id) for batch in part.batches]
-                rows = in_order([rows for _, slices in slices_of(batches) for rows in slices])
-                write_checkpoint_files(filesystem, rows, folder)
+                write_checkpoint_files(filesystem, joined(list(slices_of(batches)), 1), folder)
                 files = self._files.seal(folder, job)
                 size_bytes = sum(file.size_bytes for file in files)
                 written.append(ExclusiveStateHandle(path=folder, size_bytes=size_bytes, files=files))

@@ -164,9 +164,10 @@ def test_a_driver_that_leads_again_when_its_run_was_concluded_hears_the_results_
     assert driver.run_of_application() == replace(run, is_concluded=True)
 
 
-def test_a_job_that_another_driver_has_ended_is_forgotten_when_what_it_has_left_at_work_here_has_ended(
+def end_elsewhere_while_at_work(
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+) -> list[Runnable]:
+    """Let a second driver end a job that the first one has left at work when it fell asleep; that work."""
     driver.run(driver.graph(), slots=1)
     held: list[Runnable] = []
     with monkeypatch.context() as busy:
@@ -175,6 +176,13 @@ def test_a_job_that_another_driver_has_ended_is_forgotten_when_what_it_has_left_
     second.submit(second.graph())
     second.finish(second.go_on("tm-1"))
     second.conclude()
+    return held
+
+
+def test_a_job_that_another_driver_has_ended_is_forgotten_when_what_it_has_left_at_work_here_has_ended(
+    driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = end_elsewhere_while_at_work(driver, second, store, monkeypatch)
 
     driver.wake_up(store)
     driver.submit(driver.graph())
@@ -248,14 +256,7 @@ def test_a_job_that_another_driver_has_ended_while_it_was_to_be_begun_again_is_n
 def test_a_job_of_a_later_run_is_gone_on_with_though_the_one_before_it_is_not_forgotten_yet(
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver.run(driver.graph(), slots=1)
-    held: list[Runnable] = []
-    with monkeypatch.context() as busy:
-        busy.setattr(driver.system.schedule, "run_blocking", held.append)
-        driver.fall_asleep(store)
-    second.submit(second.graph())
-    second.finish(second.go_on("tm-1"))
-    second.conclude()
+    held = end_elsewhere_while_at_work(driver, second, store, monkeypatch)
     driver.wake_up(store)
     driver.fall_asleep(store)
     with SeededSystem(6) as system:

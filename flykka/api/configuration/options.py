@@ -32,8 +32,8 @@ from flykka.api.configuration.readers import (
     word,
     words,
 )
-from flykka.client.continuation import StartSettings
 from flykka.client.directories import absolute_directory
+from flykka.client.start_settings import StartSettings
 from flykka.messages.graph.job_graph import (
     CheckpointingMode,
     ExternalizedCheckpointRetention,

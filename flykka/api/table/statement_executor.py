@@ -16,7 +16,7 @@ from flykka.api.table.explanation import explanation, explanation_of_inserts
 from flykka.api.table.refusals import RefusedError
 from flykka.api.table.result_table import ROWS_KEPT, ResultTable
 from flykka.api.table.statements import QUERY, Environment, Statements
-from flykka.client.continuation import AUTO
+from flykka.client.start_settings import AUTO
 from flykka.errors import FlykkaError, ProgramError
 from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.connectors.console import CollectSink

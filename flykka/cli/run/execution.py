@@ -21,8 +21,8 @@ from flykka.api.launch import Launch, LaunchOptions, Look, launched
 from flykka.cli.exit_codes import CANCELLED, FAILED, OK
 from flykka.cli.run.app import App
 from flykka.cli.run.interrupts import Interrupts, Wish
-from flykka.client.continuation import AUTO, StartMode
 from flykka.client.job_client import JobClient
+from flykka.client.start_settings import AUTO, StartMode
 from flykka.console.job_console import JobConsole
 from flykka.console.live import can_be_live, spark_start
 from flykka.console.output import lasting_output

@@ -12,7 +12,7 @@ from flykka.api.configuration.restart_strategies import RestartStrategies
 from flykka.api.environment import StreamExecutionEnvironment
 from flykka.api.job_settings import JobSettings
 from flykka.api.streams.stream_graph_generator import Defaults
-from flykka.client.continuation import StartSettings
+from flykka.client.start_settings import StartSettings
 from flykka.errors import DurationError, ProgramError
 from flykka.messages.graph.job_graph import (
     UNLIMITED_TOLERABLE_FAILURES,

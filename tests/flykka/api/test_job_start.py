@@ -9,8 +9,9 @@ import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.api.job_start import _TraceSearch
-from flykka.client.continuation import Found, StartMode
+from flykka.client.continuation import Found
 from flykka.client.running_jobs import RunningJob
+from flykka.client.start_settings import StartMode
 from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobEnded, JobRun

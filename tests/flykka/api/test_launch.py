@@ -12,7 +12,7 @@ from rich.console import Console as RichConsole
 from flykka.api.configuration.rest_settings import rest_settings
 from flykka.api.job_settings import JobSettings
 from flykka.api.launch import Launch, LaunchOptions, current_launch, launched
-from flykka.client.continuation import StartSettings
+from flykka.client.start_settings import StartSettings
 from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.console.event_lines import Console
 from flykka.messages.control.job import JobStatus

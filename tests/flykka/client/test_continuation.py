@@ -13,10 +13,10 @@ from flykka.client.continuation import (
     LastRunState,
     Refusal,
     Start,
-    StartMode,
     decide,
     last_run_state,
 )
+from flykka.client.start_settings import StartMode
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRun
 from flykka.messages.wire.ids import JobId

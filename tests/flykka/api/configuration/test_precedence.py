@@ -21,7 +21,7 @@ from flykka.api.job_settings import JobSettings
 from flykka.api.launch import Launch, LaunchOptions
 from flykka.cli.launch_options import option_values
 from flykka.cli.run.command import add_run_options
-from flykka.client.continuation import StartSettings
+from flykka.client.start_settings import StartSettings
 from tests.flykka.api.without_spark import without_spark
 
 pytestmark = pytest.mark.slow

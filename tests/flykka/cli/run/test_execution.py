@@ -11,7 +11,7 @@ from rich.console import Console as RichConsole
 from flykka.api.job_settings import JobSettings
 from flykka.api.launch import LaunchOptions
 from flykka.cli.run.execution import AppRun
-from flykka.client.continuation import StartSettings
+from flykka.client.start_settings import StartSettings
 from flykka.messages.control.job import JobResultSuccess
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from tests.flykka.client.one_job import JOB, one_job
