@@ -27,7 +27,7 @@ def test_rows_of_larger_files_do_not_overtake_those_of_files_before_them(spark: 
     for number, start in enumerate((0, 10, 100, 1000)):
         pq.write_table(pa.table({"id": range(start, start * 10 or 10)}), tmp_path / "in" / f"{number}.parquet")
 
-    with StreamExecutionEnvironment.get_execution_environment() as env:
+    with StreamExecutionEnvironment.get_execution_environment(slots_per_task_manager=2) as env:
         counts = overtaken_rows(env, env.from_source(FileSource.parquet(str(tmp_path / "in"))), tmp_path)
 
     assert counts == [(2000, 0)] * KEYS
