@@ -160,7 +160,6 @@ class DeltaSource(Source):
         return replace(here, schema=here._columns(filesystem))
 
     def in_order(self) -> Self:
-        """Return the source for rows in the order of the versions, which takes more and smaller scans."""
         return replace(self, keeps_order=True)
 
     def prototype(self, session: SparkSession) -> DataFrame:
@@ -438,21 +437,17 @@ def _scan(
 
 
 def _partition(file: AddedFile, schema: StructType) -> _Partition | None:
-    """The values of a file's partition; None if Spark finds them in the names of its folders."""
-    return None if _tells_partition(file, schema) else tuple(sorted(file.partition.items()))
+    """The values of a file's partition; None if Spark finds them in the folders as the log has them."""
+    # Spark would read a time there in the time zone of the session; the log has it in UTC.
+    has_times = any(isinstance(field.dataType, TimestampType) for field in schema if field.name in file.partition)
+    is_in_folders = not has_times and not _is_whole(file.path) and partition_in(file.path) == file.partition
+    return None if is_in_folders else tuple(sorted(file.partition.items()))
 
 
 def slices_of(files: Sequence[AddedFile], *, cores: int) -> list[Sequence[AddedFile]]:
     """Deal files out to slices, as many as there are cores for, and rows."""
     slices = number_of_slices(len(files), sum(file.rows or 0 for file in files), cores)
     return [files[number::slices] for number in range(slices)]
-
-
-def _tells_partition(file: AddedFile, schema: StructType) -> bool:
-    """True if Spark finds the values of the partition columns in the folders as the log has them."""
-    # Spark would read a time there in the time zone of the session; the log has it in UTC.
-    has_times = any(isinstance(field.dataType, TimestampType) for field in schema if field.name in file.partition)
-    return not has_times and not _is_whole(file.path) and partition_in(file.path) == file.partition
 
 
 def _value(field: StructField, partition: Mapping[str, str | None]) -> Column:

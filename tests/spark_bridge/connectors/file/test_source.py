@@ -210,27 +210,6 @@ def test_files_that_are_read_together_are_one_scan_of_the_rows_of_all(
     assert sorted(row.key * 10 + row.amount for row in together(read).collect()) == list(range(50))
 
 
-@both_ways
-@pytest.mark.parametrize("files", [None, 3])
-def test_rows_are_in_the_order_of_the_files_if_that_is_needed(
-    spark: SparkSession, tmp_path: Path, reach: Reach, files: int | None
-) -> None:
-    for number in range(5):
-        write_rows(tmp_path / "in" / f"{number}.parquet", [(number, row, row) for row in range(1 + 10 * number)])
-    source = reach(FileSource.parquet(str(tmp_path / "in"), schema="key long, amount long")).in_order()
-    source = source if files is None else source.files_per_batch(files)
-    bound = source.bound(spark, None)
-
-    read = bound.read(
-        spark, bound.prototype(spark).schema, discovery(spark, bound).discover(b"").splits, in_slices=False
-    )
-
-    assert len(read) == (1 if files is None else 2)
-    assert [tuple(row) for row in together(read).collect()] == [
-        (number, row) for number in range(5) for row in range(1 + 10 * number)
-    ]
-
-
 def test_splits_that_are_batches_by_themselves_stay_apart(spark: SparkSession, parquet_folder: Path) -> None:
     source = FileSource.parquet(str(parquet_folder)).files_per_batch(2)
     found = discovery(spark, source).discover(b"").splits
