@@ -460,7 +460,14 @@ class Flow:
         if not keyed.of_state:
             self._origins.note(output.key_by.uid, Made(before=(rows,), after=(rows,), columns=keyed.columns))
         groups = KeyGroups(keys=keyed.columns, max_parallelism=output.max_parallelism)
-        made = materialise_slices(self._scope, rows, groups, output.subpartitions, self._times(link, rows))
+        made = materialise_slices(
+            self._scope,
+            rows,
+            groups,
+            output.subpartitions,
+            self._times(link, rows),
+            keeps_order=keyed.keeps_order,
+        )
         batches = [
             _batch(
                 self._ref(made.materialised, self._routes.batch_id(stage, output, index), count, index),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -192,6 +192,8 @@ class IcebergSink(TransactionalSink):
 
     The table must be there, and have no partitions. Spark must reach its location, as the catalog names it.
     """
+
+    needs_order: ClassVar[bool] = False
 
     table: TableName
     data_path: str = ""

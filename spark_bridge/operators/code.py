@@ -77,6 +77,10 @@ class OperatorCode(ABC):
         """True if its function brings an operator coordinator."""
         return False
 
+    def needs_order(self, *, readers_do: bool) -> bool:
+        """Return True if the rows that it reads must be in order; `readers_do` if those of its results must."""
+        return True
+
     @property
     @abstractmethod
     def fingerprint(self) -> str:
@@ -97,10 +101,14 @@ class OperatorCode(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyByCode:
-    """The key expressions of a keyed edge. They are `of_state` where its rows were aggregated before the exchange."""
+    """The key expressions of a keyed edge. They are `of_state` where its rows were aggregated before the exchange.
+
+    With `keeps_order` the rows of a key arrive in the order in which they were sent.
+    """
 
     columns: tuple[Column | str, ...]
     of_state: bool = False
+    keeps_order: bool = True
 
     @property
     def fingerprint(self) -> str:
@@ -118,6 +126,9 @@ class AggregateCode(OperatorCode):
     """True if state may come as rows that `state_row_by_row` makes, where that is quicker."""
 
     plan: AggregatePlan
+
+    def needs_order(self, *, readers_do: bool) -> bool:
+        return False
 
     @abstractmethod
     def local_state(self, rows: DataFrame) -> DataFrame:

@@ -82,6 +82,9 @@ class JoinCode(OperatorCode):
     outer: frozenset[Side] = frozenset()
     left_gates: int = 1
 
+    def needs_order(self, *, readers_do: bool) -> bool:
+        return False
+
     @property
     def sides(self) -> Mapping[Side, JoinSide]:
         return {Side.LEFT: self.left, Side.RIGHT: self.right}

@@ -25,6 +25,9 @@ class SinkCode(OperatorCode):
 
     sink: Sink
 
+    def needs_order(self, *, readers_do: bool) -> bool:
+        return self.sink.needs_order
+
     @property
     def fingerprint(self) -> str:
         """The format: where the rows go may change between two runs."""

@@ -167,6 +167,9 @@ class TransformCode(OperatorCode):
     function: Callable[[DataFrame], DataFrame]
     operator_state: tuple[OperatorStateSchema, ...] = ()
 
+    def needs_order(self, *, readers_do: bool) -> bool:
+        return readers_do or isinstance(self.function, RichFunction)
+
     @property
     def state_schema(self) -> StateSchema | None:
         return StateSchema(operator_state=self.operator_state) if self.operator_state else None
@@ -212,6 +215,9 @@ class SideOutputCode(OperatorCode):
     kind = OperatorKind.STATELESS
 
     tag: str
+
+    def needs_order(self, *, readers_do: bool) -> bool:
+        return readers_do
 
     @property
     def reads_side_output(self) -> str:

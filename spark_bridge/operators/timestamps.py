@@ -38,6 +38,9 @@ class TimestampsAndWatermarksCode(OperatorCode):
     watches_order: bool = False
     punctuation: Column | str | None = None
 
+    def needs_order(self, *, readers_do: bool) -> bool:
+        return readers_do
+
     @property
     def fingerprint(self) -> str:
         return "timestamps_and_watermarks"

@@ -83,6 +83,8 @@ class Sink(ABC):
 
     parallelism_limit: ClassVar[int | None] = None
     """In how many subtasks the sink may run; None: in any number."""
+    needs_order: ClassVar[bool] = True
+    """True if the rows of a batch must be in the order in which they came; in any other they may be read faster."""
 
     @property
     def publishes_per_checkpoint(self) -> bool:

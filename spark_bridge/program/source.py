@@ -106,6 +106,13 @@ class Source(ABC):
         made: Any = self
         return self if event_time == self.event_time else replace(made, event_time=event_time)
 
+    def in_order(self) -> Self:
+        """Return the source as it is read for operators that need rows in the order of the splits.
+
+        A source of which `read` returns them so anyway, which is the default, stays as it is.
+        """
+        return self
+
     @abstractmethod
     def prototype(self, session: SparkSession) -> DataFrame:
         """An empty DataFrame with the columns of the source. Raises as `bound` does."""

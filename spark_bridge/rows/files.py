@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from flykka.runtime.permissions import inherit_permissions, make_inheriting_folder
 from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS, FileFormat
+from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import StructType
 
-    from flykka.spark_bridge.rows.filesystem import FileStatus, FileSystem
+    from flykka.spark_bridge.rows.filesystem import FileStatus
 
 Options = tuple[tuple[str, str], ...]
 
@@ -27,6 +30,10 @@ _COMMITTER: Options = (
 
 
 _PATTERN = frozenset("{}[]*?\\")
+
+_RUN_FILES = 24
+_RUN_BYTES = 8 * 1024**2
+"""More than this is read and sorted sooner by several tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +70,39 @@ def rows_at(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
     alone = [path for path in paths if _PATTERN.intersection(path)]
     others = [path for path in paths if not _PATTERN.intersection(path)]
     return together([reader.load(some) for some in ([others] if others else []) + [[path] for path in alone]])
+
+
+def read_in_order(scan: Callable[[Sequence[str]], DataFrame], paths: Sequence[str]) -> DataFrame:
+    """Read whole files so that their rows are in the order of `paths` and, in each file, in that of the file.
+
+    A scan of several files begins with the largest, so few files at a time are scanned and sorted in one partition. A
+    scan of one file is in order, also if it is cut.
+    """
+    return together(list(_runs(scan, paths)))
+
+
+def _runs(scan: Callable[[Sequence[str]], DataFrame], paths: Sequence[str]) -> Iterator[DataFrame]:
+    if len(paths) == 1:
+        yield scan(paths)
+        return
+    if len(paths) <= _RUN_FILES and not any(_PATTERN.intersection(path) for path in paths):
+        rows = scan(paths)
+        if int(rows._jdf.queryExecution().analyzed().stats().sizeInBytes()) <= _RUN_BYTES:
+            yield _sorted_by_file(rows.coalesce(1), paths)
+            return
+    middle = len(paths) // 2
+    yield from _runs(scan, paths[:middle])
+    yield from _runs(scan, paths[middle:])
+
+
+def _sorted_by_file(rows: DataFrame, paths: Sequence[str]) -> DataFrame:
+    file, filesystem = rows.metadataColumn("_metadata"), FileSystem(rows.sparkSession)
+    # Split by Spark, one text is a constant too, and takes fewer calls than a constant of each path.
+    uris = F.split(F.lit("\n".join(map(filesystem.uri, paths))), "\n")
+    unknown = F.raise_error(F.concat(F.lit("Spark reads a file that it was not given: "), file["file_path"]))
+    place = F.coalesce(F.nullif(F.array_position(uris, file["file_path"]), F.lit(0)), unknown)
+    # Rows are read in the order of the file, but the parts of one that is cut may come in any.
+    return rows.sortWithinPartitions(place, file["file_block_start"], F.monotonically_increasing_id())
 
 
 def write_files(

@@ -7,6 +7,7 @@ unless the session has a file system of its own for them.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ _BETWEEN = "\0"
 """No path has it in it."""
 
 _LOCAL = "file:"
+
+_PLAIN_URI = re.compile(r"[a-z0-9]+:/{1,2}[\w.:=+,-]+(?:/[\w.:=+,-]+)*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,15 @@ class FileSystem:
         """The path with its scheme, `file:/...` for a local one; a relative one is made absolute."""
         hadoop_path = self._path(path)
         return str(self._of(hadoop_path).makeQualified(hadoop_path).toString())
+
+    def uri(self, path: str) -> str:
+        """Return the path of a file as Spark's `_metadata.file_path` has it: qualified, and escaped where need be."""
+        local = self.local(path)
+        uri = path if local is None else f"{_LOCAL}{local}"
+        if _PLAIN_URI.fullmatch(uri):
+            return uri
+        hadoop_path = self._path(uri)
+        return str(self._of(hadoop_path).makeQualified(hadoop_path).toUri().toString())
 
     def exists(self, path: str) -> bool:
         """Return True if there is a file or folder."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.session.attempt_scope import AttemptScope
 
 
+_ROW = "__row"
+
 _HASH_BITS = 47
 """So many bits of a key's position are of its hash; those above are its key group, of at most 32,768."""
 
@@ -63,14 +65,28 @@ class Sliced:
 
 
 def materialise_slices(
-    scope: AttemptScope, rows: DataFrame, groups: KeyGroups, parallelism: int, numbers: Mapping[str, Column]
+    scope: AttemptScope,
+    rows: DataFrame,
+    groups: KeyGroups,
+    parallelism: int,
+    numbers: Mapping[str, Column],
+    *,
+    keeps_order: bool = False,
 ) -> Sliced:
-    """Compute rows into one slice per subtask, in one Spark job that counts `numbers` too."""
+    """Compute rows into one slice per subtask, in one Spark job that counts `numbers` too.
+
+    With `keeps_order` the rows of a key stay in their order.
+    """
     owner = groups.owner(parallelism)
     per_slice = max(1, rows.sparkSession.sparkContext.defaultParallelism // parallelism)
     partition = owner * F.lit(per_slice) + F.pmod(F.xxhash64(*groups.keys), F.lit(per_slice)).cast("int")
     counts = {f"slice_{index}": F.count_if(owner == index) for index in range(parallelism)}
-    made = materialise(scope, rows.repartitionById(parallelism * per_slice, partition), {**numbers, **counts})
+    shuffled = rows.repartitionById(parallelism * per_slice, partition)
+    # Within one process a task reads its part of each earlier task in turn, from several executors as they arrive.
+    if keeps_order and not rows.sparkSession.sparkContext._jsc.isLocal():
+        numbered = rows.withColumn(_ROW, F.monotonically_increasing_id())
+        shuffled = numbered.repartitionById(parallelism * per_slice, partition).sortWithinPartitions(_ROW).drop(_ROW)
+    made = materialise(scope, shuffled, {**numbers, **counts})
     slices = tuple(
         partitions_of(made.blocks, range(index * per_slice, (index + 1) * per_slice), rows.sparkSession)
         for index in range(parallelism)

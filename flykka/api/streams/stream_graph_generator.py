@@ -7,7 +7,7 @@ or give the rows of two inputs the same columns, and behind the exchange the one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flykka.actors.errors import GraphError
@@ -19,7 +19,7 @@ from flykka.messages.graph.job_graph import JobType, OperatorRef, ScheduleMode, 
 from flykka.spark_bridge.operators.source import SourceCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Set
 
     from flykka.api.streams.transformation import Input, Transformation
     from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode
@@ -60,7 +60,9 @@ def stream_graph(
     kind = job_type(defaults.runtime_mode, transformations)
     _check_side_outputs(transformations)
     parallelism = parallelism_of(transformations, defaults.parallelism, slots)
-    generator = _Generator(registry, defaults, kind, parallelism, has_broadcast_variables=has_variables)
+    generator = _Generator(
+        registry, defaults, kind, parallelism, _ordered(transformations), has_broadcast_variables=has_variables
+    )
     try:
         for transformation in transformations:
             generator.add(transformation)
@@ -103,6 +105,19 @@ def _shipped(source: Input, *, is_same_parallelism: bool) -> tuple[ShipStrategy,
     return ShipStrategy.HASH, source.changelog_keys
 
 
+def _ordered(transformations: Sequence[Transformation]) -> set[Transformation]:
+    """The operators whose results are read by one that needs them in order, directly or after others that pass it on.
+
+    All others may read files and exchange rows in any order, which is faster.
+    """
+    ordered: set[Transformation] = set()
+    for made in reversed(transformations):
+        # What it feeds stands after it, and was looked at.
+        if made.code.needs_order(readers_do=made in ordered):
+            ordered.update(read.source for read in made.inputs)
+    return ordered
+
+
 class _Generator:
     def __init__(
         self,
@@ -110,6 +125,7 @@ class _Generator:
         defaults: Defaults,
         kind: JobType,
         parallelism: Mapping[Transformation, int],
+        ordered: Set[Transformation],
         *,
         has_broadcast_variables: bool,
     ) -> None:
@@ -127,6 +143,7 @@ class _Generator:
         self._registry = registry
         self._defaults = defaults
         self._parallelism = parallelism
+        self._ordered = ordered
 
     def add(self, transformation: Transformation) -> None:
         """Bind the operator's code and add its node, behind that of its local part where it has one, and its edges."""
@@ -206,6 +223,8 @@ class _Generator:
     def _bound(self, transformation: Transformation, uid: str, code: OperatorCode) -> OperatorRef:
         """The code under its uid; errors name the operator as the user does: by the uid that was given, or its name."""
         name = transformation.name if transformation.has_automatic_uid else transformation.uid
+        if isinstance(code, SourceCode) and transformation in self._ordered:
+            code = replace(code, source=code.source.in_order())
         return self._registry.bind(uid, code, call_site=transformation.call_site, name=name)
 
     def _connect(self, feeding: str, transformation: Transformation, source: Input, parallelism: int) -> None:
@@ -228,4 +247,5 @@ class _Generator:
         kinds = list(dict.fromkeys(id(each) for each in keys if each is not None))
         number = kinds.index(id(key_by)) + 1
         uid = f"{transformation.uid}-keys" + (f"-{number}" if number > 1 else "")
-        return self._registry.bind(uid, key_by, call_site=site)
+        keeps_order = transformation.code.needs_order(readers_do=transformation in self._ordered)
+        return self._registry.bind(uid, replace(key_by, keeps_order=keeps_order), call_site=site)

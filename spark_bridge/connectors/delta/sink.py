@@ -57,6 +57,7 @@ class DeltaSink(TransactionalSink):
     there is made with the first checkpoint that has rows. Others may write to the table.
     """
 
+    needs_order: ClassVar[bool] = False
     removes: ClassVar[bool] = False
     """True if it takes rows out of the table that are there."""
 
@@ -230,6 +231,7 @@ class DeltaUpsertSink(DeltaSink):
     """
 
     parallelism_limit: ClassVar[int | None] = 1
+    needs_order: ClassVar[bool] = True
     removes: ClassVar[bool] = True
 
     keys: tuple[str, ...]

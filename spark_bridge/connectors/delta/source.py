@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
+from itertools import groupby
 from os import PathLike
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
@@ -44,7 +46,7 @@ from flykka.spark_bridge.program.source import (
     split_of,
 )
 from flykka.spark_bridge.rows.file_formats import partition_in
-from flykka.spark_bridge.rows.files import read_parquet
+from flykka.spark_bridge.rows.files import read_in_order, read_parquet
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
 
@@ -78,6 +80,7 @@ class DeltaSource(Source):
     interval_ms: int | None = None
     ignores_deletes: bool = False
     skips_change_commits: bool = False
+    keeps_order: bool = False
     options: StorageOptions = field(default=(), repr=False)
 
     @classmethod
@@ -156,6 +159,9 @@ class DeltaSource(Source):
         here = replace(self, path=filesystem.absolute(self.path), event_time=event_time)
         return replace(here, schema=here._columns(filesystem))
 
+    def in_order(self) -> Self:
+        return replace(self, keeps_order=True)
+
     def prototype(self, session: SparkSession) -> DataFrame:
         return session.createDataFrame([], self.schema or self._columns(FileSystem(session)))
 
@@ -172,6 +178,10 @@ class DeltaSource(Source):
         self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
     ) -> Slices:
         files = [file_of_split(split_of(SerializedSplit, split, self)) for split in splits]
+        if self.keeps_order:
+            # Consecutive files of a kind are read together.
+            runs = (list(run) for _, run in groupby(files, lambda file: _partition(file, schema)))
+            return tuple(read_files(session, self.path, schema, run, keeps_order=True) for run in runs)
         if not in_slices:
             return (read_files(session, self.path, schema, files),)
         slices = slices_of(files, cores=session.sparkContext.defaultParallelism)
@@ -399,44 +409,45 @@ _ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
 """The time zone behind a time; without one it is in UTC."""
 
 
-def read_files(session: SparkSession, table: str, schema: StructType, files: Iterable[AddedFile]) -> DataFrame:
+def read_files(
+    session: SparkSession, table: str, schema: StructType, files: Iterable[AddedFile], *, keeps_order: bool = False
+) -> DataFrame:
     """The rows of files of a table, which lies at this path.
 
     Files in folders that are named after their partitions, which is nearly all of them, are one scan: Spark takes the
-    columns from there. The protocol allows any other place, and then the files of each partition are a scan.
+    columns from there. The protocol allows any other place, and then the files of each partition are a scan. With
+    `keeps_order` the rows of each partition are in the order of the files.
     """
-    in_folders: list[str] = []
-    elsewhere: dict[_Partition, list[str]] = {}
+    of_partition: dict[_Partition | None, list[str]] = {}
     for file in files:
         path = file.path if _is_whole(file.path) else f"{table}/{file.path}"
-        if _tells_partition(file, schema):
-            in_folders.append(path)
-        else:
-            elsewhere.setdefault(tuple(sorted(file.partition.items())), []).append(path)
-    scans: list[DataFrame] = []
-    if in_folders:
-        scans.append(read_parquet(session, in_folders, schema, basePath=table).select(*map(_named, schema.names)))
-    for partition, paths in elsewhere.items():
-        values = dict(partition)
-        in_files = StructType([field for field in schema if field.name not in values])
-        rows = read_parquet(session, paths, in_files)
-        scans.append(
-            rows.select(*(_value(field, values) if field.name in values else _named(field.name) for field in schema))
-        )
-    return together(scans)
+        of_partition.setdefault(_partition(file, schema), []).append(path)
+    scans = ((partial(_scan, session, table, schema, partition), paths) for partition, paths in of_partition.items())
+    return together([read_in_order(scan, paths) if keeps_order else scan(paths) for scan, paths in scans])
+
+
+def _scan(
+    session: SparkSession, table: str, schema: StructType, partition: _Partition | None, paths: Sequence[str]
+) -> DataFrame:
+    if partition is None:
+        return read_parquet(session, paths, schema, basePath=table).select(*map(_named, schema.names))
+    values = dict(partition)
+    rows = read_parquet(session, paths, StructType([field for field in schema if field.name not in values]))
+    return rows.select(*(_value(field, values) if field.name in values else _named(field.name) for field in schema))
+
+
+def _partition(file: AddedFile, schema: StructType) -> _Partition | None:
+    """The values of a file's partition; None if Spark finds them in the folders as the log has them."""
+    # Spark would read a time there in the time zone of the session; the log has it in UTC.
+    has_times = any(isinstance(field.dataType, TimestampType) for field in schema if field.name in file.partition)
+    is_in_folders = not has_times and not _is_whole(file.path) and partition_in(file.path) == file.partition
+    return None if is_in_folders else tuple(sorted(file.partition.items()))
 
 
 def slices_of(files: Sequence[AddedFile], *, cores: int) -> list[Sequence[AddedFile]]:
     """Deal files out to slices, as many as there are cores for, and rows."""
     slices = number_of_slices(len(files), sum(file.rows or 0 for file in files), cores)
     return [files[number::slices] for number in range(slices)]
-
-
-def _tells_partition(file: AddedFile, schema: StructType) -> bool:
-    """True if Spark finds the values of the partition columns in the folders as the log has them."""
-    # Spark would read a time there in the time zone of the session; the log has it in UTC.
-    has_times = any(isinstance(field.dataType, TimestampType) for field in schema if field.name in file.partition)
-    return not has_times and not _is_whole(file.path) and partition_in(file.path) == file.partition
 
 
 def _value(field: StructField, partition: Mapping[str, str | None]) -> Column:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -89,10 +89,11 @@ def schema_of_objects(source: FileSourceSettings) -> StructType:
 def read_objects(
     session: SparkSession, source: FileSourceSettings, schema: StructType, files: Sequence[FileSplit]
 ) -> DataFrame:
-    """The rows of files, those of one file in their order."""
+    """The rows of files in their order."""
     tasks = min(len(files), max(1, session.sparkContext.defaultParallelism))
     numbers = session.range(0, tasks, 1, tasks)
-    dealt = [files[number::tasks] for number in range(tasks)]
+    bounds = [len(files) * number // tasks for number in range(tasks + 1)]
+    dealt = [files[first:behind] for first, behind in pairwise(bounds)]
     named = {name.lower() for file in files for name in _partition(file)}
     in_folders = [field for field in schema if field.name.lower() in named]
     in_files = StructType([field for field in schema if field.name.lower() not in named])

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from flykka.actors.checkpoint_storage.file_digests import sync_files
 from flykka.actors.checkpoint_storage.file_names import in_a_name
@@ -268,6 +268,8 @@ class FileSink(Sink):
     in `.flykka-staging` below the folder. Sinks of one job may share a folder if they write one format, partitioned by
     the same columns.
     """
+
+    needs_order: ClassVar[bool] = False
 
     path: str
     layout: FileLayout

@@ -48,7 +48,7 @@ from flykka.spark_bridge.errors import EmptySourceError, SourceError, SourceNotF
 from flykka.spark_bridge.program.prototype import check_types, declared_columns
 from flykka.spark_bridge.program.source import Boundedness, Source, SplitNumbers, positive, split_of
 from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS, FileFormat
-from flykka.spark_bridge.rows.files import rows_at
+from flykka.spark_bridge.rows.files import read_in_order, rows_at
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.type_support import Use
 
@@ -247,6 +247,10 @@ class FileSource(FileSourceSettings, Source):
             here._check_there(session)
         return replace(here, schema=here.prototype(session).schema)
 
+    def in_order(self) -> Self:
+        """Return the source for rows in the order of the files, which takes more and smaller scans."""
+        return replace(self, keeps_order=True)
+
     def prototype(self, session: SparkSession) -> DataFrame:
         """An empty DataFrame with the columns of the source.
 
@@ -404,13 +408,17 @@ def number_of_slices(files: int, rows: int, cores: int) -> int:
 
 def _read(session: SparkSession, source: FileSource, schema: StructType, files: Sequence[FileSplit]) -> DataFrame:
     reader = _reader(session, source, merged(source.file_format.reading, source.reader_options)).schema(schema)
+
+    def scan(paths: Sequence[str]) -> DataFrame:
+        if all("/" not in file.split_id for file in files):
+            return rows_at(reader, paths)
+        # Below the source's folder: the names of the folders between may be partition columns. Spark puts these behind
+        # the others, and finds more than were declared.
+        rows = rows_at(reader.option("basePath", source.path), paths)
+        return rows.select(*map(quoted, schema.names))
+
     paths = [file.path for file in files]
-    if all("/" not in file.split_id for file in files):
-        return rows_at(reader, paths)
-    # Below the source's folder: the names of the folders between may be partition columns. Spark puts these behind
-    # the others, and finds more than were declared.
-    rows = rows_at(reader.option("basePath", source.path), paths)
-    return rows.select(*map(quoted, schema.names))
+    return read_in_order(scan, paths) if source.keeps_order else scan(paths)
 
 
 def _reader(session: SparkSession, source: FileSource, options: dict[str, str]) -> DataFrameReader:

@@ -32,6 +32,7 @@ class FileSourceSettings:
     watches: bool = True
     path_as_written: str | None = None
     storage: StorageOptions | None = None
+    keeps_order: bool = False
 
     @property
     def store(self) -> ObjectStore:

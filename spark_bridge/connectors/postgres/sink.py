@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from flykka.spark_bridge.connectors.postgres.database import Database
 from flykka.spark_bridge.connectors.postgres.publishing import (
@@ -41,6 +41,8 @@ _MAKING_TABLES = 0x666C796B6B61
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresSink(TransactionalSink):
     """A table to write to. Made by `append` or `upsert`. The columns of the rows go to those of the same names."""
+
+    needs_order: ClassVar[bool] = False
 
     database: Database
     table: str

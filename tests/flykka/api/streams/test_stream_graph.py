@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from flykka.actors.errors import GraphError
 from flykka.actors.machines.job_graph.job_graph_generator import job_graph
 from flykka.actors.machines.job_graph.stream_graph import StreamGraph
 from flykka.actors.machines.job_graph.validation import check_job_graph
+from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.program import Program
 from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
 from flykka.cluster.local_cluster import slots_needed
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import CheckpointingSettings, FiringMode, JobGraph, OperatorKind, ShipStrategy
 from flykka.messages.wire.ids import JobId
+from flykka.spark_bridge.connectors.console import ConsoleSink
 from flykka.spark_bridge.connectors.file.sink import FileSink
+from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.source import SourceCode
+from flykka.spark_bridge.program.rich_function import RichFunction
 from tests.flykka.programs import HOURS, bids, counting
 
 pytestmark = pytest.mark.spark
@@ -169,6 +176,71 @@ def test_both_parts_of_a_stream_run_where_it_comes_from(spark: SparkSession) -> 
     (vertex,) = job_of(program).vertices
 
     assert [operator.input_operator for operator in vertex.operators] == [None, 0, 0, 1, 2]
+
+
+def _aggregated(stream: DataStream) -> None:
+    stream.where("price > 1").key_by("auction").window(HOURS).aggregate(F.count("*").alias("n")).uid("end")
+
+
+def _appended(stream: DataStream) -> None:
+    stream.where("price > 1").sink_to(FileSink.parquet("/dear"))
+
+
+def _met(stream: DataStream) -> None:
+    other = stream.where("price > 1").key_by("bidder")
+    stream.key_by("auction").interval_join(other).between("0s", "1s").select("left.price").uid("end")
+
+
+def _reduced(stream: DataStream) -> None:
+    stream.where("price > 1").key_by("auction").reduce(lambda first, last: last).uid("end")
+
+
+def _printed(stream: DataStream) -> None:
+    stream.select("price").sink_to(ConsoleSink())
+
+
+def _aggregated_and_without_duplicates(stream: DataStream) -> None:
+    _aggregated(stream)
+    stream.drop_duplicates("bidder").uid("first")
+
+
+def _enriched(stream: DataStream) -> None:
+    stream.transform(Rates()).sink_to(FileSink.parquet("/rates"))
+
+
+class Rates(RichFunction):
+    """Knows its batches."""
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        return rows
+
+
+@pytest.mark.parametrize(
+    ("verbs", "ordered"),
+    [
+        (_aggregated, False),
+        (_appended, False),
+        (_met, False),
+        (_reduced, True),
+        (_printed, True),
+        (_enriched, True),
+        (_aggregated_and_without_duplicates, True),
+    ],
+)
+def test_a_source_keeps_the_order_of_files_if_an_operator_needs_it(
+    spark: SparkSession, verbs: Callable[[DataStream], None], ordered: bool
+) -> None:
+    program, registry = Program(), CodeRegistry()
+    verbs(bids(spark, program))
+
+    graph = stream_graph(program.transformations, registry, Defaults())
+
+    code = registry.resolve(graph.node("source-1").ref)
+    assert isinstance(code, SourceCode)
+    assert isinstance(code.source, FileSource)
+    assert code.source.keeps_order is ordered
+    keys = [edge.key_by for node in graph.nodes for edge in graph.inputs(node.uid) if node.uid == "end"]
+    assert {registry.keys(key).keeps_order for key in keys if key is not None} <= {verbs is _reduced}
 
 
 def test_an_operator_is_bound_with_the_line_that_wrote_it(spark: SparkSession) -> None:

@@ -21,6 +21,7 @@ from flykka.messages.tasks.source import SplitsDiscovered
 from flykka.spark_bridge.connectors.delta import source as delta_source
 from flykka.spark_bridge.connectors.delta.source import DeltaSource, DeltaSplitDiscovery
 from flykka.spark_bridge.errors import FileSchemaError, SourceNotFoundError
+from flykka.spark_bridge.rows.materialise import together
 from tests.spark_bridge.connectors.delta.deletion_vectors import deletion_vector
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -157,6 +158,23 @@ def test_rows_come_in_slices_of_one_partition_each_where_there_are_many(spark: S
 
     assert [rows.rdd.getNumPartitions() for rows in slices] == [1, 1]
     assert sum(rows.count() for rows in slices) == 600_000
+
+
+@pytest.mark.parametrize("partition_by", [None, ["name"], ["day"]])
+def test_rows_are_in_the_order_of_the_versions_if_that_is_needed(
+    spark: SparkSession, tmp_path: Path, partition_by: list[str] | None
+) -> None:
+    table, sizes = tmp_path / "table", (1, 10, 100, 1000, 1, 5)
+    for version, size in enumerate(sizes):
+        name, day = f"row {version % 2}", dt.datetime(2024, 1, 1 + version % 2, tzinfo=dt.UTC)
+        columns = {"id": [version] * size, "name": [name] * size, "day": [day] * size}
+        write_deltalake(str(table), pa.table(columns), mode="append", partition_by=partition_by)
+    source = DeltaSource.of_path(table).starting_version(0).in_order().bound(spark, None)
+
+    read = source.read(spark, source.prototype(spark).schema, discover_splits(spark, source).splits, in_slices=False)
+
+    ids = [row.id for row in together(read).collect()]
+    assert ids == [version for version, size in enumerate(sizes) for _ in range(size)]
 
 
 def test_a_new_version_is_noticed(spark: SparkSession, versioned_table: Path) -> None:

@@ -12,8 +12,11 @@ import pytest
 from pyarrow import parquet as pq
 from pyspark.sql import SparkSession
 
+from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.rows.materialise import together
 from tests.spark_bridge.connectors.file.reading import rows_of_source
 from tests.spark_bridge.reached import Reach, both_ways, by_fsspec, by_spark
 
@@ -205,3 +208,21 @@ def test_an_option_for_files_that_spark_does_not_see_is_refused(
 ) -> None:
     with pytest.raises(PrototypeError, match=rf"cannot be read with storage_options and {option}: without"):
         by_fsspec(source).bound(spark, None)
+
+
+@both_ways
+@pytest.mark.parametrize("files", [None, 3])
+def test_rows_are_in_the_order_of_the_files_if_that_is_needed(
+    spark: SparkSession, tmp_path: Path, reach: Reach, files: int | None
+) -> None:
+    expected = [(number, f"row {row}") for number in range(5) for row in range(1 + 10 * number)]
+    for number in range(5):
+        rows = [f"{each},{text}\n" for each, text in expected if each == number]
+        write_contents(tmp_path, {f"{number}.csv": "".join(rows).encode()})
+    source = reach(FileSource.csv(tmp_path, schema=SCHEMA)).in_order()
+    bound = (source if files is None else source.files_per_batch(files)).bound(spark, None)
+    found = bound.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
+
+    read = bound.read(spark, bound.prototype(spark).schema, found.splits, in_slices=False)
+
+    assert [tuple(row) for row in together(read).collect()] == expected
