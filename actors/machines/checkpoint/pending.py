@@ -377,7 +377,8 @@ class PendingCheckpoints:
         del self._pending[pending.checkpoint_id]
         self._recent[pending.checkpoint_id] = _Recent(pending.acknowledged)
         if len(self._recent) > RECENT_CHECKPOINTS:
-            del self._recent[min(self._recent)]
+            # The one that ended first, whatever its id: a savepoint may outlive many checkpoints.
+            del self._recent[next(iter(self._recent))]
 
     def forget_all(self) -> None:
         self._pending.clear()
