@@ -1,4 +1,4 @@
-"""Checks before a JVM of Spark is started: Spark would report what is missing by pages of Java, and some of it late.
+"""Checks before Spark works: it would report what is missing by pages of Java, and some of it late or not at all.
 
 Each raises `SessionError` with the cause and what to do.
 """
@@ -9,7 +9,7 @@ import os
 import resource
 import shutil
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from flykka.spark_bridge.errors import SessionError
 
@@ -34,6 +34,20 @@ def check_preconditions(master: str, *, starts_jvm: bool) -> None:
         _check_open_files(master)
     if master.startswith(_STANDALONE):
         _check_answers(master, master.removeprefix(_STANDALONE).split(","))
+
+
+def check_speculation(master: str, settings: Mapping[str, str]) -> None:
+    """Refuse settings with which Spark computes a task twice at a time, as it never does in one JVM.
+
+    Both would write one file of state, send records in one transaction and call functions, and what functions make
+    need not be the same twice.
+    """
+    is_local = master == "local" or master.startswith("local[")
+    if not is_local and settings.get("spark.speculation", "false").lower() == "true":
+        raise SessionError(
+            "spark.speculation is true: Spark would compute a task twice at a time, and both write its state and send"
+            " its records: set it to false for flykka's jobs, also in spark-defaults.conf"
+        )
 
 
 def _check_java(master: str) -> None:

@@ -43,7 +43,7 @@ from flykka.spark_bridge.session.class_archive import reading_options
 from flykka.spark_bridge.session.gateway import ensure_gateway
 from flykka.spark_bridge.session.jvm_classes import jvm_class, remember_classes
 from flykka.spark_bridge.session.local_file_system import set_permissions_without_processes
-from flykka.spark_bridge.session.preconditions import check_preconditions
+from flykka.spark_bridge.session.preconditions import check_preconditions, check_speculation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -169,7 +169,7 @@ def spark_session(
     The JVM of a `short_lived` one starts sooner, and computes more slowly.
 
     Raises:
-        SessionError: no session can be started.
+        SessionError: no session can be started, or Spark would compute tasks twice at a time in it.
     """
     isolate_interrupted_calls()
     note_lines_of_users()
@@ -179,7 +179,9 @@ def spark_session(
         _spare_jobs_from_interrupts()
         remember_classes(SparkContext)
         # Without our settings: they would be applied to the user's session.
-        return SparkSession.builder.getOrCreate()
+        adopted = SparkSession.builder.getOrCreate()
+        check_speculation(adopted.sparkContext.master, settings_of(adopted))
+        return adopted
     # Workers would start the first python3 on PATH, which need not have the imports of the application.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log_options = _log_options()
@@ -211,6 +213,11 @@ def spark_session(
             session = builder.getOrCreate()
         except Exception as failed:
             raise SessionError(f"no Spark session at {master}: {_reason(failed)}") from failed
+    try:
+        check_speculation(master, settings_of(session))
+    except SessionError:
+        stop_session(session)
+        raise
     # The JVM outlives this process by a moment, in which it still uses the folder.
     hooks = jvm_class(session.sparkContext, "org.apache.spark.util.ShutdownHookManager")
     hooks.registerShutdownDeleteDir(jvm_class(session.sparkContext, "java.io.File")(str(temporary.path)))

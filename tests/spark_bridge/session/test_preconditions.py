@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flykka.spark_bridge.errors import SessionError
-from flykka.spark_bridge.session.preconditions import NEEDED_FILES, check_preconditions
+from flykka.spark_bridge.session.preconditions import NEEDED_FILES, check_preconditions, check_speculation
 
 
 @pytest.fixture
@@ -74,3 +74,12 @@ def test_one_of_several_masters_is_enough(closed_port: int) -> None:
         port = server.getsockname()[1]
 
         check_preconditions(f"spark://127.0.0.1:{closed_port},127.0.0.1:{port}", starts_jvm=False)
+
+
+def test_speculation_is_refused_by_its_name() -> None:
+    check_speculation("yarn", {})
+    check_speculation("yarn", {"spark.speculation": "false"})
+    check_speculation("local[2]", {"spark.speculation": "true"})
+
+    with pytest.raises(SessionError, match=r"spark\.speculation is true: .* set it to false"):
+        check_speculation("yarn", {"spark.speculation": "TRUE"})
