@@ -36,6 +36,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from flykka.messages.graph.job_graph import SessionSetting
 from flykka.runtime.temporary_folders import TemporaryFolder
 from flykka.spark_bridge.errors import SessionError
 from flykka.spark_bridge.session import python_daemon
@@ -180,7 +181,7 @@ def spark_session(
         remember_classes(SparkContext)
         # Without our settings: they would be applied to the user's session.
         adopted = SparkSession.builder.getOrCreate()
-        check_speculation(adopted.sparkContext.master, settings_of(adopted))
+        check_speculation(str(adopted.sparkContext.master), settings_of(adopted))
         return adopted
     # Workers would start the first python3 on PATH, which need not have the imports of the application.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -270,6 +271,9 @@ def stop_session(session: SparkSession) -> None:
         logger.info("Spark cannot be stopped: %s", gone)
 
 
+_OF_RESULTS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
+"""Settings that decide what is computed: dates and hours of times, and what becomes of errors and overflows."""
+
 _settings: WeakKeyDictionary[SparkContext, dict[str, str]] = WeakKeyDictionary()
 
 
@@ -279,6 +283,12 @@ def settings_of(session: SparkSession) -> dict[str, str]:
     if context not in _settings:
         _settings[context] = dict(context._conf.getAll())
     return _settings[context]
+
+
+def settings_of_results(session: SparkSession) -> tuple[SessionSetting, ...]:
+    """The settings of the session with other values of which results would be others."""
+    texts = ((name, str(session.conf.get(name))) for name in _OF_RESULTS)
+    return tuple(SessionSetting(name=name, text=text) for name, text in texts)
 
 
 def session_is_there() -> bool:

@@ -24,6 +24,7 @@ from flykka.messages.checkpointing.checkpoint import (
     OperatorMetadata,
     TaskStateEntry,
 )
+from flykka.messages.graph.job_graph import SessionSetting
 from flykka.messages.monitoring.explanation import CheckpointsExplained, PendingExplained
 from flykka.messages.state.handles import ExclusiveStateHandle, TaskStateSnapshot
 from flykka.messages.tasks.task import ExecutionState
@@ -184,6 +185,7 @@ class CoordinatedJob:
     job_id: JobId
     name: str = ""
     operators: tuple[OperatorMetadata, ...] = ()
+    session_settings: tuple[SessionSetting, ...] = ()
 
 
 class PendingCheckpoint:
@@ -288,6 +290,7 @@ class PendingCheckpoint:
             job_name=self._job.name,
             operators=self._job.operators,
             master_states=self._master_states,
+            session_settings=self._job.session_settings,
         )
 
     def _events_for(self, operator_id: OperatorId) -> tuple[OperatorEventInFlight, ...]:
