@@ -13,6 +13,9 @@ from collections.abc import Iterable, Mapping
 
 from flykka.spark_bridge.errors import SessionError
 
+OLDEST_SPARK, NEWER_SPARK = (4, 3), (4, 4)
+"""The first version of PySpark whose private APIs are known, and the first whose are not: those of setup.cfg."""
+
 NEEDED_FILES = 512
 """Files that a process has to be allowed to open: the JVM opens 260 jars before it does anything."""
 
@@ -34,6 +37,17 @@ def check_preconditions(master: str, *, starts_jvm: bool) -> None:
         _check_open_files(master)
     if master.startswith(_STANDALONE):
         _check_answers(master, master.removeprefix(_STANDALONE).split(","))
+
+
+def check_version(installed: str) -> None:
+    """Refuse a PySpark that was installed against what the package asks for."""
+    version = tuple(int(part) for part in installed.split(".")[:2])
+    if not OLDEST_SPARK <= version < NEWER_SPARK:
+        oldest, newer = (".".join(map(str, each)) for each in (OLDEST_SPARK, NEWER_SPARK))
+        raise SessionError(
+            f"PySpark {installed} is installed, and flykka calls private APIs of its JVM side, which it knows from"
+            f" {oldest} on and not of {newer}: pip install 'pyspark>={oldest},<{newer}'"
+        )
 
 
 def check_speculation(master: str, settings: Mapping[str, str]) -> None:

@@ -28,6 +28,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary
 
+import pyspark
 from py4j.clientserver import ClientServerConnection
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -44,7 +45,7 @@ from flykka.spark_bridge.session.class_archive import reading_options
 from flykka.spark_bridge.session.gateway import ensure_gateway
 from flykka.spark_bridge.session.jvm_classes import jvm_class, remember_classes
 from flykka.spark_bridge.session.local_file_system import set_permissions_without_processes
-from flykka.spark_bridge.session.preconditions import check_preconditions, check_speculation
+from flykka.spark_bridge.session.preconditions import check_preconditions, check_speculation, check_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -172,6 +173,7 @@ def spark_session(
     Raises:
         SessionError: no session can be started, or Spark would compute tasks twice at a time in it.
     """
+    check_version(pyspark.__version__)
     isolate_interrupted_calls()
     note_lines_of_users()
     if SparkContext._active_spark_context is None:

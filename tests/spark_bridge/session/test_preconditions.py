@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import socket
 from collections.abc import Iterator
@@ -10,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from flykka.spark_bridge.errors import SessionError
-from flykka.spark_bridge.session.preconditions import NEEDED_FILES, check_preconditions, check_speculation
+from flykka.spark_bridge.session.preconditions import (
+    NEEDED_FILES,
+    check_preconditions,
+    check_speculation,
+    check_version,
+)
+from tests.layout.sources import ROOT
 
 
 @pytest.fixture
@@ -83,3 +90,19 @@ def test_speculation_is_refused_by_its_name() -> None:
 
     with pytest.raises(SessionError, match=r"spark\.speculation is true: .* set it to false"):
         check_speculation("yarn", {"spark.speculation": "TRUE"})
+
+
+@pytest.mark.parametrize("installed", ["3.5.7", "4.2.1", "4.4.0", "4.4.0.dev1", "5.0.0"])
+def test_another_pyspark_is_refused_as_setup_has_it(installed: str) -> None:
+    with pytest.raises(
+        SessionError, match=f"PySpark {installed} is installed, .* pip install 'pyspark>=4.3,<4.4'"
+    ) as no:
+        check_version(installed)
+    (wanted,) = re.findall("'(pyspark.*)'", str(no.value))
+
+    assert wanted.replace(">", " >") in (ROOT / "setup.cfg").read_text()
+
+
+def test_each_patch_of_the_known_pyspark_is_taken() -> None:
+    for installed in ("4.3.0", "4.3.12", "4.3.1.dev0"):
+        check_version(installed)
