@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from flykka.spark_bridge.connectors.kafka.client import Cluster, OffsetCommitter, told
 from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords
+from flykka.spark_bridge.connectors.kafka.ranges import TopicPartition
 from flykka.spark_bridge.errors import SinkError
 
 
@@ -36,7 +37,7 @@ def test_each_commit_is_tried_also_after_one_for_which_no_consumer_could_be_made
     cluster, committer = Cluster("127.0.0.1:1", (("no.such.setting", "1"),)), OffsetCommitter()
 
     for _ in range(2):
-        committer.commit(cluster, "group", {("topic", 0): 7})
+        committer.commit(cluster, "group", {TopicPartition("topic", 0): 7})
         committer.wait()
 
     messages = [record.getMessage() for record in caplog.records]
