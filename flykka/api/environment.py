@@ -1022,12 +1022,9 @@ class StreamExecutionEnvironment(NamesElsewhere):
             )
         except GraphError as impossible:
             raise ProgramError(str(impossible)) from impossible
-        heartbeat = settings.attached_client_heartbeat
+        heartbeat, decisive = settings.attached_client_heartbeat, settings_of_results(self.spark)
         return replace(
-            graph,
-            rpc_timeout_ms=settings.rpc_timeout_ms,
-            client_heartbeat=heartbeat,
-            session_settings=settings_of_results(self.spark),
+            graph, rpc_timeout_ms=settings.rpc_timeout_ms, client_heartbeat=heartbeat, session_settings=decisive
         )
 
     def execute(self, job_name: str = "flykka job") -> JobExecutionResult:

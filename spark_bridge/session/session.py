@@ -45,7 +45,7 @@ from flykka.spark_bridge.session.class_archive import reading_options
 from flykka.spark_bridge.session.gateway import ensure_gateway
 from flykka.spark_bridge.session.jvm_classes import jvm_class, remember_classes
 from flykka.spark_bridge.session.local_file_system import set_permissions_without_processes
-from flykka.spark_bridge.session.preconditions import check_preconditions, check_speculation, check_version
+from flykka.spark_bridge.session.preconditions import check_preconditions, check_version, without_speculation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -182,9 +182,7 @@ def spark_session(
         _spare_jobs_from_interrupts()
         remember_classes(SparkContext)
         # Without our settings: they would be applied to the user's session.
-        adopted = SparkSession.builder.getOrCreate()
-        check_speculation(str(adopted.sparkContext.master), settings_of(adopted))
-        return adopted
+        return without_speculation(SparkSession.builder.getOrCreate())
     # Workers would start the first python3 on PATH, which need not have the imports of the application.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log_options = _log_options()
@@ -216,11 +214,6 @@ def spark_session(
             session = builder.getOrCreate()
         except Exception as failed:
             raise SessionError(f"no Spark session at {master}: {_reason(failed)}") from failed
-    try:
-        check_speculation(master, settings_of(session))
-    except SessionError:
-        stop_session(session)
-        raise
     # The JVM outlives this process by a moment, in which it still uses the folder.
     hooks = jvm_class(session.sparkContext, "org.apache.spark.util.ShutdownHookManager")
     hooks.registerShutdownDeleteDir(jvm_class(session.sparkContext, "java.io.File")(str(temporary.path)))
@@ -230,7 +223,7 @@ def spark_session(
         # PySpark writes a line of JSON about each query that fails; failures of a job are reported with it.
         for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
-    return session
+    return without_speculation(session)
 
 
 def restarted_session(settings: Mapping[str, str]) -> SparkSession:

@@ -7,6 +7,8 @@ import resource
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,8 +16,8 @@ from flykka.spark_bridge.errors import SessionError
 from flykka.spark_bridge.session.preconditions import (
     NEEDED_FILES,
     check_preconditions,
-    check_speculation,
     check_version,
+    without_speculation,
 )
 from tests.layout.sources import ROOT
 
@@ -83,13 +85,22 @@ def test_one_of_several_masters_is_enough(closed_port: int) -> None:
         check_preconditions(f"spark://127.0.0.1:{closed_port},127.0.0.1:{port}", starts_jvm=False)
 
 
-def test_speculation_is_refused_by_its_name() -> None:
-    check_speculation("yarn", {})
-    check_speculation("yarn", {"spark.speculation": "false"})
-    check_speculation("local[2]", {"spark.speculation": "true"})
+def session_at(master: str, **settings: str) -> Any:
+    return SimpleNamespace(
+        sparkContext=SimpleNamespace(master=master), conf={f"spark.{k}": settings[k] for k in settings}
+    )
 
-    with pytest.raises(SessionError, match=r"spark\.speculation is true: .* set it to false"):
-        check_speculation("yarn", {"spark.speculation": "TRUE"})
+
+def test_speculation_is_refused_by_its_name_on_clusters() -> None:
+    for usable in (
+        session_at("yarn"),
+        session_at("yarn", speculation="false"),
+        session_at("local[2]", speculation="true"),
+    ):
+        assert without_speculation(usable) is usable
+
+    with pytest.raises(SessionError, match=r"spark\.speculation is true at yarn: .* set it to false"):
+        without_speculation(session_at("yarn", speculation="TRUE"))
 
 
 @pytest.mark.parametrize("installed", ["3.5.7", "4.2.1", "4.4.0", "4.4.0.dev1", "5.0.0"])
