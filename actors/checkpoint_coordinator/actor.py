@@ -90,7 +90,12 @@ class CheckpointCoordinator(Actor):
         self._repeated = RepeatedLog(__name__)
         operators = (operator for vertex in job_graph.vertices for operator in vertex.operators)
         self._machine = CheckpointCoordinatorMachine(
-            CoordinatedJob(job_id=job_graph.job_id, name=job_graph.name, operators=operator_metadata(job_graph)),
+            CoordinatedJob(
+                job_id=job_graph.job_id,
+                name=job_graph.name,
+                operators=operator_metadata(job_graph),
+                session_settings=job_graph.session_settings,
+            ),
             job_graph.checkpointing,
             # Every source has a split enumerator on the JobMaster's side.
             operator_coordinators=any(

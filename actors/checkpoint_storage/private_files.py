@@ -1,9 +1,13 @@
 """Files and folders of checkpoints on what fsspec can reach: on a file system of this machine with permissions.
 
-As `flykka.runtime.permissions` has them. Object stores have rules of their own.
+As `flykka.runtime.permissions` has them. Object stores have rules of their own. A path is no pattern: `mv` and `rm` of
+fsspec take one with brackets for it, and move or delete others.
 """
 
 from __future__ import annotations
+
+from contextlib import suppress
+from glob import has_magic
 
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
@@ -39,3 +43,26 @@ def restrict(filesystem: AbstractFileSystem, path: str) -> None:
     """Give a file, or a folder with all that is in it, the permissions of the folder that it is in."""
     if isinstance(filesystem, LocalFileSystem):
         permissions.inherit_permissions(path)
+
+
+def move_file(filesystem: AbstractFileSystem, source: str, target: str) -> None:
+    """Give a file another name, in place of a file that has it: at once, if the file system can."""
+    if type(filesystem).mv is AbstractFileSystem.mv:
+        filesystem.cp_file(source, target)
+        filesystem.rm_file(source)
+    else:
+        filesystem.mv(source, target)
+
+
+def delete(filesystem: AbstractFileSystem, path: str) -> None:
+    """Delete a file, or a folder with all that is in it. One that is not there may be a `FileNotFoundError`."""
+    if isinstance(filesystem, LocalFileSystem) or not has_magic(path):
+        filesystem.rm(path, recursive=True)
+        return
+    there = filesystem.find(path, withdirs=True, detail=True)
+    for each in sorted(there, reverse=True):
+        if there[each].get("type") == "directory":
+            with suppress(OSError):  # In object stores a folder goes with its last file.
+                filesystem.rmdir(each)
+        else:
+            filesystem.rm_file(each)

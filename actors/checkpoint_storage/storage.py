@@ -33,7 +33,7 @@ from fsspec.implementations.local import LocalFileSystem
 from flykka.actors.checkpoint_storage.file_digests import located, sync_folders
 from flykka.actors.checkpoint_storage.file_names import SAVEPOINT, in_a_name, is_savepoint
 from flykka.actors.checkpoint_storage.format import is_packed, packed, unpacked
-from flykka.actors.checkpoint_storage.private_files import make_folder
+from flykka.actors.checkpoint_storage.private_files import delete, make_folder, move_file
 from flykka.actors.errors import (
     CheckpointDirectoryError,
     CheckpointFileNotFoundError,
@@ -328,7 +328,7 @@ class CheckpointStorage:
                 if syncs:
                     file.flush()
                     os.fsync(file.fileno())
-            self._fs.mv(unfinished, path)
+            move_file(self._fs, unfinished, path)
             if syncs:
                 sync_folders([folder])
         except BaseException:
@@ -391,7 +391,7 @@ def _first_line(refusal: BaseException | None) -> str:
 
 def _remove(fs: AbstractFileSystem, path: str) -> None:
     with suppress(FileNotFoundError):
-        fs.rm(path, recursive=True)
+        delete(fs, path)
 
 
 @trace_tag("checkpoint_storage.owned")

@@ -136,6 +136,7 @@ class JobMaster(Actor):
         self._de_activator = context.spawn(de_activator_props(self._coordinator), "checkpoint-coordinator-de-activator")
         strategy = restart_strategy(self._job_graph.restart_strategy)
         self._graph = RescalableExecutionGraph(self._job_graph, strategy, context.now())
+        self._is_deciding = False
         self._waits = JobWaits(context.now())
         self._failures = FailureHistory(
             context, self._job_graph, self._data_plane, self._listeners, labels_failures=self._labels_failures
@@ -262,12 +263,15 @@ class JobMaster(Actor):
     # What the ExecutionGraph decides
 
     def _decide(self, happened: Iterable[events.RescalableEvent]) -> None:
+        assert not self._is_deciding, "what is done about an event returns the next ones, and decides none by itself"
+        self._is_deciding = True
         # What is done about one event may be another one, whose turn comes when all of the first is done.
         waiting = deque(happened)
         while waiting:
             for effect in self._graph.handle(waiting.popleft(), self.context.now()):
                 waiting.extend(self._perform(effect))
                 self._on_effect(effect)
+        self._is_deciding = False
 
     def _on_effect(self, effect: events.Effect) -> None:
         now = self.context.now()

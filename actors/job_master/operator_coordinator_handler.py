@@ -322,6 +322,11 @@ class DiscoveryWatch:
         for _ in range(looks):
             if over.wait(_PAUSE_MS / 1000) or not self._is_needed():
                 return
-            if changed():
+            try:
+                is_new = changed()
+            except Exception as failure:  # noqa: BLE001 - whatever a connector raises: the next discovery meets it too
+                _log.warning("a source is not looked at before its next discovery: %s", failure, exc_info=failure)
+                return
+            if is_new:
                 self._wake()
                 return

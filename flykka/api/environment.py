@@ -73,7 +73,7 @@ from flykka.spark_bridge.connectors.dataframe import DataFrameSource
 from flykka.spark_bridge.connectors.job_owners import JobOwners
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
-from flykka.spark_bridge.session.session import session_is_there, spark_session, stop_session
+from flykka.spark_bridge.session.session import session_is_there, settings_of_results, spark_session, stop_session
 
 if TYPE_CHECKING:
     from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
@@ -1022,8 +1022,10 @@ class StreamExecutionEnvironment(NamesElsewhere):
             )
         except GraphError as impossible:
             raise ProgramError(str(impossible)) from impossible
-        heartbeat = settings.attached_client_heartbeat
-        return replace(graph, rpc_timeout_ms=settings.rpc_timeout_ms, client_heartbeat=heartbeat)
+        heartbeat, decisive = settings.attached_client_heartbeat, settings_of_results(self.spark)
+        return replace(
+            graph, rpc_timeout_ms=settings.rpc_timeout_ms, client_heartbeat=heartbeat, session_settings=decisive
+        )
 
     def execute(self, job_name: str = "flykka job") -> JobExecutionResult:
         """Run the operators written down since the last job, and wait for their end.

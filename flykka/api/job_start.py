@@ -18,7 +18,7 @@ from flykka.actors.checkpoint_storage.file_names import in_a_name, is_savepoint
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.errors import CheckpointStorageError, HighAvailabilityError, JobOwnershipError, OwnedByAnotherError
 from flykka.api.launch import current_launch
-from flykka.client.checkpoints import check_restorable, find_checkpoint, newest_of_job
+from flykka.client.checkpoints import check_restorable, find_checkpoint, newest_of_job, read_checkpoint
 from flykka.client.continuation import (
     COMMAND_LINE,
     PYTHON,
@@ -32,6 +32,7 @@ from flykka.client.continuation import (
 )
 from flykka.client.running_jobs import RunningJob, running_jobs
 from flykka.client.start_settings import StartMode
+from flykka.client.state_compatibility import other_settings
 from flykka.errors import CheckpointError, ClusterError, DuplicateJobSubmissionError
 from flykka.ipython import running_cell
 from flykka.messages.control.job import JobStatus
@@ -170,6 +171,8 @@ class JobStarts:
         orphan = search.orphan()
         if orphan is not None:
             delete_staged(job_graph, self._registry, FileSystem(session), orphan)
+        if start.restore_path is not None:
+            _say_other_settings(read_checkpoint(start.restore_path), job_graph)
         if start.overwrites:
             cluster().check(job_graph)
             delete_published(job_graph, self._registry, FileSystem(session), start.overwrites)
@@ -222,6 +225,7 @@ class JobStarts:
             )
         if identified.checkpoint is not None and not identified.has_ended:
             current_launch().say(f"continuing {job_graph.name!r} from {described(identified.checkpoint)}")
+            _say_other_settings(identified.checkpoint, job_graph)
         return identified
 
     def _has_finished(self, job_name: str) -> bool:
@@ -236,6 +240,14 @@ def described(checkpoint: CompletedCheckpoint) -> str:
     when = f"{taken:%H:%M:%S}" if taken.date() == datetime.now().date() else f"{taken:%Y-%m-%d %H:%M:%S}"
     kind = "savepoint" if is_savepoint(checkpoint.path) else "checkpoint"
     return f"{kind} {checkpoint.checkpoint_id} of {when} ({checkpoint.path})"
+
+
+def _say_other_settings(checkpoint: CompletedCheckpoint, job_graph: JobGraph) -> None:
+    for setting in other_settings(checkpoint, job_graph):
+        current_launch().say(
+            f"job {job_graph.name!r} continues with another setting of Spark's session than {checkpoint.path} was taken"
+            f" with: {setting}; state and rows of before are mixed with results that are computed otherwise"
+        )
 
 
 class _TraceSearch:

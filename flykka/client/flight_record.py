@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from flykka.actors.checkpoint_storage.private_files import move_file
 from flykka.client.checkpoints import earlier_checkpoint
 from flykka.errors import FlightRecordError
 from flykka.messages.monitoring.flight_record import FlightRecordWritten
@@ -94,7 +95,7 @@ def _write(recorder: FlightRecorder, path: str) -> str:
             recorder.dump(local)
             fs.makedirs(location.rpartition("/")[0], exist_ok=True)
             fs.put_file(local, f"{location}.inprogress")
-            fs.mv(f"{location}.inprogress", location)
+            move_file(fs, f"{location}.inprogress", location)
         return str(fs.unstrip_protocol(location))
     except Exception as failure:
         # Whatever a file system raises: it is told beside the job's failure, and never instead of it.

@@ -59,6 +59,8 @@ class StateCompatibility:
     operators: tuple[OperatorCompatibility, ...]
     problems: tuple[str, ...]
     """Reasons why the job cannot start from the checkpoint, a sentence each; none where it can."""
+    settings: tuple[str, ...] = ()
+    """Settings of Spark's session that its results depend on and that were others: a phrase each."""
 
     def matched_as(self, match: OperatorMatch) -> tuple[OperatorCompatibility, ...]:
         return tuple(operator for operator in self.operators if operator.match is match)
@@ -101,7 +103,21 @@ def state_compatibility(
     if not problems and (misfit := _cannot_be_assigned(checkpoint, job_graph.vertices)) is not None:
         # Each operator fits by itself, but not into one task with the others of its chain.
         problems.append(misfit)
-    return StateCompatibility(operators=operators, problems=tuple(problems))
+    return StateCompatibility(
+        operators=operators, problems=tuple(problems), settings=tuple(other_settings(checkpoint, job_graph))
+    )
+
+
+def other_settings(checkpoint: CompletedCheckpoint, job_graph: JobGraph) -> Iterator[str]:
+    """Name the settings with which the checkpoint was taken and the job would not be run, with both values.
+
+    A checkpoint of an older version names none.
+    """
+    was = {setting.name: setting.text for setting in checkpoint.session_settings}
+    for setting in job_graph.session_settings:
+        before = was.get(setting.name, setting.text)
+        if before.lower() != setting.text.lower():
+            yield f"{setting.name} was {before}, is {setting.text}"
 
 
 def _compared(

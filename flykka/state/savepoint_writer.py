@@ -166,6 +166,7 @@ class SavepointWriter:
                 snapshot_type=SnapshotType.SAVEPOINT,
                 task_states=tuple(entries),
                 operators=now,
+                session_settings=self.job_graph.session_settings,
             )
         replaced = {place.operator.operator_id for place in places.values()}
         written = {each.operator_id: each for each in now if each.operator_id in replaced}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
-from flykka.messages.graph.job_graph import OperatorKind, OperatorRef
+from flykka.messages.graph.job_graph import OperatorKind, OperatorRef, SessionSetting
 from flykka.messages.state.handles import StateSchema, TaskStateSnapshot
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, OperatorId
@@ -285,8 +285,8 @@ class CompletedCheckpoint(Value):
 
     `task_states` holds one entry per subtask, `coordinator_states` one per operator coordinator, `master_states` one
     per master hook that wants something back. `timestamp_ms` is when it was triggered, `duration_ms` how long it took
-    from there to the last acknowledgement. `operators` are all of the job, in topological order; a checkpoint of an
-    older version names none.
+    from there to the last acknowledgement. `operators` are all of the job, in topological order, and `session_settings`
+    those that its results depend on; a checkpoint of an older version names none.
     """
 
     job_id: JobId
@@ -300,3 +300,4 @@ class CompletedCheckpoint(Value):
     job_name: str = ""
     operators: tuple[OperatorMetadata, ...] = ()
     master_states: tuple[MasterState, ...] = ()
+    session_settings: tuple[SessionSetting, ...] = ()

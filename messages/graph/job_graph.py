@@ -433,6 +433,14 @@ class ClientHeartbeatSettings(Value):
     timeout_ms: int
 
 
+@value("job_graph.session_setting")
+class SessionSetting(Value):
+    """A setting of Spark's session by which results are computed."""
+
+    name: str
+    text: str
+
+
 @value("job_graph.job_graph")
 class JobGraph(Value):
     """A job as it is submitted. `vertices` are in topological order; ids and uids are unique.
@@ -444,6 +452,7 @@ class JobGraph(Value):
     TaskManager does not acknowledge fails after `rpc_timeout_ms`. With a `client_heartbeat` the job is cancelled when
     its client is gone. With the ADAPTIVE scheduler it begins with the slots that there are when it has waited for all
     for `resource_wait_timeout_ms`, and goes over to more at the earliest `rescale_cooldown_ms` after it was rescaled.
+    `session_settings` are those that its results depend on.
     """
 
     job_id: JobId
@@ -468,3 +477,4 @@ class JobGraph(Value):
     scheduler_type: SchedulerType = SchedulerType.DEFAULT
     resource_wait_timeout_ms: int = 10_000
     rescale_cooldown_ms: int = 30_000
+    session_settings: tuple[SessionSetting, ...] = ()

@@ -46,7 +46,7 @@ class GroupAggregateCode(AggregateCode):
         return f"group_aggregate(state={self.plan.structure})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        merge = MergeParts(functions=self.plan.merging)
+        merge = MergeParts(functions=self.plan.merging, wrapping=self.plan.wrapping)
         batches = SparkKeyedBatches(context, self, lambda _: merge)
         return KeyedBatchOperator(context.operator_id, batches, batches.backend)
 

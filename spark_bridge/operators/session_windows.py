@@ -78,6 +78,7 @@ class SessionWindowCode(AggregateCode):
     def function(self, watermark_ms: int) -> MergeSessions:
         return MergeSessions(
             functions=self.plan.merging,
+            wrapping=self.plan.wrapping,
             rows_column=ROWS,
             watermark_ms=watermark_ms,
         )

@@ -79,6 +79,10 @@ class PartialAggregates:
     def merging(self) -> dict[str, PartFunction]:
         return {**{part.name: part.function for part in self.parts}, ROWS: PartFunction.SUM}
 
+    @property
+    def wrapping(self) -> frozenset[str]:
+        return frozenset(part.name for part in self.parts if part.wraps)
+
     def local(self, rows: DataFrame, time: Column, *also: Column) -> DataFrame:
         made = (*also, *(part.of_rows for part in self.parts), F.count(F.lit(1)).alias(ROWS))
         return rows.groupBy(time.alias(TIME), *self._made_keys).agg(*made)

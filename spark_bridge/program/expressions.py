@@ -21,7 +21,7 @@ from pyspark.sql.types import DataType, DecimalType, DoubleType, LongType, _pars
 from flykka.spark_bridge.program.stored_columns import PART_PREFIX
 from flykka.spark_bridge.rows.type_support import has_collation
 from flykka.spark_bridge.session.jvm_classes import jvm_class, scala_sequence
-from flykka.spark_bridge.worker.parts import PartFunction
+from flykka.spark_bridge.worker.parts import EXACT_DIGITS, PartFunction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +39,8 @@ _MERGING = {PartFunction.SUM: F.sum, PartFunction.MIN: F.min, PartFunction.MAX: 
 class Part:
     """A column of state: its value for one row, the aggregate of rows that it is, and how two of them become one.
 
-    `label` tells what it is, such as `sum(amount)`, in every run of a program; by it stored parts are found again.
+    `label` tells what it is, such as `sum(amount)`, in every run of a program; by it stored parts are found again. Of a
+    sum that `wraps` the lowest bits are left where it is too large for its type.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Part:
     of_rows: Column
     function: PartFunction
     data_type: DataType
+    wraps: bool = False
 
     def merged(self) -> Column:
         """The aggregate that merges parts. Sums of decimals would grow wider with every merge: they keep their type."""
@@ -124,6 +126,18 @@ class ExpressionBuilder:
 
     def column(self, expression: Any) -> Column:
         return ClassicColumn(jvm_class(self._context, _EXPRESSIONS).column(expression))
+
+    def mean(self, average: Any, total: str, count: str) -> Column:
+        """Return the value of an average whose sum and count are columns of these names."""
+        buffers = elements(average.aggBufferAttributes())
+        names = {int(buffer.exprId().id()): name for buffer, name in zip(buffers, (total, count), strict=True)}
+
+        def replace(expression: Any) -> Any | None:
+            if _kind(expression) != "AttributeReference":
+                return None
+            return self.attribute(names[int(expression.exprId().id())])
+
+        return self.column(self.rebuilt(average.evaluateExpression(), replace))
 
 
 class Aggregation:
@@ -205,22 +219,16 @@ class Aggregation:
                 return self._own_part(function, PartFunction.MIN)
             case "Max" if not has_collation(_type(function)):
                 return self._own_part(function, PartFunction.MAX)
-            case "Sum" if self._exact(function.evalContext().evalMode(), _type(function)):
-                return self._own_part(function, PartFunction.SUM)
-            case "Average" if self._exact(function.evalMode(), _type(function)):
+            case "Sum" if _can_be_parted(function, mode := str(function.evalContext().evalMode().toString())):
+                wraps = mode == "LEGACY" and isinstance(_type(function), LongType)
+                return self._own_part(function, PartFunction.SUM, wraps=wraps)
+            case "Average" if _can_be_parted(function, str(function.evalMode().toString())):
                 return self._average(function)
             case _:
                 raise _Whole
 
-    def _exact(self, mode: Any, result: DataType) -> bool:
-        """Tell whether a sum of sums fails, or becomes null, where the sum of the rows does."""
-        return str(mode.toString()) == "ANSI" or (
-            str(mode.toString()) == "LEGACY" and not isinstance(result, DecimalType)
-        )
-
     def _average(self, average: Any) -> Column:
-        sum_buffer, count_buffer = elements(average.aggBufferAttributes())
-        sum_type = _type(sum_buffer)
+        sum_type = _type(next(elements(average.aggBufferAttributes())))
         if not isinstance(sum_type, DoubleType | DecimalType):
             raise _Whole
         values = self._builder.column(self._over_rows(average.child()))
@@ -228,16 +236,9 @@ class Aggregation:
         as_summand = f"sum(CAST({text} AS {summand.simpleString().upper()}))"
         total = self._part(as_summand, values, F.sum(values.cast(summand)), PartFunction.SUM, sum_type)
         count = self._part(f"count({text})", _counted([values]), F.count(values), PartFunction.SUM, LongType())
-        places = {int(sum_buffer.exprId().id()): total, int(count_buffer.exprId().id()): count}
+        return self._builder.mean(average, total, count)
 
-        def replace(expression: Any) -> Any | None:
-            if _kind(expression) != "AttributeReference":
-                return None
-            return self._builder.attribute(places[int(expression.exprId().id())])
-
-        return self._builder.column(self._builder.rebuilt(average.evaluateExpression(), replace))
-
-    def _own_part(self, function: Any, merge: PartFunction) -> Column:
+    def _own_part(self, function: Any, merge: PartFunction, *, wraps: bool = False) -> Column:
         """Return the value of an aggregate that is its only part itself."""
         of_rows = self._builder.column(self._over_rows(function).toAggregateExpression())
         children = list(elements(function.children()))
@@ -245,9 +246,18 @@ class Aggregation:
         values = [self._builder.column(self._over_rows(child)) for child in children]
         of_row = _counted(values) if _kind(function) == "Count" else values[0]
         label = f"{_kind(function).lower()}({arguments})"
-        return F.col(self._part(label, of_row, of_rows, merge, _type(function)))
+        return F.col(self._part(label, of_row, of_rows, merge, _type(function), wraps=wraps))
 
-    def _part(self, label: str, of_row: Column, of_rows: Column, merge: PartFunction, data_type: DataType) -> str:
+    def _part(
+        self,
+        label: str,
+        of_row: Column,
+        of_rows: Column,
+        merge: PartFunction,
+        data_type: DataType,
+        *,
+        wraps: bool = False,
+    ) -> str:
         """Return the name of a part, adding it unless it is there already."""
         if label not in self._parts:
             name = f"{PART_PREFIX}{len(self._parts)}"
@@ -258,6 +268,7 @@ class Aggregation:
                 of_rows=of_rows.alias(name),
                 function=merge,
                 data_type=data_type,
+                wraps=wraps,
             )
         return self._parts[label].name
 
@@ -268,6 +279,14 @@ class Aggregation:
             return None
 
         return self._builder.rebuilt(expression, replace)
+
+
+def _can_be_parted(function: Any, mode: str) -> bool:
+    """Tell whether a sum of sums fails, wraps or becomes null where the sum of the rows does."""
+    argument = _type(function.child())
+    if isinstance(argument, DecimalType):
+        return mode == "ANSI" or argument.precision <= EXACT_DIGITS
+    return mode in ("ANSI", "LEGACY")
 
 
 def _counted(values: Sequence[Column]) -> Column:

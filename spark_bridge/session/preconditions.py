@@ -1,4 +1,4 @@
-"""Checks before a JVM of Spark is started: Spark would report what is missing by pages of Java, and some of it late.
+"""Checks before Spark works: it would report what is missing by pages of Java, and some of it late or not at all.
 
 Each raises `SessionError` with the cause and what to do.
 """
@@ -10,8 +10,15 @@ import resource
 import shutil
 import socket
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from flykka.spark_bridge.errors import SessionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_SPARK, NEWER_SPARK = (4, 3), (4, 4)
+"""The first version of PySpark whose private APIs are known, and the first whose are not: those of setup.cfg."""
 
 NEEDED_FILES = 512
 """Files that a process has to be allowed to open: the JVM opens 260 jars before it does anything."""
@@ -34,6 +41,34 @@ def check_preconditions(master: str, *, starts_jvm: bool) -> None:
         _check_open_files(master)
     if master.startswith(_STANDALONE):
         _check_answers(master, master.removeprefix(_STANDALONE).split(","))
+
+
+def check_version(installed: str) -> None:
+    """Refuse a PySpark that was installed against what the package asks for."""
+    version = tuple(int(part) for part in installed.split(".")[:2])
+    if not OLDEST_SPARK <= version < NEWER_SPARK:
+        oldest, newer = (".".join(map(str, each)) for each in (OLDEST_SPARK, NEWER_SPARK))
+        raise SessionError(
+            f"PySpark {installed} is installed, and flykka calls private APIs of its JVM side, which it knows from"
+            f" {oldest} on and not of {newer}: pip install 'pyspark>={oldest},<{newer}'"
+        )
+
+
+def without_speculation(session: SparkSession) -> SparkSession:
+    """The session, unless Spark may compute a task twice at a time in it, as it never does in one JVM.
+
+    Both would write one file of state, send records in one transaction and call functions, and what functions make
+    need not be the same twice.
+    """
+    master = str(session.sparkContext.master)
+    is_local = master == "local" or master.startswith("local[")
+    if not is_local and str(session.conf.get("spark.speculation", "false")).lower() == "true":
+        raise SessionError(
+            f"spark.speculation is true at {master}: Spark would compute a task twice at a time, and both write its"
+            " state and send its records: stop the session, and set it to false for flykka's jobs, also in"
+            " spark-defaults.conf"
+        )
+    return session
 
 
 def _check_java(master: str) -> None:

@@ -28,6 +28,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary
 
+import pyspark
 from py4j.clientserver import ClientServerConnection
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -36,6 +37,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from flykka.messages.graph.job_graph import SessionSetting
 from flykka.runtime.temporary_folders import TemporaryFolder
 from flykka.spark_bridge.errors import SessionError
 from flykka.spark_bridge.session import python_daemon
@@ -43,7 +45,7 @@ from flykka.spark_bridge.session.class_archive import reading_options
 from flykka.spark_bridge.session.gateway import ensure_gateway
 from flykka.spark_bridge.session.jvm_classes import jvm_class, remember_classes
 from flykka.spark_bridge.session.local_file_system import set_permissions_without_processes
-from flykka.spark_bridge.session.preconditions import check_preconditions
+from flykka.spark_bridge.session.preconditions import check_preconditions, check_version, without_speculation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -169,8 +171,9 @@ def spark_session(
     The JVM of a `short_lived` one starts sooner, and computes more slowly.
 
     Raises:
-        SessionError: no session can be started.
+        SessionError: no session can be started, or Spark would compute tasks twice at a time in it.
     """
+    check_version(pyspark.__version__)
     isolate_interrupted_calls()
     note_lines_of_users()
     if SparkContext._active_spark_context is None:
@@ -179,7 +182,7 @@ def spark_session(
         _spare_jobs_from_interrupts()
         remember_classes(SparkContext)
         # Without our settings: they would be applied to the user's session.
-        return SparkSession.builder.getOrCreate()
+        return without_speculation(SparkSession.builder.getOrCreate())
     # Workers would start the first python3 on PATH, which need not have the imports of the application.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log_options = _log_options()
@@ -220,7 +223,7 @@ def spark_session(
         # PySpark writes a line of JSON about each query that fails; failures of a job are reported with it.
         for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
-    return session
+    return without_speculation(session)
 
 
 def restarted_session(settings: Mapping[str, str]) -> SparkSession:
@@ -263,6 +266,9 @@ def stop_session(session: SparkSession) -> None:
         logger.info("Spark cannot be stopped: %s", gone)
 
 
+_OF_RESULTS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
+"""Settings that decide what is computed: dates and hours of times, and what becomes of errors and overflows."""
+
 _settings: WeakKeyDictionary[SparkContext, dict[str, str]] = WeakKeyDictionary()
 
 
@@ -272,6 +278,12 @@ def settings_of(session: SparkSession) -> dict[str, str]:
     if context not in _settings:
         _settings[context] = dict(context._conf.getAll())
     return _settings[context]
+
+
+def settings_of_results(session: SparkSession) -> tuple[SessionSetting, ...]:
+    """The settings of the session with other values of which results would be others."""
+    texts = ((name, str(session.conf.get(name))) for name in _OF_RESULTS)
+    return tuple(SessionSetting(name=name, text=text) for name, text in texts)
 
 
 def session_is_there() -> bool:

@@ -51,6 +51,10 @@ class PlanColumns:
         function = call.called.java.withNewChildren(self._builder.sequence([marked]))
         return self._builder.column(function.toAggregateExpression())
 
+    def mean(self, call: Expression, total: str, count: str) -> Column:
+        """The value of an average whose sum and count are columns of these names."""
+        return self._builder.mean(call.called.java, total, count)
+
     def ordering(self, order: Expression) -> Column:
         """The Column that rows are ordered by, of a SortOrder."""
         column = self.column(order.children[0])

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
+from pyspark.sql.types import DecimalType, IntegralType, LongType
 
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from flykka.spark_bridge.sql.plan_columns import named
-from flykka.spark_bridge.worker.changing_results import AggregateCall
-from flykka.spark_bridge.worker.parts import Overflow, PartFunction
+from flykka.spark_bridge.worker.changing_results import AggregateCall, too_large
+from flykka.spark_bridge.worker.parts import EXACT_DIGITS, Overflow, PartFunction
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructField
+    from pyspark.sql.types import DataType, StructField
 
+    from flykka.spark_bridge.sql.plan_columns import PlanColumns
     from flykka.spark_bridge.sql.plan_node import Expression
 
 _FUNCTIONS: Mapping[str, PartFunction | None] = {
@@ -73,7 +75,19 @@ class RetractedCall:
 
     @property
     def can_be_taken_back(self) -> bool:
-        return self._function in (None, PartFunction.SUM) and not self.call.java.isDistinct()
+        """False if the result needs all values: a sum that is null while it is too large must have been exact."""
+        if self._function not in (None, PartFunction.SUM) or self.call.java.isDistinct():
+            return False
+        digits = self._argument_type.precision if isinstance(self._argument_type, DecimalType) else 0
+        return digits <= EXACT_DIGITS or overflow_of(self.call.called) is Overflow.ERROR
+
+    @property
+    def summand(self) -> Column:
+        """The argument, for a sum of integers in a type that holds the sums on the way, too."""
+        value = named(self.argument)
+        if self._function is not PartFunction.SUM or not isinstance(self._argument_type, IntegralType):
+            return value
+        return value.cast(DecimalType(EXACT_DIGITS) if isinstance(self._argument_type, LongType) else LongType())
 
     def sums(self, row_kind: str) -> list[Column]:
         """The number of values, and where the call asks for it their sum, less those that were taken back."""
@@ -111,19 +125,36 @@ class RetractedCall:
         """The number of values in a row of results, which is 0 where the row was taken away."""
         return F.when(_is_back(row_kind), F.lit(0)).otherwise(named(self.count))
 
-    @property
-    def result(self) -> Column:
+    def result(self, columns: PlanColumns) -> Column:
         """The value of the call, of the type that Spark gives it."""
-        count, total = named(self.count), named(self.total)
         if self._function is None:
-            return count
-        value = total / count if self.call.called.kind == "Average" else total
-        return F.when(count > 0, value).cast(self.call.type_name)
+            return named(self.count)
+        if self.call.called.kind == "Average":
+            value = columns.mean(self.call, self.total, self.count)
+        else:
+            value = self._as_integer() if self.call.type_name == "bigint" else named(self.total)
+        return F.when(named(self.count) > 0, value).cast(self.call.type_name)
+
+    def _as_integer(self) -> Column:
+        """The exact sum of integers, or the end of one that is too large."""
+        total = named(self.total)
+        match overflow_of(self.call.called):
+            case Overflow.NULL:
+                return total.try_cast("bigint")
+            case Overflow.WRAP:
+                return total.cast("bigint")
+        fits = total.between(F.lit(-(2**63)), F.lit(2**63 - 1))
+        return F.when(fits, total).otherwise(F.raise_error(F.lit(too_large(self.call.sql, "bigint"))))
 
     @property
     def _is_of_doubles(self) -> bool:
         """True for averages whose sum is a double in Spark: all but those of decimals."""
         return self.call.called.kind == "Average" and self.call.type_name == "double"
+
+    @property
+    def _argument_type(self) -> DataType:
+        (column,) = self.call.called.children[0].column
+        return column.dataType
 
     @property
     def _function(self) -> PartFunction | None:

@@ -25,7 +25,7 @@ from flykka.spark_bridge.worker.keys import (
     key_numbers,
     numbers_of_rows,
 )
-from flykka.spark_bridge.worker.parts import Overflow, PartFunction, reduced
+from flykka.spark_bridge.worker.parts import EXACT_DIGITS, Overflow, PartFunction, reduced
 from flykka.spark_bridge.worker.row_changes import KeyedLists, changes_between
 
 ROWS, LEFT_ROWS, RIGHT_ROWS = "rows", "left_rows", "right_rows"
@@ -150,8 +150,13 @@ def _within_type(sums: Any, is_too_large: Mask, overflow: Overflow, sql: str) ->
         return sums
     if overflow is Overflow.NULL:
         return pc.if_else(pa.array(is_too_large), None, sums)
-    raise OverflowError(
-        f"[ARITHMETIC_OVERFLOW] {sql} is too large for its type, {sums.type}: cast its argument to a wider one, or call"
+    raise OverflowError(too_large(sql, sums.type))
+
+
+def too_large(sql: str, data_type: object) -> str:
+    """The error of a sum that its type cannot hold, for a call as users write it."""
+    return (
+        f"[ARITHMETIC_OVERFLOW] {sql} is too large for its type, {data_type}: cast its argument to a wider one, or call"
         " try_sum, which is null there"
     )
 
@@ -279,10 +284,6 @@ def _computed(call: AggregateCall, argument: pa.ChunkedArray, key_of: Rows, numb
     return computed
 
 
-_SAFE_DIGITS = 28
-"""Decimals of so many digits have sums of ten more, as Spark counts, which are no more than its widest has."""
-
-
 def _of_each(call: AggregateCall, function: PartFunction, values: pa.Table, keys: int) -> pa.ChunkedArray:
     """The sum, the least or the greatest value of each of so many keys."""
     if function is not PartFunction.SUM:
@@ -297,7 +298,7 @@ def _of_each(call: AggregateCall, function: PartFunction, values: pa.Table, keys
             exact = _sums(values["key"], summands.cast(pa.decimal256(76, 0)))
             is_too_large = pc.not_equal(exact, sums.cast(exact.type)).to_numpy()
             return _within_type(sums, is_too_large, call.overflow, call.sql)
-    if pa.types.is_decimal(summands.type) and summands.type.precision > _SAFE_DIGITS:
+    if pa.types.is_decimal(summands.type) and summands.type.precision > EXACT_DIGITS:
         exact = _sums(values["key"], summands.cast(pa.decimal256(76, summands.type.scale)))
         greatest = pa.scalar(Decimal((0, (9,) * 38, -summands.type.scale)), exact.type)
         is_too_large = pc.greater(pc.abs(exact), greatest).to_numpy()

@@ -1,13 +1,15 @@
 """Partial aggregates by key: those of a batch are merged into those that are kept.
 
-Nulls are passed over, NaN is the greatest number, and a sum that its type cannot hold is an error, as for Spark.
+Nulls are passed over, NaN is the greatest number, and a sum that its type cannot hold is an error, or wraps: as for
+Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +19,17 @@ from flykka.spark_bridge.worker.keys import Rows, key_columns
 from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 
 _COMPUTED_AS: dict[int, Callable[[pa.DataType], pa.DataType]] = {
-    # Arrow compares neither booleans nor times of a zone, and the sum of two decimals has a digit more.
+    # Arrow compares neither booleans nor times of a zone, and its sum of two decimals has a digit more, of 76.
     pa.bool_().id: lambda _: pa.uint8(),
     pa.timestamp("us").id: lambda _: pa.int64(),
-    pa.decimal128(1).id: lambda decimal: pa.decimal256(min(76, decimal.precision + 1), decimal.scale),
+    pa.decimal128(1).id: lambda decimal: pa.decimal256(75, decimal.scale),
 }
+
+_WHOLE = pa.decimal256(75, 0)
+"""The type of sums of integers that leave theirs, perhaps on the way alone."""
+
+EXACT_DIGITS = 28
+"""Decimals of so many digits have sums of ten more, as Spark counts, which are no more than its widest has."""
 
 
 class PartFunction(StrEnum):
@@ -42,15 +50,23 @@ class Overflow(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeParts:
-    """Merges parts, each by its function, and emits those of every key of the batch."""
+    """Merges parts, each by its function, and emits those of every key of the batch. Sums that are `wrapping` wrap."""
 
     functions: dict[str, PartFunction]
+    wrapping: frozenset[str] = field(default_factory=frozenset)
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
         keys = batch.key_of_row()
         new = batch.rows.select(state.column_names).cast(state.schema)
         merged = [
-            _merged(function, state.column(name), reduced(function, new.column(name), keys, len(batch.starts)))
+            reduced(
+                function,
+                new.column(name),
+                keys,
+                len(batch.starts),
+                kept=state.column(name),
+                wraps=name in self.wrapping,
+            )
             for name, function in self.functions.items()
         ]
         parts = pa.Table.from_arrays(merged, schema=state.schema)
@@ -59,40 +75,66 @@ class MergeParts:
         return Processed(rows=rows, state=parts)
 
 
-def reduced(function: PartFunction, parts: pa.ChunkedArray, keys: Rows, number: int) -> pa.ChunkedArray:
-    """Merge the parts of each of `number` keys, which are numbers and ascend: two become one, until no key has two."""
+def reduced(
+    function: PartFunction,
+    parts: pa.ChunkedArray,
+    keys: Rows,
+    number: int,
+    *,
+    kept: pa.ChunkedArray | None = None,
+    wraps: bool = False,
+) -> pa.ChunkedArray:
+    """Merge the parts of each of `number` keys, which are numbers and ascend, into those that are kept, if there are.
+
+    Raises:
+        OverflowError: a sum that does not wrap is too large for its type. One on the way to it may be.
+    """
+    data_type = parts.type
+    types = [_COMPUTED_AS.get(data_type.id, lambda same: same)(data_type)]
+    if function is PartFunction.SUM and pa.types.is_integer(data_type):
+        types.append(_WHOLE)
+    merge = _ADD_WRAPPING if wraps else _MERGE[function]
+    for computed_as in types:
+        try:
+            merged = _in_pairs(merge, parts.cast(computed_as), keys, number)
+            return (merged if kept is None else merge(kept.cast(computed_as), merged)).cast(data_type)
+        except pa.ArrowInvalid as invalid:
+            too_large = invalid
+    raise OverflowError(f"a running sum is too large for its type, {data_type}: {too_large}") from None
+
+
+def _in_pairs(merge: _Merge, parts: pa.ChunkedArray, keys: Rows, number: int) -> pa.ChunkedArray:
+    """Merge the parts of each of `number` keys: two become one, until no key has two."""
     while len(keys) > number:
         starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
         ranks = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
         left = np.flatnonzero(ranks % 2 == 0)
         right = np.minimum(left + 1, len(keys) - 1)
         is_alone = (left == right) | (keys[left] != keys[right])
-        parts = _merged(function, parts.take(left), parts.take(pa.array(right, mask=is_alone)))
+        parts = merge(parts.take(left), parts.take(pa.array(right, mask=is_alone)))
         keys = keys[left]
     return parts
 
 
-def _merged(function: PartFunction, kept: pa.ChunkedArray, new: pa.ChunkedArray) -> pa.ChunkedArray:
-    data_type = kept.type
-    if (computed_as := _COMPUTED_AS.get(data_type.id)) is not None:
-        kept, new = kept.cast(computed_as(data_type)), new.cast(computed_as(data_type))
-    match function:
-        case PartFunction.SUM:
-            return _sum(kept, new, data_type)
-        case PartFunction.MIN:
-            return pc.min_element_wise(kept, new).cast(data_type)
-        case PartFunction.MAX:
-            greater = pc.max_element_wise(kept, new).cast(data_type)
-            return _or_nan(_or_nan(greater, kept), new) if pa.types.is_floating(data_type) else greater
+_Merge = Callable[[pa.ChunkedArray, pa.ChunkedArray], pa.ChunkedArray]
 
 
-def _sum(kept: pa.ChunkedArray, new: pa.ChunkedArray, data_type: pa.DataType) -> pa.ChunkedArray:
-    try:
-        added = pc.coalesce(pc.add_checked(kept, new), kept, new)
-        return added.cast(data_type)
-    except pa.ArrowInvalid as too_large:
-        raise OverflowError(f"a running sum is too large for its type, {data_type}: {too_large}") from None
+def _sum(add: _Merge, kept: pa.ChunkedArray, new: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.coalesce(add(kept, new).cast(kept.type), kept, new)
+
+
+def _greatest(kept: pa.ChunkedArray, new: pa.ChunkedArray) -> pa.ChunkedArray:
+    greater = pc.max_element_wise(kept, new)
+    return _or_nan(_or_nan(greater, kept), new) if pa.types.is_floating(kept.type) else greater
 
 
 def _or_nan(numbers: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.fill_null(pc.is_nan(others), False), others, numbers)
+
+
+_ADD_WRAPPING = partial(_sum, pc.add)
+_MERGE: dict[PartFunction, _Merge] = {
+    PartFunction.SUM: partial(_sum, pc.add_checked),
+    PartFunction.MIN: pc.min_element_wise,
+    PartFunction.MAX: _greatest,
+}

@@ -69,10 +69,11 @@ class MergeSessions:
     """Merges a batch of sessions, each of a row or of some that are together, with those that are open; emits nothing.
 
     Rows are late whose session has ended, and is not among those that are open; they are dropped. `rows_column` counts
-    the rows of a session.
+    the rows of a session. Sums that are `wrapping` wrap.
     """
 
     functions: Mapping[str, PartFunction]
+    wrapping: frozenset[str]
     rows_column: str
     watermark_ms: int
 
@@ -101,7 +102,10 @@ class MergeSessions:
         merged = {
             START: rows.column(START).take(firsts),
             END: pa.array(np.maximum.reduceat(rows.column(END).to_numpy(), firsts)),
-            **{name: reduced(each, rows.column(name), number, len(firsts)) for name, each in self.functions.items()},
+            **{
+                name: reduced(each, rows.column(name), number, len(firsts), wraps=name in self.wrapping)
+                for name, each in self.functions.items()
+            },
         }
         was_open = np.logical_or.reduceat(order < len(before.keys), firsts)
         return Sessions(keys=keys[firsts], table=pa.table(merged).select(rows.column_names)), was_open

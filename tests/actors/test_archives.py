@@ -179,13 +179,13 @@ def test_who_waits_for_archives_is_answered_when_none_is_being_written(seed: int
 # Files
 
 
-@pytest.fixture(params=["this machine", "an object store"])
+@pytest.fixture(params=["this machine", "archives", "a[1]/archives"])
 def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "this machine":
         yield str(tmp_path / "archives")
         return
-    yield "memory://archives"
-    MemoryFileSystem().rm("/archives", recursive=True)
+    yield f"memory://{request.param}"
+    MemoryFileSystem().store.clear()
 
 
 def test_what_was_archived_is_read_again(directory: str) -> None:

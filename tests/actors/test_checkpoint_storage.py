@@ -31,7 +31,7 @@ from tests.actors.machines.checkpoint.coordinating import snapshot
 JOB = JobId("job-1")
 
 
-@pytest.fixture(params=["path", "url", "memory"])
+@pytest.fixture(params=["path", "url", "memory://checkpoints", "memory://a[1]*?/checkpoints"])
 def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     match request.param:
         case "path":
@@ -39,7 +39,7 @@ def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         case "url":
             yield f"file://{tmp_path}/checkpoints"
         case _:
-            yield "memory://checkpoints"
+            yield request.param
             fsspec.filesystem("memory").store.clear()
 
 
@@ -371,3 +371,15 @@ def test_the_end_of_another_run_changes_nothing_and_of_one_that_was_not_noted_to
     storage.note_run(run)
     storage.note_end_of_run("errors", ended)
     assert storage.last_run("errors") == run
+
+
+def test_a_job_below_a_path_with_brackets_is_deleted_and_no_other(directory: str) -> None:
+    other = CheckpointStorage(directory.replace("[1]*?", "1xx"))
+    kept = other.write_metadata(checkpoint_of_two_subtasks())
+    brackets = CheckpointStorage(directory if "[1]" in directory else f"{directory}/a[1]")
+    brackets.write_metadata(checkpoint_of_two_subtasks())
+
+    brackets.delete_job(JOB)
+
+    assert brackets.addresses() == []
+    assert other.read_metadata(kept).checkpoint_id == 1

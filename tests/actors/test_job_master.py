@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from flykka.actors.job_master.actor import JobMaster
 from flykka.messages.checkpointing.checkpoint import NotifyCheckpointComplete, TriggerCheckpoint
 from flykka.messages.control.job import (
     JobRestored,
@@ -71,6 +72,17 @@ def test_a_checkpoint_message_that_a_job_master_does_not_handle_is_logged(
     job_master = cluster.registration.job_master
     assert record.levelname == "WARNING"
     assert record.getMessage().startswith(f"{job_master.path}#1 has no handler for TriggerCheckpoint")
+
+
+def test_what_is_done_about_an_event_decides_no_other_before_it_is_done(
+    cluster: JobCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobMaster, "_on_effect", lambda job_master, _: job_master._decide(()))
+
+    cluster.submit(cluster.graph())
+
+    text = "what is done about an event returns the next ones, and decides none by itself"
+    assert text in caplog.text
 
 
 # Slots and deployment

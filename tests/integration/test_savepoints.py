@@ -126,6 +126,31 @@ def test_a_savepoint_of_a_job_that_runs_holds_what_its_sinks_have_not_published(
     assert_exactly_once(spark, flight_files[:4], tmp_path / "output")
 
 
+def test_a_job_that_goes_on_with_another_time_zone_says_so(
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "arrivals").mkdir()
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    client = start_flights(environment(), tmp_path, 1)
+    wait_for(client, lambda said: isinstance(said, CheckpointCompleted))
+    path = client.stop_with_savepoint()
+    (tmp_path / "arrivals" / arrivals.END).touch()
+
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        start_flights(environment().from_savepoint(path), tmp_path, 1).wait(timeout=120)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+    assert (
+        f"flykka: job 'flights' continues with another setting of Spark's session than {path} was taken with:"
+        " spark.sql.session.timeZone was UTC, is Asia/Tokyo;" in capfd.readouterr().err
+    )
+
+
 def test_a_savepoint_of_which_state_is_missing_is_refused_before_anything_starts(
     environment: Callable[..., StreamExecutionEnvironment], flight_files: list[Path], tmp_path: Path
 ) -> None:

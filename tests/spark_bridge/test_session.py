@@ -37,6 +37,14 @@ session.stop()
 print("as found")
 """
 
+SPECULATING = """
+from flykka import StreamExecutionEnvironment
+from pyspark import SparkConf, SparkContext
+conf = SparkConf().setMaster("local-cluster[1,1,1024]").setAppName("twice").set("spark.speculation", "true")
+SparkContext.getOrCreate(conf)
+StreamExecutionEnvironment.get_execution_environment()
+"""
+
 STARTED = """
 from flykka.spark_bridge.session.session import spark_session
 session = spark_session("local[1]")
@@ -113,6 +121,13 @@ def test_an_engine_session_does_not_keep_the_status_of_files_that_were_read(spar
 def test_what_is_no_classic_session_is_refused() -> None:
     with pytest.raises(SessionError, match="classic Spark session"):
         engine_session(object())  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_a_cluster_that_computes_tasks_twice_is_refused() -> None:
+    ran = fresh(SPECULATING)
+
+    assert "SessionError: spark.speculation is true" in ran.stderr
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from flykka.messages.checkpointing.checkpoint import (
     OperatorMetadata,
     TaskStateEntry,
 )
+from flykka.messages.graph.job_graph import SessionSetting
 from flykka.messages.monitoring.explanation import CheckpointsExplained, PendingExplained
 from flykka.messages.state.handles import ExclusiveStateHandle, TaskStateSnapshot
 from flykka.messages.tasks.task import ExecutionState
@@ -184,6 +185,7 @@ class CoordinatedJob:
     job_id: JobId
     name: str = ""
     operators: tuple[OperatorMetadata, ...] = ()
+    session_settings: tuple[SessionSetting, ...] = ()
 
 
 class PendingCheckpoint:
@@ -288,6 +290,7 @@ class PendingCheckpoint:
             job_name=self._job.name,
             operators=self._job.operators,
             master_states=self._master_states,
+            session_settings=self._job.session_settings,
         )
 
     def _events_for(self, operator_id: OperatorId) -> tuple[OperatorEventInFlight, ...]:
@@ -377,7 +380,8 @@ class PendingCheckpoints:
         del self._pending[pending.checkpoint_id]
         self._recent[pending.checkpoint_id] = _Recent(pending.acknowledged)
         if len(self._recent) > RECENT_CHECKPOINTS:
-            del self._recent[min(self._recent)]
+            # The one that ended first, whatever its id: a savepoint may outlive many checkpoints.
+            del self._recent[next(iter(self._recent))]
 
     def forget_all(self) -> None:
         self._pending.clear()

@@ -17,6 +17,9 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
     **{name: _INTEGERS[place + 1 :] for place, name in enumerate(_INTEGERS)},
     "float": ("double",),
 }
+_DIGITS: Mapping[str, int] = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+"""The digits of the decimals that hold all values of a type of integers."""
+
 _TO_DOUBLE = ("tinyint", "smallint", "int")
 """The integers that a double holds exactly."""
 
@@ -113,7 +116,10 @@ def is_same_or_wider(was: str, now: str) -> bool:
     was, now = was.strip(), now.strip()
     if was == now or now in _WIDER.get(was, ()) or (was in _TO_DOUBLE and now == "double"):
         return True
-    if (old := _DECIMAL.fullmatch(was)) and (new := _DECIMAL.fullmatch(now)):
+    new = _DECIMAL.fullmatch(now)
+    if new and was in _DIGITS:
+        return int(new[1]) - int(new[2]) >= _DIGITS[was]
+    if new and (old := _DECIMAL.fullmatch(was)):
         (digits, scale), (new_digits, new_scale) = map(int, old.groups()), map(int, new.groups())
         return new_scale >= scale and new_digits - new_scale >= digits - scale
     old, new = _NESTED.fullmatch(was), _NESTED.fullmatch(now)

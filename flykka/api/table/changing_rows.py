@@ -15,7 +15,7 @@ from flykka.spark_bridge.sql.table_types import kept_row_type, with_kind
 from flykka.spark_bridge.worker.row_changes import NormalizeChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from flykka.api.streams.data_stream import DataStream
     from flykka.spark_bridge.program.prototype import Column
@@ -61,10 +61,11 @@ def with_keys_in(rows: Rows, keys: Sequence[str]) -> bool:
     return set(keys) <= set(rows.stream.changelog.keys or ())
 
 
-def normalized(stream: DataStream) -> DataStream:
+def normalized(stream: DataStream, wider: Mapping[str, Column] | None = None) -> DataStream:
     """The rows with those that no longer hold: `-U` before `+U`, for what has to take a row back where it was.
 
     It is Flink's ChangelogNormalize. The kinds stand in the column `kind_column` of the stream, behind the others.
+    Columns are emitted as the types of those that are `wider`.
     """
     changelog, kind = stream.changelog, kind_column(stream)
     assert changelog.keys is not None, "rows that stay are never taken back"
@@ -74,6 +75,7 @@ def normalized(stream: DataStream) -> DataStream:
     )
     prototype = stream.flow.type.prototype.select(*map(named, columns))
     keyed = keyed_by(stream, changelog.keys)
-    changes = keyed.process_table(normalize, state=kept_row_type(prototype), output=with_kind(prototype.schema, kind))
+    emitted = prototype.withColumns(dict(wider or {})).schema
+    changes = keyed.process_table(normalize, state=kept_row_type(prototype), output=with_kind(emitted, kind))
     by = ", ".join(changelog.keys) or "all"
     return with_changelog(changes.name(f"changes by {by}"), Changelog(keys=changelog.keys, row_kind=kind))

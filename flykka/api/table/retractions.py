@@ -53,11 +53,14 @@ class RetractingAggregates:
     def stream(self) -> DataStream:
         """The keys, the calls, and where there are keys the kind of a row: a key without rows is deleted."""
         names, results = tuple(name for _, name in self._keys), tuple(name for _, name in self._calls)
-        changes = normalized(self._arguments)
         is_summed = all(each.can_be_taken_back for each in self._retracted)
+        summands = {each.argument: each.summand for each in self._retracted} if is_summed else {}
+        changes = normalized(self._arguments, summands)
         aggregated, kind = self._summed(changes, names) if is_summed else self._of_kept_rows(changes, names)
         aggregated.name(label("aggregate", [f"{call.sql} AS {name}" for call, name in self._calls] or names))
-        columns = [each.result.alias(name) for each, name in zip(self._retracted, results, strict=True)]
+        columns = [
+            each.result(self._rows.columns).alias(name) for each, name in zip(self._retracted, results, strict=True)
+        ]
         (told,) = distinct([ROW_KIND], taken=(*names, *results))
         selected = aggregated.select(*map(named, names), *columns, *([kind.alias(told)] if names else []))
         selected.name(label("select", (*names, *results)))

@@ -96,6 +96,8 @@ def _show(
     output.print(_table(compared))
     for problem in compared.problems:
         output.print(Text(f"- {problem}"), soft_wrap=True)
+    for setting in compared.settings:
+        output.print(Text(f"- {setting}: results of before and after are mixed"), soft_wrap=True)
     outcome = "cannot start" if compared.problems else "can start"
     counts = ((len(compared.matched_as(match)), match) for match in OperatorMatch)
     told = ", ".join(f"{count} {match}" for count, match in counts if count)

@@ -310,12 +310,12 @@ class OffsetCommitter:
             consumer.close()
 
 
-def _commit(consumer: Consumer | None, cluster: Cluster, group: str, offsets: Offsets) -> Consumer:
+def _commit(consumer: Consumer | None, cluster: Cluster, group: str, offsets: Offsets) -> Consumer | None:
     from confluent_kafka import KafkaException, TopicPartition
 
-    if consumer is None:
-        consumer = cluster.consumer(group)
     try:
+        if consumer is None:
+            consumer = cluster.consumer(group)
         consumer.commit(offsets=[TopicPartition(*at, offset) for at, offset in offsets.items()], asynchronous=False)
     except KafkaException as refused:
         logger.warning("group %s at %s does not take offsets: %s", group, cluster.bootstrap_servers, told(refused))

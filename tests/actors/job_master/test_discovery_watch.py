@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from flykka.actors.job_master.operator_coordinator_handler import DiscoveryWatch
 
 LONG_MS = 60_000
@@ -64,6 +66,25 @@ def test_a_source_that_has_ended_or_is_about_to_look_is_not_woken() -> None:
 
     assert not ended.woken.acquire(blocking=False)
     assert not late.woken.acquire(blocking=False)
+
+
+def test_a_look_that_fails_is_logged_and_leaves_the_rest_to_the_next_discovery(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source = Source()
+
+    def look() -> bool:
+        raise PermissionError("/data/orders may not be listed")
+
+    source.watch.begin(look, LONG_MS)
+    wait_over()
+
+    (record,) = caplog.records
+    assert record.getMessage() == "a source is not looked at before its next discovery: /data/orders may not be listed"
+    assert not source.woken.acquire(blocking=False)
+    source.watch.begin(source.looks(changed=True), LONG_MS)
+    wait_over()
+    assert source.woken.acquire(blocking=False)
 
 
 def test_a_watch_that_was_never_begun_may_end() -> None:

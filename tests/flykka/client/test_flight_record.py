@@ -252,7 +252,7 @@ def test_a_failure_is_told_too_when_the_file_system_does_not_answer() -> None:
 
 def test_the_record_goes_where_the_checkpoints_are_also_when_that_is_far_away() -> None:
     recorder = FlightRecorder()
-    graph = job_without_restart(f"memory://{uuid.uuid4().hex}")
+    graph = job_without_restart(f"memory://{uuid.uuid4().hex}/a[1]")
     with SeededSystem(3, recorder=recorder):
         write = flight_record_writer(recorder, flight_record_path(graph))
         assert write is not None

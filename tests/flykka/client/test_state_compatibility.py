@@ -10,7 +10,7 @@ from flykka.actors.machines.state.handles import operator_metadata
 from flykka.actors.machines.state.operator_state import list_state
 from flykka.client.state_compatibility import OperatorMatch, StateCompatibility, state_compatibility
 from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, OperatorCoordinatorState, TaskStateEntry
-from flykka.messages.graph.job_graph import JobGraph, JobVertex, OperatorKind, OperatorRef
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, OperatorKind, OperatorRef, SessionSetting
 from flykka.messages.state.handles import (
     InFlightRows,
     InputChannelStateHandle,
@@ -306,3 +306,18 @@ def test_an_operator_that_was_given_no_uid_is_told_by_its_name() -> None:
     assert (
         f"where(price > 1) without a uid, and with the id {of_the_structure}. The job has 'source';" in lost.problems[0]
     )
+
+
+def test_settings_of_the_session_that_were_others_are_told_with_both_values() -> None:
+    def settings(zone: str, ansi: str) -> tuple[SessionSetting, ...]:
+        pairs = (("spark.sql.session.timeZone", zone), ("spark.sql.ansi.enabled", ansi))
+        return tuple(SessionSetting(name=name, text=text) for name, text in pairs)
+
+    of_old = orders_checkpoint()
+    checkpoint = replace(of_old, session_settings=settings("UTC", "true"))
+    same = replace(GRAPH, session_settings=settings("UTC", "TRUE"))
+    other = replace(GRAPH, session_settings=settings("Asia/Tokyo", "true"))
+
+    assert compared(same, checkpoint).settings == ()
+    assert compared(other, checkpoint).settings == ("spark.sql.session.timeZone was UTC, is Asia/Tokyo",)
+    assert compared(other, of_old).settings == ()

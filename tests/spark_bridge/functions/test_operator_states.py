@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 
 import pytest
 
@@ -62,6 +63,11 @@ def test_a_wider_type_takes_what_a_checkpoint_holds() -> None:
 
     assert isinstance(widened, float)
     assert widened == 7.0
+    (decimal,) = (
+        OperatorStateStore(OperatorStates(held)).get_list_state(ListStateDescriptor("numbers", "decimal(10,0)")).get()
+    )
+    assert isinstance(decimal, Decimal)
+    assert decimal == 7
 
 
 def test_a_type_that_does_not_fit_is_an_error_with_the_value() -> None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from flykka.spark_bridge.errors import SessionError
-from flykka.spark_bridge.session.preconditions import NEEDED_FILES, check_preconditions
+from flykka.spark_bridge.session.preconditions import (
+    NEEDED_FILES,
+    check_preconditions,
+    check_version,
+    without_speculation,
+)
+from tests.layout.sources import ROOT
 
 
 @pytest.fixture
@@ -74,3 +83,37 @@ def test_one_of_several_masters_is_enough(closed_port: int) -> None:
         port = server.getsockname()[1]
 
         check_preconditions(f"spark://127.0.0.1:{closed_port},127.0.0.1:{port}", starts_jvm=False)
+
+
+def session_at(master: str, **settings: str) -> Any:
+    return SimpleNamespace(
+        sparkContext=SimpleNamespace(master=master), conf={f"spark.{k}": settings[k] for k in settings}
+    )
+
+
+def test_speculation_is_refused_by_its_name_on_clusters() -> None:
+    for usable in (
+        session_at("yarn"),
+        session_at("yarn", speculation="false"),
+        session_at("local[2]", speculation="true"),
+    ):
+        assert without_speculation(usable) is usable
+
+    with pytest.raises(SessionError, match=r"spark\.speculation is true at yarn: .* set it to false"):
+        without_speculation(session_at("yarn", speculation="TRUE"))
+
+
+@pytest.mark.parametrize("installed", ["3.5.7", "4.2.1", "4.4.0", "4.4.0.dev1", "5.0.0"])
+def test_another_pyspark_is_refused_as_setup_has_it(installed: str) -> None:
+    with pytest.raises(
+        SessionError, match=f"PySpark {installed} is installed, .* pip install 'pyspark>=4.3,<4.4'"
+    ) as no:
+        check_version(installed)
+    (wanted,) = re.findall("'(pyspark.*)'", str(no.value))
+
+    assert wanted.replace(">", " >") in (ROOT / "setup.cfg").read_text()
+
+
+def test_each_patch_of_the_known_pyspark_is_taken() -> None:
+    for installed in ("4.3.0", "4.3.12", "4.3.1.dev0"):
+        check_version(installed)

@@ -18,12 +18,14 @@ NAN = float("nan")
 NOON, HOUR = datetime(2026, 1, 1, 12, tzinfo=UTC), timedelta(hours=1)
 
 
-def merged(function: PartFunction, data_type: pa.DataType, kept: Any, new: list[Any]) -> Any:
+def merged(
+    function: PartFunction, data_type: pa.DataType, kept: Any, new: list[Any], wrapping: frozenset[str] = frozenset()
+) -> Any:
     """What becomes of the kept part of a single key when these come."""
     rows = {POSITION: [1] * len(new), "__key_0": [1] * len(new), "part": pa.array(new, data_type)}
     batch = KeyedBatch(pa.table(rows))
     state = pa.table({"part": pa.array([kept], data_type)})
-    processed = MergeParts(functions={"part": function}).process(batch, state)
+    processed = MergeParts(functions={"part": function}, wrapping=wrapping).process(batch, state)
     assert processed.rows.column_names == ["__key_0", "part"]
     assert processed.state.schema == state.schema
     (part,) = processed.state.column("part").to_pylist()
@@ -61,6 +63,21 @@ def test_parts_are_merged(function: str, data_type: pa.DataType, kept: Any, new:
 def test_a_sum_that_its_type_cannot_hold_is_an_error(new: list[int]) -> None:
     with pytest.raises(OverflowError, match="running sum is too large for its type, int64"):
         merged(PartFunction.SUM, pa.int64(), 2**63 - 1, new)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "greatest"), [(pa.int64(), 2**63 - 1), (pa.decimal128(38, 1), Decimal("9" * 37 + ".9"))], ids=str
+)
+def test_a_sum_that_is_too_large_on_the_way_alone_is_exact(data_type: pa.DataType, greatest: Any) -> None:
+    least = greatest.copy_negate() if isinstance(greatest, Decimal) else -greatest
+
+    assert merged(PartFunction.SUM, data_type, least, [greatest, 1]) == 1
+    assert merged(PartFunction.SUM, data_type, 2, [greatest, -2, greatest, least]) == greatest
+
+
+def test_a_sum_that_wraps_keeps_its_lowest_bits() -> None:
+    assert merged(PartFunction.SUM, pa.int64(), 2**63 - 1, [1, 2**63 - 1], frozenset({"part"})) == -1
+    assert merged(PartFunction.SUM, pa.int64(), 2**63 - 1, [1], frozenset({"part"})) == -(2**63)
 
 
 def test_so_is_one_of_a_batch_alone() -> None:

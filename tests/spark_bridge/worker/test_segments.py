@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -199,11 +200,21 @@ def test_rows_below_a_path_with_brackets_are_read_and_missing_ones_are_an_error(
 
 
 def test_saved_rows_are_read_with_the_columns_of_another_schema(tmp_path: Path) -> None:
-    saved = pa.table({POSITION: [1, 5], "kept": pa.array([7, None], pa.int32()), "dropped": ["a", "b"]})
+    saved = pa.table(
+        {POSITION: [1, 5], "kept": pa.array([7, None], pa.int32()), "dropped": ["a", "b"], "sum": [2**62, None]}
+    )
     pq.write_table(saved, tmp_path / "rows.parquet")
-    wanted = pa.schema([(POSITION, pa.int64()), ("first", pa.string()), ("second", pa.int64()), ("own", pa.int64())])
+    wanted = pa.schema(
+        [
+            (POSITION, pa.int64()),
+            ("first", pa.string()),
+            ("second", pa.int64()),
+            ("own", pa.int64()),
+            ("sum", pa.decimal128(38, 0)),
+        ]
+    )
     moved = {"first": None, "second": "kept"}
 
     [read] = SavedRows(address=str(tmp_path), between=(0, 4), moved=moved).read(wanted)
 
-    assert read.to_pylist() == [{POSITION: 1, "first": None, "second": 7, "own": None}]
+    assert read.to_pylist() == [{POSITION: 1, "first": None, "second": 7, "own": None, "sum": Decimal(2**62)}]

@@ -34,6 +34,7 @@ class Keys:
         """Add rows, each a key and a time in ms; the number of those that came too late."""
         merge = MergeSessions(
             functions={"n": PartFunction.SUM},
+            wrapping=frozenset(),
             rows_column="n",
             watermark_ms=watermark_ms,
         )

@@ -320,3 +320,16 @@ def test_a_job_whose_end_has_not_begun_ends_with_the_savepoint() -> None:
     acknowledge_all(world, 1)
 
     assert world.machine.pending[2].properties.options.target_location == FOLDER
+
+
+def test_a_savepoint_that_outlives_many_checkpoints_keeps_its_state_when_an_answer_comes_twice() -> None:
+    world = two_tasks(max_concurrent=2)
+    trigger_savepoint(world)
+    for checkpoint_id in range(2, 20):
+        complete_checkpoint(world, checkpoint_id)
+    acknowledge_all(world, 1, exclusive=["state"])
+
+    acknowledge_all(world, 1, exclusive=["state"])
+
+    assert [told.request_id for told in world.effects(SavepointCompleted)] == ["wish"]
+    assert "state" not in world.disposed()

@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
-from flykka import DataStream, FileSink, StreamExecutionEnvironment
+from flykka import ConsoleSink, DataStream, FileSink, StreamExecutionEnvironment
+from flykka.errors import JobExecutionError
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
@@ -26,6 +27,42 @@ PEOPLE = [
     [(2, "Oslo", "-U"), (2, "Rome", "+U"), (4, "Oslo", "+I"), (3, "Bonn", "-D")],
     [(1, "Rome", "-U"), (1, "Bonn", "+U"), (5, "Bonn", "+I"), (5, "Bonn", "-D"), (3, "Oslo", "+I")],
 ]
+
+LARGEST = 2**63 - 1
+AMOUNTS: list[list[tuple[object, ...]]] = [
+    [(1, "a", LARGEST, -128, "1.000000000000000001", 9, "+I"), (9, "b", LARGEST, 5, "2", 9, "+I")],
+    # Too large on the way, in the order of the rows.
+    [
+        *((n, "a", LARGEST, n, "0.000000000000000002", 8, "+I") for n in (2, 3)),
+        (1, "a", LARGEST, -128, "1.000000000000000001", 9, "-D"),
+        (4, "a", -LARGEST, None, "5", -8, "+I"),
+    ],
+    [
+        (4, "a", -LARGEST, None, "5", -8, "-U"),
+        (4, "a", -1, 7, None, 8, "+U"),
+        (2, "a", LARGEST, 2, "0.000000000000000002", 8, "-D"),
+        (5, "b", -1, 1, "3", 1, "+I"),
+    ],
+]
+AMOUNT = "id bigint, k string, v bigint, t int, d string, n int, row_kind string"
+D = "decimal(38,18)"
+LEFT = "id IN (3, 9) OR v = -1"
+
+SUMS = {
+    "sums": "SELECT k, sum(v) AS v, sum(t) AS t, sum(d) AS d, avg(v) AS mean, avg(t) AS small, avg(d) AS exact"
+    " FROM amount GROUP BY k",
+    "tried": "SELECT sum(t) AS t, try_sum(v) AS v, try_sum(v) FILTER (WHERE id < 4) AS back FROM amount",
+}
+"""Sums that fit their type, or need not."""
+
+TOO_LARGE = {
+    "wrapped": "SELECT sum(v) AS v, avg(v) AS mean FROM amount",
+    "null": "SELECT sum(CAST(n AS DECIMAL(38, 0)) * 10000000000000000000000000000000000000) AS n FROM amount",
+    "of each": "SELECT k, sum(CAST(n AS DECIMAL(28, 0))) AS n, avg(CAST(n AS DECIMAL(9, 1))) AS m FROM amount"
+    " GROUP BY k",
+    "appended": "SELECT k, sum(v) AS v, sum(CAST(n AS DECIMAL(20, 0))) AS n FROM appended GROUP BY k",
+}
+"""Sums that are errors with ANSI on, or could be."""
 
 QUERIES = {
     "having": f"SELECT a, b, m FROM ({DEAREST}) WHERE n < 6 AND m > 40",
@@ -140,3 +177,46 @@ def test_what_is_left_of_the_changes_are_the_rows_of_spark(
         assertDataFrameEqual(left, spark.sql(QUERIES[name]))
     for view in ("bid", "offer", "person"):
         spark.catalog.dropTempView(view)
+
+
+@pytest.fixture(params=[True, False], ids=["ansi", "legacy"])
+def is_ansi(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[bool]:
+    spark.conf.set("spark.sql.ansi.enabled", str(request.param).lower())
+    yield request.param
+    spark.conf.unset("spark.sql.ansi.enabled")
+
+
+def test_sums_are_those_of_spark_where_some_on_the_way_are_too_large(
+    spark: SparkSession, tmp_path: Path, is_ansi: bool
+) -> None:
+    queries = SUMS if is_ansi else {**SUMS, **TOO_LARGE}
+    rows = spark.sparkContext.parallelize(AMOUNTS, 3).flatMap(lambda rows: rows)
+    changes = spark.createDataFrame(rows, AMOUNT).withColumns(
+        {"t": F.col("t").cast("tinyint"), "d": F.col("d").cast(D)}
+    )
+    with StreamExecutionEnvironment.get_execution_environment() as env:
+        source = env.from_dataframe(changes, partitions_per_batch=1)
+        env.create_temporary_view("amount", source, primary_key="id")
+        env.create_temporary_view("appended", source.select("k", "v", "n"))
+        streams = {name: env.sql(query) for name, query in queries.items()}
+        for name, stream in streams.items():
+            placed = stream.transform(partial(with_place, numbers=count()), per_batch=True)
+            placed.sink_to(FileSink.parquet(str(tmp_path / name)))
+        env.execute("sums")
+
+    changes.createOrReplaceTempView("appended")
+    changes.where(LEFT).createOrReplaceTempView("amount")
+    for name, stream in streams.items():
+        left = left_of(spark.read.parquet(str(tmp_path / name)), stream)
+        assertDataFrameEqual(left, spark.sql(queries[name]))
+
+
+def test_a_sum_of_changing_rows_that_is_too_large_is_an_error_that_names_the_call(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(1, LARGEST), (2, 1)], "id bigint, v bigint")
+    with StreamExecutionEnvironment.get_execution_environment() as env:
+        env.create_temporary_view("amount", env.from_dataframe(rows), primary_key="id")
+        env.sql("SELECT sum(v) AS v FROM amount").sink_to(ConsoleSink())
+        with pytest.raises(
+            JobExecutionError, match=r"ARITHMETIC_OVERFLOW\] sum\(.*v\) is too large for its type, bigint"
+        ):
+            env.execute("sum")

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from flykka.spark_bridge.connectors.kafka.client import Cluster, told
+from flykka.spark_bridge.connectors.kafka.client import Cluster, OffsetCommitter, told
 from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords
+from flykka.spark_bridge.connectors.kafka.ranges import TopicPartition
 from flykka.spark_bridge.errors import SinkError
 
 
@@ -28,3 +29,19 @@ def test_a_record_that_is_too_large_is_refused_with_advice() -> None:
 def test_an_error_without_advice_is_reported_as_it_is() -> None:
     assert told(KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer"))) == "no answer"
     assert told(ValueError("none of Kafka's")) == "none of Kafka's"
+
+
+def test_each_commit_is_tried_also_after_one_for_which_no_consumer_could_be_made(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster, committer = Cluster("127.0.0.1:1", (("no.such.setting", "1"),)), OffsetCommitter()
+
+    for _ in range(2):
+        committer.commit(cluster, "group", {TopicPartition("topic", 0): 7})
+        committer.wait()
+
+    messages = [record.getMessage() for record in caplog.records]
+    assert (
+        messages
+        == ['group group at 127.0.0.1:1 does not take offsets: No such configuration property: "no.such.setting"'] * 2
+    )
