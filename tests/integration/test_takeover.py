@@ -64,7 +64,7 @@ def test_a_driver_that_sleeps_between_the_metadata_of_a_checkpoint_and_its_compl
         assert sleeping.wait_said() == "first: has finished"
         assert sleeping.wait_said() == "second: had finished before"
         assert sleeping.wait_ended() == 0
-    assert "this driver leads no more: its jobs are suspended until it leads again" in capfd.readouterr().err
+    assert "this driver no longer leads: its jobs are suspended until it leads again" in capfd.readouterr().err
     assert_each_row_once(spark, tmp_path)
 
 
