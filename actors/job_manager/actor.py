@@ -86,7 +86,7 @@ _LOST = "LeadershipLostError"
 ClientRequest = SubmitJob | RegisterJobClient | job_manager.RequestApplicationRun | JobRequest
 """Requests that wait until this JobManager leads."""
 
-PuttingAway = job_manager.JobMasterReleased | job_manager.JobPutAway | job_manager.JobNotPutAway
+ArchivingMessage = job_manager.JobMasterReleased | job_manager.JobArchived | job_manager.JobArchiveFailed
 
 
 @trace_tag("actor.job_manager")
@@ -133,7 +133,7 @@ class JobManager(Actor):
                 self._jobs[message.job_id].answer_requirements(message)
             case StoppingFailure(job_id=job_id):
                 self._jobs[job_id].answer_stops(message)
-            case job_manager.JobResultLookedFor(job_id=job_id, client=client, end=end):
+            case job_manager.JobResultLookedUp(job_id=job_id, client=client, end=end):
                 if end is not None:
                     # The job may have ended while no JobManager could notify the info store.
                     self._info_store.tell(result(end))
@@ -150,7 +150,7 @@ class JobManager(Actor):
                 self._jobs[job_id].note_end(message)
             case Terminated(ref=ref):
                 self._on_terminated(ref)
-            case _ if isinstance(message, PuttingAway):
+            case _ if isinstance(message, ArchivingMessage):
                 self._on_put_away(message)
             case job_manager.StoreRetryDue(job_id=job_id):
                 if (job := self._jobs.get(job_id)) is not None:
@@ -220,7 +220,7 @@ class JobManager(Actor):
         job = self._jobs.get(job_id)
         if job is None and self._leadership.session is not None:
             work = partial(look_for_result, self._leadership.store, job_id, client)
-            self._ask_store(work, lambda _: job_manager.JobResultLookedFor(job_id=job_id, client=client))
+            self._ask_store(work, lambda _: job_manager.JobResultLookedUp(job_id=job_id, client=client))
         elif job is None:
             client.tell(JobNotFound(job_id=job_id))
         elif job.register(client, message.listening_behaviour) and job.job_master is not None:
@@ -351,9 +351,9 @@ class JobManager(Actor):
             work = partial(put_away_job, store, end)
         else:
             work = partial(clean_up_job, store, self._data_plane, job.submitted.job_graph, end)
-        self._ask_store(work, lambda error: job_manager.JobNotPutAway(job_id=job_id, cause=serialized(error)))
+        self._ask_store(work, lambda error: job_manager.JobArchiveFailed(job_id=job_id, cause=serialized(error)))
 
-    def _on_put_away(self, message: PuttingAway) -> None:
+    def _on_put_away(self, message: ArchivingMessage) -> None:
         match message:
             case job_manager.JobMasterReleased(job_id=job_id, end=end, checkpoint_path=path, cause=cause):
                 job = self._jobs[job_id]
@@ -361,10 +361,10 @@ class JobManager(Actor):
                 if cause is not None and cause.type_name != _LOST:
                     self.context.publish(message)
                 self._go_on(job)
-            case job_manager.JobPutAway(end=end):
+            case job_manager.JobArchived(end=end):
                 job = self._jobs.pop(end.job_id)
                 job.tell_result(end, is_earlier=job.is_asked_again)
-            case job_manager.JobNotPutAway(job_id=job_id, cause=cause):
+            case job_manager.JobArchiveFailed(job_id=job_id, cause=cause):
                 job = self._jobs[job_id]
                 job.is_busy = False
                 self._try_again(job, cause)

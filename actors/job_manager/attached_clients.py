@@ -13,7 +13,7 @@ from flykka.actors.timer_effects import set_timer
 from flykka.messages.control.job import (
     CancelJob,
     JobClientExpired,
-    JobClientHeartbeatNoted,
+    JobClientHeartbeatAccepted,
     JobNotFound,
     ReportJobClientHeartbeat,
 )
@@ -50,7 +50,7 @@ class AttachedClients:
                 if is_there:
                     self._perform(self._sessions.heartbeat(job_id, expires_ms, self._context.now()))
                 if reply_to is not None:
-                    reply_to.tell(JobClientHeartbeatNoted(job_id=job_id) if is_there else JobNotFound(job_id=job_id))
+                    reply_to.tell(JobClientHeartbeatAccepted(job_id=job_id) if is_there else JobNotFound(job_id=job_id))
             case JobClientExpired(job_id=job_id):
                 self._perform(self._sessions.expire(job_id, self._context.now()))
             case _:

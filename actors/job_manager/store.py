@@ -20,9 +20,9 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobEnded, JobGraphAccepted
 from flykka.messages.control.job_manager import (
     JobAlreadyEnded,
+    JobArchived,
     JobMasterReleased,
-    JobPutAway,
-    JobResultLookedFor,
+    JobResultLookedUp,
     JobsRecovered,
 )
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention, JobGraph
@@ -137,17 +137,17 @@ def release_job_master(store: LeaderStore | None, data_plane: DataPlane, job_gra
     )
 
 
-def put_away_job(store: LeaderStore, end: JobEnded) -> JobPutAway:
+def put_away_job(store: LeaderStore, end: JobEnded) -> JobArchived:
     """Record the end of a job whose JobMaster has cleaned up everything, and remove the job."""
     store.put_result(end)
     submitted = store.job(end.job_id)
     if submitted is not None:
         _note_end_of_run(submitted.job_graph, end)
     store.remove_job(end.job_id)
-    return JobPutAway(end=end)
+    return JobArchived(end=end)
 
 
-def clean_up_job(store: LeaderStore, data_plane: DataPlane, job_graph: JobGraph, end: JobEnded) -> JobPutAway:
+def clean_up_job(store: LeaderStore, data_plane: DataPlane, job_graph: JobGraph, end: JobEnded) -> JobArchived:
     """Clean up and archive a job whose JobMaster recorded the job's end but did not clean up.
 
     The checkpoint of a stop is kept, and so is the last one if the retention policy demands it, with the rows staged
@@ -166,7 +166,7 @@ def clean_up_job(store: LeaderStore, data_plane: DataPlane, job_graph: JobGraph,
         storage.delete_job(job_id)
     _note_end_of_run(job_graph, end)
     store.remove_job(job_id)
-    return JobPutAway(end=end)
+    return JobArchived(end=end)
 
 
 def _note_end_of_run(job_graph: JobGraph, end: JobEnded) -> None:
@@ -184,6 +184,6 @@ def _keeps_latest(status: JobStatus, job_graph: JobGraph) -> bool:
             return False
 
 
-def look_for_result(store: LeaderStore, job_id: JobId, client: Ref) -> JobResultLookedFor:
+def look_for_result(store: LeaderStore, job_id: JobId, client: Ref) -> JobResultLookedUp:
     """Look up the result of an unknown job, for a client that reconnects."""
-    return JobResultLookedFor(job_id=job_id, client=client, end=store.result(job_id))
+    return JobResultLookedUp(job_id=job_id, client=client, end=store.result(job_id))

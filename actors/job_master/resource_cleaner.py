@@ -20,8 +20,8 @@ from flykka.messages.control.job_control import (
     JobAttemptsEnded,
     JobDataReleased,
     JobEnded,
-    JobResultNoted,
-    NoteResultDue,
+    JobResultRecorded,
+    RecordResultDue,
 )
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
@@ -32,10 +32,10 @@ from flykka.runtime.errors import serialized
 
 _log = logging.getLogger(__name__)
 
-NOTE_RETRY_MS = 1_000
+RECORD_RETRY_MS = 1_000
 """Milliseconds before recording a job's end is retried."""
 
-CleanupMessage = JobResultNoted | NoteResultDue | JobAttemptsEnded | CheckpointingStopped | JobDataReleased
+CleanupMessage = JobResultRecorded | RecordResultDue | JobAttemptsEnded | CheckpointingStopped | JobDataReleased
 
 
 class ResourceCleaner:
@@ -74,9 +74,9 @@ class ResourceCleaner:
     def on_message(self, message: CleanupMessage) -> bool:
         """Start the next step; return True if the cleanup is complete."""
         match message:
-            case JobResultNoted(cause=cause):
+            case JobResultRecorded(cause=cause):
                 self._on_noted(cause)
-            case NoteResultDue():
+            case RecordResultDue():
                 self._note(self.end)
             case JobAttemptsEnded(cause=cause):
                 self._publish_if_left(message, cause)
@@ -100,13 +100,13 @@ class ResourceCleaner:
             # If another process leads, this is retried in vain until the JobManager is notified and stops this
             # JobMaster.
             _log.error("the end of job %s could not be recorded: %s", self._job_id, cause.message)
-            self._context.timers.start_once("note-result", NOTE_RETRY_MS, NoteResultDue(job_id=self._job_id))
+            self._context.timers.start_once("note-result", RECORD_RETRY_MS, RecordResultDue(job_id=self._job_id))
             return
         # Running work first: a killed attempt may still write where checkpoints are about to be deleted.
         self._begin(partial(self._data_plane.end_attempts, self._job_id), JobAttemptsEnded)
 
     def _note(self, end: JobEnded) -> None:
-        self._begin(partial(self._store.put_result, end), JobResultNoted)
+        self._begin(partial(self._store.put_result, end), JobResultRecorded)
 
     def _release(self, retained: tuple[str, ...]) -> None:
         end = self.end
@@ -118,7 +118,7 @@ class ResourceCleaner:
         self._begin(partial(self._data_plane.release_job, self._job_id, keep_staged=keep_staged), JobDataReleased)
 
     def _begin(
-        self, step: Callable[[], object], outcome: type[JobResultNoted | JobAttemptsEnded | JobDataReleased]
+        self, step: Callable[[], object], outcome: type[JobResultRecorded | JobAttemptsEnded | JobDataReleased]
     ) -> None:
         self._context.pipe_to_self(
             step,

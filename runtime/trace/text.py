@@ -9,9 +9,9 @@ from typing import Any, assert_never
 from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.monitoring.blocking_work import BlockingWork
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.forms import TAG_KEY
 from flykka.messages.wire.message import Value
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.schemas import TAG_KEY
 from flykka.messages.wire.unpacking import is_nested_deeply, unpack
 from flykka.runtime.trace import effects
 from flykka.runtime.trace.effects import Effect, Undecoded

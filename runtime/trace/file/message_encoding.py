@@ -14,12 +14,12 @@ import msgpack
 
 from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.monitoring.blocking_work import BlockingWork
-from flykka.messages.wire.annotations import class_form
+from flykka.messages.wire.annotations import class_schema
 from flykka.messages.wire.codec import encode
 from flykka.messages.wire.errors import CodecError
-from flykka.messages.wire.forms import Misfit
 from flykka.messages.wire.message import Message, Value
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.schemas import SchemaMismatch
 from flykka.messages.wire.tags import class_of, name_in_trace, tag_of
 from flykka.runtime.trace.file.versions import module_hashes, schema_hash
 
@@ -63,7 +63,7 @@ class EncodedMessage:
                     and len(packed := self._pack(to_wire(value))) <= MAX_MESSAGE_BYTES
                 ):
                     return packed
-            except (Misfit, ValueError, OverflowError, RecursionError):
+            except (SchemaMismatch, ValueError, OverflowError, RecursionError):
                 pass  # Told in the words of the codec, where nobody waits for it.
         return self._form(value)
 
@@ -112,7 +112,7 @@ class EncodedMessage:
                 self._redacted.append(kind.wire_tag)
             elif tag_of(kind):
                 with suppress(CodecError):  # Told in the words of the codec, each time.
-                    self._to_wire[kind] = class_form(kind).to_wire
+                    self._to_wire[kind] = class_schema(kind).to_wire
 
     def _redacted_form(self, value: Value) -> Value:
         if not self._redact:

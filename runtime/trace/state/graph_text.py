@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-from flykka.messages.wire.forms import TAG_KEY
+from flykka.messages.wire.schemas import TAG_KEY
 from flykka.messages.wire.unpacking import unpack
 from flykka.runtime.errors import TraceError
 
