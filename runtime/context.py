@@ -1,4 +1,4 @@
-"""The kernel as an actor sees it. Everything here is for the actor's own turns only."""
+"""The kernel's interface for an actor. It may be used in the actor's own turns only."""
 
 from __future__ import annotations
 
@@ -88,15 +88,15 @@ class ActorContext:
 
     @property
     def random(self) -> random.Random:
-        """Random numbers that repeat: seeded by the system's seed, my path and my incarnation."""
+        """Reproducible random numbers: seeded by the system's seed, my path and my incarnation."""
         return self._cell.seeded_random.random
 
     def now(self) -> int:
-        """Return the time of this turn, in ms since the epoch: it does not move while a message is handled."""
+        """Return the time of this turn, in ms since the epoch: it does not change while a message is handled."""
         return self._cell.tell_time()
 
     def new_id(self, prefix: str) -> str:
-        """Make an id that no other actor of a system with this seed makes, and that a replay makes again."""
+        """Return an id that is unique among actors of a system with this seed, and the same in a replay."""
         return self._cell.seeded_random.new_id(prefix)
 
     def spawn(self, props: Props, name: str) -> ActorRef:
@@ -109,11 +109,11 @@ class ActorContext:
         return self._spawn(self._cell, props, name)
 
     def spawn_top_level(self, props: Props, name: str) -> ActorRef:
-        """Spawn a new child of `/user`: it outlives me. Raises as `spawn` does."""
+        """Spawn a new child of `/user`, which outlives me. Raises the errors of `spawn`."""
         return self._spawn(self._cell.system.user, props, name)
 
     def stop(self, ref: Ref | None = None) -> None:
-        """Stop `ref`, or myself: after the running turn, ahead of all messages that wait."""
+        """Stop `ref`, or myself: after the current turn, ahead of all waiting messages."""
         cell = self._cell
         target = cell.ref if ref is None else ref
         if cell.may_effect("stop", target):
@@ -124,11 +124,13 @@ class ActorContext:
                 cell.children.stop(child)
 
     def actor_selection(self, path: str) -> ActorSelection:
-        """Select the actors that live at `path` when a message is sent; a relative one, as `../*`, starts from me."""
+        """Select the actors that live at `path` when a message is sent; a relative path, such as `../*`, starts from
+        me.
+        """
         return self._cell.system.actor_selection(absolute_path(self._cell.ref.path, path))
 
     def forward(self, ref: Ref, message: Message) -> None:
-        """Tell `ref` a message in the name of my sender, as Akka's forward does.
+        """Send a message to `ref` with my sender as its sender, as Akka's forward does.
 
         An asker gets the reply of `ref`, or its failure or end.
         """
@@ -146,21 +148,22 @@ class ActorContext:
             cell.system.dead_letters.reject(Envelope.wrap(cell.current), cell.ref, reason)
 
     def watch(self, ref: Ref, message: Message | None = None) -> None:
-        """Send me `Terminated(ref)`, or `message`, once when `ref` has ended, also when it is dead already."""
+        """Send me `Terminated(ref)`, or `message`, once when `ref` has ended, even if it is already dead."""
         if message is not None and self._cell.system.serialize_messages:
             message = self._cell.system.wire(message)
         if self._cell.may_effect("watch", ref, message):
             self._cell.death_watch.watch(ref, message)
 
     def unwatch(self, ref: Ref) -> None:
-        """Send me nothing about the end of `ref`."""
+        """Cancel a `watch` of `ref`."""
         if self._cell.may_effect("unwatch", ref):
             self._cell.death_watch.unwatch(ref)
 
     async def sleep(self, duration: Duration) -> None:
-        """Wait for `duration`, such as "5s", by the system's clock: for coroutines, where `time.sleep` would block all.
+        """Wait for `duration`, such as "5s", by the system's clock: for coroutines, where `time.sleep` would block all
+        actors.
 
-        Other actors go on, and so do my signals; my next message waits.
+        Other actors continue, and so do my signals; my next message waits.
         """
         rung = Sleep(self._cell.system.clock.now_ms() + duration_ms(duration, "sleep"))
         alarm = self._cell.system.clock.schedule(rung.due_ms, rung.set)
@@ -177,11 +180,11 @@ class ActorContext:
         *,
         executor: Executor | None = None,
     ) -> None:
-        """Run blocking `work` and send me the message that one of the two functions makes of its outcome.
+        """Run blocking `work` and send me the message that `on_success` or `on_failure` creates from its outcome.
 
         It runs on the system's I/O pool, or on `executor`. `work` may also be a future, such as that of an ask: then
-        nothing is run, and its outcome is sent to me. All three are called outside my turns: they must not touch my
-        state.
+        nothing is run, and its outcome is sent to me. All three functions are called outside of my turns: they must not
+        use my state.
         """
         cell = self._cell
         if not cell.may_effect("pipe", *(() if cell.effects is None else (described(work),))):
@@ -193,10 +196,10 @@ class ActorContext:
             cell.system.dispatcher.run_blocking_on(executor, Pipe(cell, work, on_success, on_failure))
 
     def own(self, resource: SupportsClose) -> None:
-        """Have `resource` closed, exactly once, when I end in whatever way or am replaced by a restart.
+        """Close `resource`, exactly once, when I end for any reason or am replaced by a restart.
 
-        As an operating system closes the files of a dead process: after `post_stop` where that runs. On a kill it is
-        closed on the killing thread, which it must not block.
+        It is closed after `post_stop` if that runs. On a kill it is closed on the killing thread, which it must not
+        block.
         """
         note("own", name_in_trace(resource))
         self._cell.resources.own(resource)
@@ -206,7 +209,7 @@ class ActorContext:
 
         Raises:
             StashError: no message is being handled, or it is stashed already.
-            StashOverflowError: as many are stashed as `Props.with_stash_capacity` allows.
+            StashOverflowError: the stash has reached `Props.with_stash_capacity`.
         """
         cell = self._cell
         if cell.stash is None:
@@ -214,7 +217,7 @@ class ActorContext:
         cell.stash.stash(cell.current)
 
     def unstash_all(self) -> None:
-        """Queue all stashed messages ahead of those that wait, in their order."""
+        """Queue all stashed messages ahead of the waiting ones, in order."""
         stash = self._cell.stash
         if stash is not None and self._cell.may_effect("unstash_all", len(stash)):
             stash.unstash_all()
@@ -237,14 +240,14 @@ class ActorContext:
             behaviours.become(behaviour, discard_old)
 
     def unbecome(self) -> None:
-        """Go back to the behaviour below; below the last one is `handle_message`."""
+        """Return to the behaviour below; below the last one is `handle_message`."""
         behaviours = self._cell.behaviours
         if behaviours is not None:
             note("unbecome")
             behaviours.unbecome()
 
     def set_receive_timeout(self, timeout: Duration | None) -> None:
-        """Send me `ReceiveTimeout` whenever I have got no message for `timeout`; None cancels it.
+        """Send me `ReceiveTimeout` whenever I have received no message for `timeout`; None cancels it.
 
         As in Akka it stays in effect through a restart, and messages marked `NotInfluenceReceiveTimeout` do not count.
         Unlike Akka's, the timeout is still valid on delivery: no other message was handled since.
@@ -260,12 +263,12 @@ class ActorContext:
         cell.behave(instance.handle_message if behaviours is None else behaviours.top)
 
     def accept_session(self, leader_session_id: LeaderSessionId) -> None:
-        """Accept messages of this leader session. A restart forgets it."""
+        """Accept messages of this leader session. A restart revokes it."""
         note("accept_session", leader_session_id)
         self._cell.sessions.accept(leader_session_id)
 
     def revoke_session(self, leader_session_id: LeaderSessionId) -> None:
-        """Drop messages of this leader session."""
+        """Reject messages of this leader session from now on."""
         note("revoke_session", leader_session_id)
         self._cell.sessions.revoke(leader_session_id)
 

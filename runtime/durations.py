@@ -1,4 +1,4 @@
-"""Lengths of time as users write them: `"10s"`, `"500ms"`, a `timedelta`, or a whole number of milliseconds."""
+"""Durations as users write them: `"10s"`, `"500ms"`, a `timedelta`, or a whole number of milliseconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flykka.runtime.errors import DurationError
 Duration = str | timedelta | int
 """`"1 h"`, `"500ms"`, `timedelta(seconds=1)` or 1000."""
 
-# Flink's TimeUtils knows the same units and the same words for them, down to the millisecond.
+# The units of Flink's TimeUtils and their names, down to the millisecond.
 _UNIT_MS = {
     "ms": 1,
     "milli": 1,
@@ -31,10 +31,10 @@ _TEXT = re.compile(r"\s*([+-]?\d+)\s*([a-z]+)\s*", re.IGNORECASE)
 
 
 def duration_ms(duration: Duration, what: str = "duration") -> int:
-    """Return the milliseconds of a duration that may be zero; `what` names it in the error.
+    """Return a duration in milliseconds, which may be zero; errors call it `what`.
 
     Raises:
-        DurationError: it cannot be read, is negative, or is not a whole number of milliseconds.
+        DurationError: it cannot be parsed, is negative, or is not a whole number of milliseconds.
     """
     ms = signed_duration_ms(duration, what)
     if ms < 0:
@@ -43,7 +43,7 @@ def duration_ms(duration: Duration, what: str = "duration") -> int:
 
 
 def positive_duration_ms(duration: Duration, what: str = "duration") -> int:
-    """Return the milliseconds of a duration above zero. Raises as `duration_ms` does."""
+    """Return a duration above zero in milliseconds. Raises the errors of `duration_ms`."""
     ms = duration_ms(duration, what)
     if ms == 0:
         raise DurationError(f"{what} {duration!r} must be longer than 0 ms")
@@ -51,7 +51,7 @@ def positive_duration_ms(duration: Duration, what: str = "duration") -> int:
 
 
 def format_ms(ms: int) -> str:
-    """Format a length of time as a short text: `850 ms`, `1.2 s`, `3 min 5 s`."""
+    """Format a duration as a short text: `850 ms`, `1.2 s`, `3 min 5 s`."""
     if ms < 1_000:
         return f"{ms} ms"
     if ms < 60_000:
@@ -61,10 +61,10 @@ def format_ms(ms: int) -> str:
 
 
 def signed_duration_ms(duration: Duration, what: str = "duration") -> int:
-    """Return the milliseconds of a duration that may be negative, such as `"-8h"`.
+    """Return a duration in milliseconds, which may be negative, such as `"-8h"`.
 
     Raises:
-        DurationError: it cannot be read, or is not a whole number of milliseconds.
+        DurationError: it cannot be parsed, or is not a whole number of milliseconds.
     """
     match duration:
         case bool():

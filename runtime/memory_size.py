@@ -1,4 +1,4 @@
-"""Sizes of memory and of files as users write them: `"128MB"`, `"1 gb"`, or a whole number of bytes."""
+"""Sizes of memory and files as users write them: `"128MB"`, `"1 gb"`, or a whole number of bytes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import re
 MemorySize = str | int
 """`"128MB"`, `"64 kb"` or 1048576."""
 
-# Flink's MemorySize knows the same units: a kilobyte has 1024 bytes.
+# The units of Flink's MemorySize: a kilobyte has 1024 bytes.
 _SHIFTS = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
 _TEXT = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
 def positive_size_bytes(size: MemorySize, what: str = "size") -> int:
-    """Return the bytes of a size above zero; `what` names it in the error.
+    """Return a size above zero in bytes; errors call it `what`.
 
     Raises:
-        ValueError: it cannot be read, or is not above zero.
+        ValueError: it cannot be parsed, or is not above zero.
     """
     found = _TEXT.fullmatch(str(size)) if isinstance(size, str | int) and not isinstance(size, bool) else None
     shift = None if found is None else _SHIFTS.get(found[2].lower())

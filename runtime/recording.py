@@ -21,18 +21,16 @@ if TYPE_CHECKING:
 _KILLED = EndReason.KILLED
 
 Effect = tuple[Any, ...]
-"""An effect of a turn as it is noted: a kind and its operands, as in `trace.effects`.
+"""A recorded effect of a turn: a kind and its operands, as in `trace.effects`.
 
-Plain tuples, because one is made for every message sent while a recorder is on.
+A plain tuple, because one is created for every message sent while a recorder is on.
 """
 
 
 class Recorder:
     """Recorder of a system, called in the order of events on each thread; from all dispatcher threads.
 
-    This one keeps nothing.
-
-    A `before_turn(cell)` that is not None is called at the beginning of each turn too.
+    This base class records nothing. If `before_turn(cell)` is not None, it is called at the start of each turn.
     """
 
     def open(self, *, system: str, seed: int) -> None:
@@ -65,7 +63,7 @@ class Recorder:
 
 
 def begin_record(cell: Cell) -> None:
-    """Number the turn that begins, and collect its effects from here on."""
+    """Number the turn that starts, and collect its effects from here on."""
     cell.sequence = cell.system.next_sequence()
     if cell.system.before_turn is not None:
         cell.system.before_turn(cell)
@@ -80,7 +78,7 @@ def end_record(cell: Cell, recorder: Recorder, envelope: Envelope, failure: Seri
 
 
 def effects_told(cell: Cell, effects: list[Effect] | None) -> list[Effect]:
-    """Return the effects of a turn for the recorder; the last one says whether a kill has cut them short."""
+    """Return the effects of a turn for the recorder; the last one marks a turn that a kill has cut short."""
     told = effects or []
     if cell.end_reason is _KILLED:
         told.append(("cut_short",))
@@ -88,7 +86,7 @@ def effects_told(cell: Cell, effects: list[Effect] | None) -> list[Effect]:
 
 
 def note_outcome(cell: Cell | None, value: object, error: BaseException | None, promise: Ref | None = None) -> None:
-    """Note the outcome that the turn of `cell` awaited: an input from outside, as a message is.
+    """Record the outcome that the turn of `cell` awaited: an input from outside, like a message.
 
     `promise` is the ref of the pending ask, if it was one.
     """
@@ -102,7 +100,7 @@ def cancelled_wait(cell: Cell) -> Effect:
 
 
 def _failure(error: BaseException) -> SerializedThrowable:
-    """Turn an error into text without the stack of the waiting turn; with that of the asked one where it failed."""
+    """Return an error as text, without the stack of the waiting turn but with that of the asked actor if it failed."""
     asked = error.failure if isinstance(error, AskFailedError) else None
     return SerializedThrowable(
         type_name=type(error).__name__,

@@ -1,4 +1,4 @@
-"""What the store holds about one job's checkpoints, for its next coordinator: pointers, ids, and the current owner.
+"""Pointers to one job's checkpoints in the store, with the ids and the current owner, for its next coordinator.
 
 Each completed checkpoint has a pointer to its metadata, and writing that pointer is what completes the checkpoint: a
 compare-and-set that succeeds only for the job's current coordinator under the current leader (Flink's

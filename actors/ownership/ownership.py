@@ -57,7 +57,7 @@ class Ownership(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """How to wait for a folder that another process owns.
+    """The way to wait for a folder that another process owns.
 
     If `patient`, wait until that process has ended; otherwise raise. If `leads` returns True for the store of high
     availability, take over at once from a former leader of that store. `say` is called once before waiting. `pause`

@@ -30,7 +30,7 @@ class JobStatus(StrEnum):
 
 
 class ListeningBehaviour(StrEnum):
-    """What the JobManager sends to the client that submits a job."""
+    """The messages that a client gets from the JobManager after submitting a job."""
 
     DETACHED = "DETACHED"
     EXECUTION_RESULT = "EXECUTION_RESULT"

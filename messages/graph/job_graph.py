@@ -82,7 +82,7 @@ RestartStrategyConfiguration = (
     | FailureRateRestartStrategyConfiguration
     | ExponentialDelayRestartStrategyConfiguration
 )
-"""How a job reacts to a failure (Flink's RestartStrategies.RestartStrategyConfiguration)."""
+"""The reaction of a job to a failure (Flink's RestartStrategies.RestartStrategyConfiguration)."""
 
 
 class OperatorKind(StrEnum):
@@ -156,7 +156,7 @@ class OperatorKind(StrEnum):
 
 
 class ShipStrategy(StrEnum):
-    """How the batches of an edge reach the consuming subtasks (Flink's StreamPartitioner).
+    """The way in which the batches of an edge reach the consuming subtasks (Flink's StreamPartitioner).
 
     FORWARD and RESCALE lead to the neighbouring subtasks only, all others to every subtask.
     """
@@ -171,7 +171,7 @@ class ShipStrategy(StrEnum):
 
 
 class ResultPartitionType(StrEnum):
-    """Whether an output is read while it is written, or afterwards (Flink's ResultPartitionType).
+    """The type of an output: read while it is written, or afterwards (Flink's ResultPartitionType).
 
     An approximate one continues when its reader has failed, and gives the next reader what is produced from then on.
     """
@@ -182,7 +182,7 @@ class ResultPartitionType(StrEnum):
 
 
 class JobType(StrEnum):
-    """Whether a job processes an unbounded stream, or a bounded input stage by stage (Flink's JobType).
+    """The type of a job: it processes an unbounded stream, or a bounded input stage by stage (Flink's JobType).
 
     In a BATCH job, a task without a sink finishes when it has read its input; tasks with sinks wait for the job's only
     checkpoint, with which it ends.
@@ -193,7 +193,7 @@ class JobType(StrEnum):
 
 
 class ScheduleMode(StrEnum):
-    """When tasks are deployed: all together, connected tasks together, or each when its input is available.
+    """The mode in which tasks are deployed: all together, connected tasks together, or each when its input is available.
 
     Flink's ScheduleMode; PIPELINED_REGION is its successor in newer Flink.
     """
@@ -214,14 +214,14 @@ class SchedulerType(StrEnum):
 
 
 class FiringMode(StrEnum):
-    """When a vertex emits the results that event time completes: with the watermark, or once per checkpoint."""
+    """The time at which a vertex emits completed results: with the watermark, or once per checkpoint."""
 
     ON_WATERMARK = "ON_WATERMARK"
     ON_CHECKPOINT = "ON_CHECKPOINT"
 
 
 class MonotonyViolationHandler(StrEnum):
-    """How a source with ascending event times reacts to an event time that decreases (as in Flink)."""
+    """The reaction of a source with ascending event times to a decreasing one (as in Flink)."""
 
     IGNORE = "IGNORE"
     LOG = "LOG"
@@ -229,7 +229,7 @@ class MonotonyViolationHandler(StrEnum):
 
 
 class ExternalizedCheckpointRetention(StrEnum):
-    """What happens to the last checkpoints when a job is cancelled or fails.
+    """The fate of the last checkpoints when a job is cancelled or fails.
 
     A finished job only keeps the checkpoint that it was stopped with.
     """
@@ -351,7 +351,7 @@ class JobVertex(Value):
 
 
 class FailoverStrategyKind(StrEnum):
-    """Which tasks restart after a failure of one of them, with the values of Flink's execution failover option.
+    """The tasks that restart after a failure of one of them, with the values of Flink's execution failover option.
 
     REGION: those that exchange pipelined rows with it, and those that read their results; FULL: all.
     """
@@ -361,7 +361,7 @@ class FailoverStrategyKind(StrEnum):
 
 
 class InputDependencyConstraint(StrEnum):
-    """Whether a lazily scheduled task starts when ANY of its inputs can be read, or ALL (as in Flink)."""
+    """The condition for starting a lazily scheduled task: ANY of its inputs can be read, or ALL (as in Flink)."""
 
     ANY = "ANY"
     ALL = "ALL"

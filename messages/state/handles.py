@@ -21,7 +21,7 @@ class FileDigest(Value):
 
 
 class OperatorStateMode(StrEnum):
-    """How a list of operator state is redistributed to subtasks (Flink's OperatorStateHandle.Mode).
+    """The way in which a list of operator state is redistributed to subtasks (Flink's OperatorStateHandle.Mode).
 
     Each element goes to one of them, every one gets all elements of all, or every one gets the list of one of them.
     """
@@ -220,7 +220,7 @@ class EmittedTo(Value):
 
 @value("operator_state.window")
 class EventTimeBounds(Value):
-    """Which results of state in event-time windows were emitted: those up to `emitted_to_ms`; None: none yet.
+    """The emitted results of state in event-time windows: those up to `emitted_to_ms`; None: no result yet.
 
     For the rows in `closed`, later results were emitted too, by other subtasks that held them and were ahead. The time
     of a window's result is its start.

@@ -1,14 +1,13 @@
-"""The cell: an actor without its instance, which a restart replaces (Akka's ActorCell). It is the Pykka actor.
+"""The cell: an actor apart from its instance, which a restart replaces (Akka's ActorCell). It is the Pykka actor.
 
 Rules:
+- The state of a cell is used in its own turns only. Other cells and threads send it signals.
+- The exception is a kill, which may come from any thread at any time: it sets `end_reason` under the tree's lock, and
+  from then on the cell has no effects. So each effect checks `end_reason` first, and whatever is registered at the same
+  moment (a resource, a watcher, an alarm) checks it once more afterwards.
+- Only the thread that sets `end_reason` releases the cell.
 
-- The state of a cell is touched in its own turns only. Other cells and threads send it signals.
-- Except a kill, which may come from any thread at any moment: it sets `end_reason` under the tree's lock, and
-  from then on the cell has no effects. So each effect checks `end_reason` first, and a hand-over in the same moment
-  (of a resource, a watcher, an alarm) checks it once more afterwards.
-- The thread that sets `end_reason` releases the cell, and no other.
-
-Lifecycle, children, death watch, faults, timers and resources are parts in files beside this one.
+Lifecycle, children, death watch, faults, timers and resources are in other modules of this package.
 """
 
 from __future__ import annotations
@@ -57,7 +56,9 @@ _ENDING = Life.ENDING
 
 
 class Cell(PykkaActor):
-    """Actor for the whole of its life, restarts included; `ref.incarnation` tells it from others at its path."""
+    """An actor from its start to its end, including restarts; `ref.incarnation` distinguishes actors at the same
+    path.
+    """
 
     __slots__ = (
         "_death_watch",
@@ -92,7 +93,7 @@ class Cell(PykkaActor):
     )
 
     on_loop = False
-    """Tells whether its thread is an event loop, which it shares and must not block."""
+    """True if its thread is an event loop, which it shares and must not block."""
 
     death_watch = LazyPart(DeathWatch)
     timers = LazyPart(Timers)
@@ -117,17 +118,17 @@ class Cell(PykkaActor):
         self.end_reason: EndReason | None = None
         self.instance: Actor | None = None
         self.behaviour: Behaviour | None = None
-        """Handles the next message; None where there is no instance."""
+        """Handles the next message; None if there is no instance."""
         self.children = Children()
         self.faults = FaultHandling(self)
         self.current: Told | Envelope | None = None
         """The message or signal that is being handled."""
-        # Parts that few actors need are made when they are first used.
+        # Parts that few actors need are created on first use.
         self.behaviours: Behaviours | None = None
         self.stash: Stash | None = None
         self.receive_timeout: ReceiveTimeoutTask | None = None
         self.turns = 0
-        """For inspection; counted run by run, so that a turn costs nothing for it."""
+        """For inspection; counted per run, so that it costs nothing per turn."""
         self.asking: Reply | None = None
         self.sequence: int | None = None
         self.effects: list[Effect] | None = None
@@ -137,13 +138,13 @@ class Cell(PykkaActor):
         self._timers: Timers | None = None
         self._resources: Resources | None = None
         self._sessions: LeaderSessions | None = None
-        # An actor has its context variables to itself, on whatever threads its turns run, and keeps them.
+        # An actor has its own context variables, which it keeps on whatever threads its turns run.
         self.variables = Context()
 
     def __str__(self) -> str:
         return str(self.ref)
 
-    # Seen by the instance, through its context
+    # Read by the instance, through its context
 
     @property
     def sender(self) -> Ref | None:
@@ -168,17 +169,15 @@ class Cell(PykkaActor):
     tell_time = now  # For the actor itself; a coroutine's readings between its waits are recorded.
 
     def may_effect(self, *effect: object) -> bool:
-        """Note an effect of this turn; False where the cell has ended, so that the effect must not take place."""
+        """Record an effect of this turn; return False if the cell has ended and must not have the effect."""
         if self.end_reason is not None:
             return False
         if self.effects is not None:
             self.effects.append(effect)
         return True
 
-    # Life
-
     def start(self) -> None:  # type: ignore[override]  # Pykka's `start` is a constructor; ours works on the made cell.
-        """Have the instance made, in a first turn. A cell that gets no thread is killed."""
+        """Create the instance in a first turn. If no thread can be started, the cell is killed."""
         try:
             self.launch()
         except BaseException:
@@ -186,7 +185,7 @@ class Cell(PykkaActor):
             raise
 
     def make_instance(self) -> Actor:
-        """Make a new instance with its context."""
+        """Create an instance with its context."""
         instance = self.props.make()
         if not isinstance(instance, Actor):
             raise TypeError(f"{self.props} made a {type(instance).__name__}, which is no flykka.runtime.actor.Actor")
@@ -197,15 +196,14 @@ class Cell(PykkaActor):
         return instance
 
     def behave(self, behaviour: Behaviour) -> None:
-        """Handle messages with `behaviour` from now on."""
         timeout = self.receive_timeout
         self.behaviour = behaviour if timeout is None else timeout.wrap(behaviour)
 
     def begin_task(self, task: Task[Any]) -> None:
-        """Cancel a task of an event loop with the instance; nothing to do where there is no loop."""
+        """Cancel a task of an event loop together with the instance; does nothing in other cells."""
 
     def is_main_task(self) -> bool:
-        """Tell whether the running task handles a message; never where there is no loop."""
+        """Return True if the running task handles a message; always False without an event loop."""
         return False
 
     def release_all(self) -> None:
@@ -214,7 +212,7 @@ class Cell(PykkaActor):
         self.mailbox.close()
 
     def _release_parts(self) -> None:
-        """Release the parts that a turn may have acquired, also one that went on after a kill."""
+        """Release the parts that a turn may have acquired, even if it continued after a kill."""
         if self.stash is not None:
             self.stash.reject_all()
         if self._timers is not None:
@@ -227,33 +225,30 @@ class Cell(PykkaActor):
         self.instance = self.behaviour = self.behaviours = None
 
     def announce_end(self) -> None:
-        """Tell parent, watchers, event stream and termination future that the cell has ended."""
+        """Notify the parent, watchers, event stream and termination future that the cell has ended."""
         assert self.end_reason is not None
         self.death_watch.announce()
         self.system.event_stream.publish(ActorTerminated(ref=self.ref, reason=self.end_reason))
         self.conclude()
 
-    # The mailbox's owner
+    # Called by the mailbox
 
     @property
     def receptive(self) -> bool:
-        """Tells whether messages may be handled now."""
         return self.life is _RUNNING
 
     def schedule(self) -> None:
         self.dispatcher.execute(self)
 
     def reject(self, envelope: Envelope) -> None:
-        """Make a message that comes too late a dead letter, and fail its ask."""
+        """Make a message that arrives too late a dead letter, and fail its ask."""
         reason = "the recipient was killed" if self.end_reason is EndReason.KILLED else "the recipient has stopped"
         self.system.dead_letters.reject(envelope, self.ref, reason)
 
     def reject_signal(self, envelope: Envelope) -> None:
-        """Answer a signal that comes too late; only a watcher has to know."""
+        """Answer a signal that arrives too late; only a watcher has to be notified."""
         if isinstance(envelope.message, Watch):
             self.death_watch.on_watch(envelope.message.watcher)
-
-    # Turns
 
     def run(self) -> None:
         """Run as many turns as the dispatcher allows at a time. The caller holds the mailbox's claim for this cell."""
@@ -286,7 +281,7 @@ class Cell(PykkaActor):
                     break
             except IndexError:
                 taken -= 1
-                break  # A kill on another thread has drained the mailbox meanwhile.
+                break  # A kill on another thread has drained the mailbox.
             if not isinstance(entry, Envelope):
                 self._told_turn(entry)
             elif isinstance(entry, SignalEnvelope):
@@ -302,7 +297,7 @@ class Cell(PykkaActor):
             self._message_turn(Envelope.wrap(told))
             return
         behaviour = self.behaviour
-        # After the behaviour was read, which a release sets to None.
+        # After reading the behaviour, which a release sets to None.
         if self.end_reason is not None or behaviour is None:
             self.reject(Envelope.wrap(told))
             return
@@ -319,7 +314,7 @@ class Cell(PykkaActor):
         self._now = None
         if recorder is not None:
             begin_record(self)
-        # After the sequence number is drawn: so no turn of a killed actor has a higher one than its kill.
+        # After drawing the sequence number, so that no turn of a killed actor has a higher one than its kill.
         if self.end_reason is not None or behaviour is None:
             self.reject(envelope)
             return
@@ -357,7 +352,7 @@ class Cell(PykkaActor):
 
     def _on_raised(self, error: BaseException, envelope: Envelope) -> SerializedThrowable | None:
         if self.end_reason is not None:
-            # Killed during its turn, and perhaps failed for that reason: no parent decides about it.
+            # Killed during its turn, which may be why it failed: no parent decides about it.
             logger.debug("%s raised after its end", self.ref, exc_info=error)
             return None
         failure = self.faults.fail(error)
@@ -366,7 +361,9 @@ class Cell(PykkaActor):
         return failure
 
     def _suspend(self, outcome: object, envelope: Envelope) -> bool:
-        """Go on with the turn in a coroutine that the handler returned; False where it cannot, off an event loop."""
+        """Continue the turn in the coroutine that the handler returned; False if that is impossible without an event
+        loop.
+        """
         if envelope.reply_to is not None:
             envelope.reply_to.refuse_returned(outcome)
         return False

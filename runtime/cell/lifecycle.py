@@ -1,4 +1,4 @@
-"""The life of a cell, signal by signal: created, stopped after its children, notified of the ends of others."""
+"""The signals in the life of a cell: creation, stop after its children, and the ends of other actors."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ class Life(Enum):
     """State of a cell. Only a RUNNING one handles messages; every cell handles signals until it has ENDED."""
 
     STARTING = auto()
-    """The instance is not made yet."""
+    """The instance is not created yet."""
     RUNNING = auto()
     AWAITING = auto()
     """Waits for the coroutine that handles a message."""
     FAILED = auto()
     """Waits for the parent's directive."""
     RESTARTING = auto()
-    """Waits for children to end before the new instance is made."""
+    """Waits for children to end before the new instance is created."""
     STOPPING = auto()
     """Waits for children to end before `post_stop`."""
     ENDING = auto()
-    """`post_stop` has run; the cell is released after the record of this turn."""
+    """`post_stop` has run; the cell is released after this turn is recorded."""
     ENDED = auto()
 
 
 def on_signal(cell: Cell, envelope: Envelope) -> SerializedThrowable | None:
-    """Carry out a signal. Returns the failure where an instance was to be made and could not be."""
+    """Carry out a signal. Returns the failure if an instance could not be created."""
     match envelope.message:
         case signals.Create():
             return _create(cell)
@@ -84,7 +84,7 @@ def _stop(cell: Cell) -> None:
 
 def _on_death(cell: Cell, ref: Ref, cause: int | None) -> SerializedThrowable | None:
     with cell.system.cells.lock:
-        # Another thread may spawn the next actor of this name meanwhile, which must not be removed in its place.
+        # Another thread may spawn the next actor of this name at the same time, which must not be removed instead.
         child = cell.children.find(ref)
         if child is not None:
             cell.children.remove(child)

@@ -1,6 +1,6 @@
-"""Parts of a cell that few actors need: resources, random numbers, behaviours that change, a stash.
+"""Parts of a cell that few actors need: resources, random numbers, changing behaviours, a stash.
 
-Each is made when it is first used: by `LazyPart`, or by the context.
+Each is created on first use: by `LazyPart`, or by the context.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class LazyPart(Generic[T]):
-    """Descriptor that makes its part on first access, and keeps it in the slot `_<name>`, which is None until then.
+    """Descriptor that creates its part on first access, and stores it in the slot `_<name>`, which is None until then.
 
-    A hundred thousand cells with all their parts would take Python's garbage collector longer than everything else.
+    With all of their parts, a hundred thousand cells would cost Python's garbage collector more time than everything
+    else.
     """
 
     def __init__(self, make: Callable[[Cell], T]) -> None:
@@ -48,14 +49,13 @@ class LazyPart(Generic[T]):
 
 
 class SupportsClose(Protocol):
-    """Anything with a `close`."""
+    """An object with a `close` method."""
 
-    def close(self) -> object:
-        """Release the resource."""
+    def close(self) -> object: ...
 
 
 class Resources:
-    """Resources of an actor outside the kernel, closed when it ends, last in, first out.
+    """External resources of an actor, closed in reverse order when it ends.
 
     Each is closed exactly once: the thread that pops one closes it.
     """
@@ -73,12 +73,12 @@ class Resources:
             self.close_all()
 
     def close_all(self) -> None:
-        """Close every resource; one that fails to close does not keep the others open."""
+        """Close every resource, even if one of them fails to close."""
         while self._held:
             try:
                 resource = self._held.pop()
             except IndexError:
-                return  # The other thread of a racing kill was faster.
+                return  # Another thread, which kills the actor at the same time, was faster.
             try:
                 resource.close()
             except BaseException:
@@ -86,7 +86,7 @@ class Resources:
 
 
 class SeededRandom:
-    """Random numbers and ids of an actor. A restart goes on with them; another incarnation has others."""
+    """Random numbers and ids of an actor. A restart continues the sequence; another incarnation has a different one."""
 
     __slots__ = ("_identity", "_made_ids", "random")
 
@@ -98,11 +98,11 @@ class SeededRandom:
 
     @classmethod
     def for_cell(cls, cell: Cell) -> SeededRandom:
-        """Make that of a cell, on first use: a generator takes 2.5 kB."""
+        """Create the one of a cell, on first use: a generator takes 2.5 kB."""
         return cls(cell.system.seed, cell.ref)
 
     def new_id(self, prefix: str) -> str:
-        """Make an id: `<prefix>-<digest of seed, path and incarnation>-<count>`."""
+        """Return a new id: `<prefix>-<digest of seed, path and incarnation>-<count>`."""
         self._made_ids += 1
         digest = hashlib.blake2s(self._identity.encode(), digest_size=4).hexdigest()
         return f"{prefix}-{digest}-{self._made_ids}"
@@ -113,7 +113,7 @@ Behaviour = Callable[["Message"], object]
 
 
 def refuse_behaviour(behaviour: Behaviour, cell: Cell) -> None:
-    """Raise `TypeError` where `behaviour` cannot handle a message of this cell."""
+    """Raise `TypeError` if `behaviour` cannot handle a message of this cell."""
     if not callable(behaviour):
         raise TypeError(f"{cell.ref} cannot become {behaviour!r}: a behaviour is a function of the message")
     if iscoroutinefunction(behaviour) and not cell.on_loop:
@@ -138,7 +138,7 @@ class Behaviours:
         return self._stack[-1]
 
     def become(self, behaviour: Behaviour, discard_old: bool) -> None:
-        """Push `behaviour`, in the place of the current one or above it."""
+        """Push `behaviour`, replacing the current one if `discard_old`."""
         if discard_old:
             self._stack.pop()
         self._stack.append(behaviour)
@@ -153,9 +153,9 @@ class Behaviours:
 
 
 class Stash:
-    """Stashed messages of an actor, in their order. A restart unstashes them, an end makes them dead letters.
+    """Stashed messages of an actor, in order. A restart unstashes them, the actor's end makes them dead letters.
 
-    The thread that pops an entry deals with it, so that each is dealt with once, also where a kill races.
+    The thread that pops an entry handles it, so that each is handled once, even if a kill is concurrent.
     """
 
     __slots__ = ("_cell", "_entries")
@@ -171,14 +171,14 @@ class Stash:
         """Append `entry`, the one that is being handled.
 
         Raises:
-            StashError: it is no message, or has been put here already.
-            StashOverflowError: there is no room.
+            StashError: it is no message, or is stashed already.
+            StashOverflowError: the stash is full.
         """
         cell, entries = self._cell, self._entries
         if entry is None or isinstance(entry, SignalEnvelope):
             raise StashError(f"{cell.ref} can stash only while it handles a message")
         if not isinstance(entry, Envelope | tuple):
-            # The same message may be told twice from outside: as tuples the two entries are distinct.
+            # The same message may be sent twice from outside of actors: as tuples the two entries are distinct.
             entry = cell.current = (entry, None, None)
         if entries and entries[-1] is entry:
             raise StashError(f"{cell.ref} stashes the same {_name(entry)} twice")
@@ -195,7 +195,7 @@ class Stash:
             self.reject_all()
 
     def unstash_all(self) -> None:
-        """Queue all of them ahead of the messages that wait, in their order."""
+        """Queue all of them ahead of the waiting messages, in order."""
         self._cell.mailbox.prepend(list(self._popped()))
 
     def reject_all(self) -> None:
@@ -208,7 +208,7 @@ class Stash:
             try:
                 yield self._entries.popleft()
             except IndexError:
-                return  # The other thread of a racing kill was faster.
+                return  # Another thread, which kills the actor at the same time, was faster.
 
 
 def _name(entry: Told | Envelope) -> str:

@@ -1,4 +1,4 @@
-"""The ref behind an ask: the first message told to it is the reply."""
+"""The ref of an ask: the first message sent to it is the reply."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Reply(Future["Message"]):
 
     @property
     def is_driven(self) -> bool:
-        """Tells whether the waiting thread runs turns of others meanwhile, as under a seeded dispatcher."""
+        """True if the waiting thread runs turns of others in the meantime, as under a seeded dispatcher."""
         return self._driver is not None
 
     @property
@@ -76,7 +76,7 @@ class Reply(Future["Message"]):
 
     def _arrival(self) -> Generator[Any, None, None]:
         cell = RUNNING.cell
-        # A task beside the turn's own does not keep its actor from answering.
+        # Only the turn's own task keeps its actor from answering others.
         if cell is None or not cell.is_main_task():
             yield from super()._arrival()
             return
@@ -88,7 +88,7 @@ class Reply(Future["Message"]):
 
 
 class PromiseRef(Ref):
-    """Ref for one reply, the first. The asked actor finds it in `context.sender`, or in the message's `reply_to`."""
+    """Ref for the first reply. The asked actor finds it in `context.sender`, or in the message's `reply_to`."""
 
     __slots__ = ("_alarm", "_asked", "_system", "future", "incarnation", "path")
 
@@ -117,7 +117,7 @@ class PromiseRef(Ref):
         self.future.try_fail(lambda: AskFailedError(failure))
 
     def refuse(self, reason: str) -> None:
-        """Fail the ask: the asked actor ended, or had ended, before it handled the message."""
+        """Fail the ask: the asked actor ended before it handled the message."""
         text = f"{self._asked}: {reason}"
         self.future.try_fail(lambda: ActorDeadError(text))
 
@@ -137,7 +137,7 @@ class PromiseRef(Ref):
         raise ReplyReturnedError(f"{self._asked} returned {outcome!r} from the handling of a question: {way}")
 
     def expire_in(self, timeout: float) -> None:
-        """Fail the future when `timeout` seconds have passed without a reply."""
+        """Fail the future after `timeout` seconds without a reply."""
         due_ms = self._system.clock.now_ms() + int(timeout * 1000)
         self._alarm = self._system.clock.schedule(due_ms, lambda: self._expire(timeout))
         self.future.add_done_callback(self._alarm.cancel)
@@ -147,10 +147,10 @@ class PromiseRef(Ref):
 
 
 def begin_asking(cell: Cell, reply: Reply) -> None:
-    """Note that the turn of `cell` waits for `reply`, until it sets `cell.asking` to None.
+    """Record that the turn of `cell` waits for `reply`, until it sets `cell.asking` to None.
 
     Raises:
-        AskCycleError: the asked actor waits for `cell` already, directly or through others.
+        AskCycleError: the asked actor is waiting for `cell` already, directly or through others.
     """
     cell.asking = reply
     chain: list[Ref] = [cell.ref]
@@ -165,7 +165,7 @@ def begin_asking(cell: Cell, reply: Reply) -> None:
 def _awaited_by(ref: ActorRef) -> Reply | None:
     owner: Any = ref.actor_inbox.owner  # A cell, or an EmptyLocalActorRef.
     reply: Reply | None = getattr(owner, "asking", None)
-    # An actor that has its reply goes on at once: unless this very turn runs on the stack of its wait.
+    # An actor that has its reply continues at once, unless this very turn runs on the stack of its wait.
     if reply is not None and reply.done() and (owner.on_loop or not reply.is_driven):
         return None
     return reply

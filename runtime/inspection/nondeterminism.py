@@ -1,7 +1,7 @@
-"""Detection of nondeterminism in turns: reads of the real clock, random numbers without a seed, sleeps, files, sockets,
-processes, threads.
+"""Detects nondeterminism in turns: reads of the real clock, unseeded random numbers, sleeps, files, sockets, processes,
+threads.
 
-Calls are seen where Python makes them, under whatever name: `sys.setprofile` reports every C function, and the
+Calls are detected where Python makes them, under whatever name: `sys.setprofile` reports every C function, and the
 interpreter's audit events the constructors. Logging and the like are allowed, and so are imports.
 """
 
@@ -39,7 +39,7 @@ _CALLS: dict[object, tuple[str, str]] = {
     time.sleep: ("time.sleep()", _SLEEP),
     os.urandom: ("os.urandom()", _IDS),
 }
-"""C functions, with their names in reports and what to use instead."""
+"""C functions, with their names in reports and the alternative to suggest."""
 
 _AUDITED = {
     "open": ("open()", _WORK),
@@ -62,7 +62,7 @@ _DATES = ("now", "utcnow", "today")
 
 @dataclass(frozen=True, slots=True)
 class Nondeterminism:
-    """Nondeterministic call: the function, the place, the actor, and what to use instead."""
+    """A nondeterministic call: the function, the place, the actor, and the alternative."""
 
     call: str
     place: str
@@ -89,9 +89,9 @@ def watched(report: Callable[[Nondeterminism], None]) -> Iterator[None]:
     An exception of `report` is raised by the call.
     """
     if _audit_is_on.acquire(blocking=False):
-        sys.addaudithook(_on_audit)  # For good: an audit hook cannot be removed.
+        sys.addaudithook(_on_audit)  # Permanently: an audit hook cannot be removed.
     outer, before, collects = _watching.report, sys.getprofile(), gc.isenabled()
-    # Callbacks of the collector, such as Hypothesis's, are no part of the turn in which it happens to run.
+    # Callbacks of the collector, such as Hypothesis's, are not part of the turn in which it happens to run.
     gc.disable()
     _watching.report = report
     sys.setprofile(_on_profile)
@@ -105,7 +105,6 @@ def watched(report: Callable[[Nondeterminism], None]) -> Iterator[None]:
 
 
 def refuse(found: Nondeterminism) -> None:
-    """Raise `NondeterminismError`."""
     raise NondeterminismError(found.text())
 
 
@@ -125,7 +124,7 @@ def _known(function: BuiltinFunctionType) -> tuple[str, str] | None:
     try:
         known = _CALLS.get(function)
     except TypeError:
-        return None  # A method of something that has no hash.
+        return None  # A method of an unhashable object.
     if known is not None:
         return known
     name, owner = function.__name__, getattr(function, "__self__", None)

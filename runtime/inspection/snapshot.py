@@ -1,7 +1,8 @@
-"""Snapshots of the actors of a system, as values, and their picture: read from the cells, never asked of an actor.
+"""Snapshots of the actors of a system, as values, and their picture: read from the cells, never requested from an
+actor.
 
-So there is an answer also where everything is stuck. Values that are read while others write are each right, and of
-about the same moment: more exact ones would cost every message something.
+So there is an answer even if everything is stuck. Each value is correct, and all are from about the same moment: exact
+snapshots would cost every message some time.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ class ActorSnapshot:
     Args:
         ref: path and incarnation.
         actor: the class of its instance; before and between instances, its Props.
-        state: the state in its life: `running`, `failed`, `restarting`, ...
+        state: the state of its cell: `running`, `failed`, `restarting`, ...
         handles: the class of the message or signal that it is handling.
-        mailbox_size: number of messages that wait, and `stashed` of those that it has stashed.
+        mailbox_size: number of waiting messages, and `stashed` of stashed ones.
         turns: number of messages and signals handled; counted after each run of turns.
-        turns_per_second: on average since the snapshot before, or since the system started.
+        turns_per_second: on average since the previous snapshot, or since the system started.
         restarts: number of times that its instance was replaced.
         last_failure: its last failure, if any, at `last_failure_ms`.
         dispatcher: the name in its Props.
@@ -81,7 +82,7 @@ class SystemSnapshot:
 
 
 class Inspection:
-    """Takes snapshots of a system, from any thread; keeps the turn counts of the last one for the rates."""
+    """Takes snapshots of a system, from any thread; keeps the turn counts of the last one to compute rates."""
 
     def __init__(self, system: ActorSystem) -> None:
         self._system = system
@@ -95,7 +96,7 @@ class Inspection:
             seconds = (now_ms - self._looked_ms) / 1000
             children: dict[Cell | None, list[ActorSnapshot]] = {}
             turns: dict[Ref, int] = {}
-            # The tree has children after their parents: from its end, the children of each are known.
+            # The tree lists children after their parents: from its end, the children of each are known.
             for cell in reversed(self._system.cells.living()):
                 below = children.pop(cell, [])
                 below.reverse()
@@ -130,13 +131,13 @@ def _snapshot(cell: Cell, rate: float, children: tuple[ActorSnapshot, ...]) -> A
 
 
 _STYLES = {"running": "green", "awaiting": "green", "failed": "red"}
-"""Colours of the states; a state between two of these is yellow."""
+"""Colours of the states; all other states are yellow."""
 
 _HTML = '<pre style="line-height: 1.35; white-space: pre; overflow-x: auto">{code}</pre>'
 
 
 class ActorTree:
-    """Result of `system.tree()`. It shows itself in a terminal, in a notebook, and through `rich.print`."""
+    """Result of `system.tree()`. It renders itself in a terminal, in a notebook, and through `rich.print`."""
 
     def __init__(self, snapshot: SystemSnapshot, max_children: int) -> None:
         self.snapshot = snapshot
@@ -208,7 +209,7 @@ class ActorTree:
 
 
 _WIDE = 10_000
-"""Lines are not wrapped: where there is no terminal, its width is unknown."""
+"""Lines are not wrapped: without a terminal its width is unknown."""
 
 
 def _count(number: int, noun: str) -> str:

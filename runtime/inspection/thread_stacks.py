@@ -1,7 +1,7 @@
-"""The stacks of other threads that run, as `faulthandler` dumps them.
+"""The stacks of other running threads, as `faulthandler` dumps them.
 
-It reads the threads' own frames and makes no objects of them. `sys._current_frames` does, which CPython 3.11 does not
-always survive.
+It reads the threads' frames without creating objects of them. `sys._current_frames` does, which sometimes crashes
+CPython 3.11.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flykka.runtime.cell.async_cell import AsyncTurn
 from flykka.runtime.cell.cell import Cell
 
 DUMPED_THREADS = 100
-"""So many threads are dumped, the newest ones; of each the hundred innermost frames."""
+"""Only the newest threads are dumped, up to this number, and of each the hundred innermost frames."""
 
 _THREAD = re.compile(r"(?:Thread|Current thread) 0x(?P<thread>[0-9a-f]+) ")
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
@@ -25,14 +25,14 @@ _TURNS = frozenset(
     (function.__code__.co_filename, function.__name__)
     for function in (Cell._told_turn, Cell._message_turn, Cell._signal_turn, AsyncTurn.step)
 )
-"""The functions that run for as long as a turn lasts; of a coroutine, a step."""
+"""The functions that run for the duration of a turn; of a coroutine, a step."""
 
 Stack = Sequence[traceback.FrameSummary]
-"""Frames, the innermost first, without their source."""
+"""Frames, innermost first, without their source."""
 
 
 def stacks() -> dict[int, Stack]:
-    """The stacks of the threads of this process by their idents: of the newest hundred."""
+    """Return the stacks of the newest hundred threads of this process, by thread id."""
     with TemporaryFile() as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)
@@ -52,7 +52,7 @@ def stacks() -> dict[int, Stack]:
 def stack_of_turn(thread: int) -> str:
     """Format the stack of a thread from the turn's own code inwards.
 
-    Of a process with more than a hundred threads not all are dumped: a text says so for the others.
+    With more than a hundred threads not all are dumped; for the others a text says so.
     """
     stack = stacks().get(thread)
     if stack is None:

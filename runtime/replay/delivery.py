@@ -1,4 +1,4 @@
-"""Delivery of recorded messages and errors: as a replayed turn has told them, or made out of the trace."""
+"""Delivery of recorded messages and errors: as a replayed turn has sent them, or created from the trace."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class UnknownTypeError(Exception):
 
 
 def living(message: Value | Undecoded, resolve: Resolve) -> Message:
-    """A message of the trace, with refs behind which somebody stands. Raises `UnknownTypeError`."""
+    """Return a message of the trace with live refs. Raises `UnknownTypeError`."""
     try:
         if isinstance(message, Undecoded) and not message.data:
             raise UnknownTypeError(
@@ -52,7 +52,7 @@ def living(message: Value | Undecoded, resolve: Resolve) -> Message:
 
 
 def error_of(failure: SerializedThrowable) -> BaseException:
-    """A living error of the recorded name and text: of the kernel's or of Python's own class where it is one."""
+    """Return a live error with the recorded name and text, of the kernel's or Python's own class if there is one."""
     if failure.type_name == errors.AskFailedError.__name__:
         type_name, _, text = failure.message.partition(": ")
         asked = SerializedThrowable(type_name=type_name, message=text, stack_trace=failure.stack_trace)
@@ -68,7 +68,7 @@ def error_of(failure: SerializedThrowable) -> BaseException:
 
 
 def _takes_text(kind: type[BaseException], text: str) -> bool:
-    """Tell whether an error of this class is made of its text alone."""
+    """Return True if an error of this class can be created from its text alone."""
     try:
         return str(kind(text)) == text
     except Exception:  # noqa: BLE001 - whatever its initialiser makes of a text, it is no such class.
@@ -76,7 +76,7 @@ def _takes_text(kind: type[BaseException], text: str) -> bool:
 
 
 def entry_of(turn: Turn, cell: Cell, resolve: Resolve, like: Callable[[object, object], bool] = same) -> Entry | None:
-    """The entry for `cell`, told by a replayed turn or `like` it; None for a timer that does not run.
+    """Return the entry for `cell`, sent by a replayed turn or `like` it; None for a timer that does not run.
 
     Raises:
         UnknownTypeError: the message comes from outside of all replayed turns, and cannot be read.
@@ -121,7 +121,7 @@ def _timer(turn: Turn, cell: Cell) -> Entry | None:
 
 
 def _ring(timer: Timer) -> None:
-    """Take the alarm of a timer out of the clock, and have one that repeats set its next."""
+    """Remove the alarm of a timer from the clock; a repeating timer sets its next one."""
     alarm = timer.alarm
     call = None if alarm is None else alarm.callback
     if alarm is not None and call is not None:

@@ -1,10 +1,9 @@
-"""The engine of a replay: takes the recorded turns again, one by one in their order, and compares each with its record.
+"""The engine of a replay: runs the recorded turns again, one by one in order, and compares each with its record.
 
-Every cell is the kernel's own, with the actor's own code in it. Only when it runs, and what is put into its hands, is
-the trace's to say. What a turn told lies in its recipient's mailbox until the recorded turn comes that takes it, and
-what came from outside of turns (a client's message, a timer, the outcome of blocking work) comes out of the trace.
-
-An actor that cannot be made again is a boundary: its turns are skipped, and what it said comes out of the trace too.
+Every cell is the kernel's own and runs the actor's own code; the trace determines when it runs and what it receives. A
+message sent in a turn stays in its recipient's mailbox until the recorded turn that handles it, and inputs from outside
+of turns (a client's message, a timer, the outcome of blocking work) come from the trace. An actor that cannot be
+created again is a boundary: its turns are skipped, and its messages come from the trace too.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ _logger.addFilter(_is_logged)
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the kernel's log silent on this thread: the failures of a replay were logged when they happened."""
+    """Silence the kernel's log on this thread: the failures of a replay were logged when they happened."""
     _replaying.depth += 1
     try:
         yield
@@ -81,11 +80,11 @@ class ReplayEngine:
     """Replays one trace.
 
     Args:
-        trace: what was recorded.
-        actors: Props by path, for actors that the trace does not tell enough about.
-        stand_ins: live objects by the name of the class, in the trace, of what could not be written to it.
+        trace: the recorded trace.
+        actors: Props by path, for actors that the trace does not describe sufficiently.
+        stand_ins: live objects by class name in the trace, for objects that could not be recorded.
         only: the paths of the actors to be replayed, all others being boundaries; None for all.
-        outside: why actors of a class are never replayed, by its name in a trace.
+        outside: reasons by class name in the trace, for actors that are never replayed.
         modules: the names of modules, besides flykka's own, whose classes and functions the trace may name.
     """
 
@@ -103,21 +102,21 @@ class ReplayEngine:
         header = trace.header
         self.system = ReplaySystem(header.system, header.seed, only)
         self.position = 0
-        """The sequence number of the last record that was replayed, 0 at the beginning."""
+        """The sequence number of the last replayed record, 0 at the start."""
         self.turns = 0
-        """The number of turns that lie behind; `compared` of them were taken again."""
+        """The number of turns so far; `compared` of them were replayed."""
         self.compared = 0
         self.asides = 0
-        """Number of possible changes of actors outside their turns: one was killed, or a coroutine has gone on."""
+        """Number of possible changes of actors outside their turns: one was killed, or a coroutine has continued."""
         self.has_replayed = False
-        """True if any of these were turns of others than the guardians, which every system has."""
+        """True if any of these were turns of actors other than the guardians, which every system has."""
         self.boundary: dict[str, str] = {}
-        """The reason for which an actor is not replayed, by its path."""
+        """The reason why an actor is not replayed, by its path."""
         self._modules = tuple(modules)
         self._resolver = PropsResolver(actors, stand_ins, outside, self._modules)
         self._only = only
         self.records = LookAhead(exactly_in_order(trace))
-        """The number of turns that are not replayed yet."""
+        """The records that are not replayed yet."""
         self._taker = TurnTaker(self.system, EffectComparator(trace))
         if trace.header.ring is not None:
             try:
@@ -128,29 +127,27 @@ class ReplayEngine:
                 what = f"{type(error).__name__}: {error}"
                 raise TraceError(f"{trace.path}: its snapshots do not fit each other ({what})") from error
 
-    # What one does with it
-
     def advance(self) -> Turn | None:
-        """Replay up to the next recorded turn and take it: that turn, or None where the trace has no more.
+        """Replay up to and including the next recorded turn; return that turn, or None if the trace has no more.
 
         Raises:
-            DivergenceError: the turn is not what was recorded. The next call goes on behind it all the same.
+            DivergenceError: the turn differs from the record. The next call still continues after it.
         """
         with quiet(), outside_turn():
             return self._advance()
 
     def run(self, until: int | None = None) -> None:
-        """Replay all turns, or those up to number `until`. Raises as `advance`, behind the turn."""
+        """Replay all turns, or those up to number `until`. Raises the errors of `advance`, after the turn."""
         with quiet(), outside_turn():
             while (until is None or self._has_one_up_to(until)) and self._advance() is not None:
                 pass
 
     def observe(self, path: str) -> list[Nondeterminism]:
-        """Look out for what the actor at `path` does from here on that no replay can repeat; found in this list."""
+        """Watch the actor at `path` for nondeterminism from here on; return the list to which findings are added."""
         return self._taker.observe(path)
 
     def instance(self, path: str) -> Actor | None:
-        """The replayed actor at `path`; None where nobody lives there, or a boundary."""
+        """Return the replayed actor at `path`; None if no actor lives there, or it is a boundary."""
         cell = self.system.cells.find(path)
         return None if cell is None else cell.instance
 
@@ -178,11 +175,11 @@ class ReplayEngine:
         return None
 
     def _unfitting(self, record: Record, error: Exception) -> TraceError:
-        """The error for a record that may be sound by itself, and cannot follow those before it: the kernel raises."""
+        """Return the error for a record that is valid by itself but cannot follow those before it: the kernel
+        raised.
+        """
         what = f"{type(error).__name__}: {error}"
         return TraceError(f"{self.trace.path}: record {record.sequence} does not fit those before it ({what})")
-
-    # What is no turn
 
     def _follow(self, record: Record) -> None:
         self.system.replay_clock.set(record.now_ms)
@@ -194,7 +191,9 @@ class ReplayEngine:
                 self.system.kill(ref)
 
     def spawn(self, spawned: Spawned) -> Cell:
-        """The cell, not started yet, of an actor that was spawned from outside; a boundary where it cannot be made."""
+        """Return the cell, not started yet, of an actor that was spawned from outside; a boundary if it cannot be
+        created.
+        """
         system, ref = self.system, spawned.ref
         parent = system.cells.find(spawned.parent.path)
         if parent is None or not self._is_wanted(ref):
@@ -211,8 +210,6 @@ class ReplayEngine:
     def _leave_out(self, ref: Ref, reason: str) -> Cell:
         self.boundary.setdefault(ref.path, reason)
         return self.system.attach(BOUNDARY, ref)
-
-    # Turns
 
     def _take(self, turn: Turn) -> None:
         self.system.replay_clock.set(turn.now_ms)
@@ -244,8 +241,6 @@ class ReplayEngine:
         divergence = Divergence.of(difference, str(self.trace.path), turn, self._modules)
         raise DivergenceError(explain(divergence, self.trace, cell))
 
-    # Boundaries
-
     def _cell_of(self, turn: Turn) -> Cell:
         system, ref = self.system, turn.recipient
         cell = system.cells.find_incarnation(ref)
@@ -253,7 +248,7 @@ class ReplayEngine:
             return cell
         cell = system.cells.find(ref.path)
         if cell is not None:
-            # The one before has ended, and only the news of it have not come yet.
+            # The previous one has ended, and only its notification has not arrived yet.
             system.cells.mark_stopped(cell)
         props = self._resolver.given(ref)
         if props is not None and self._is_wanted(ref):
@@ -261,7 +256,7 @@ class ReplayEngine:
         return self._leave_out(ref, "the trace does not tell how it was made")
 
     def _skip(self, turn: Turn, cell: Cell) -> None:
-        """Keep to what a turn of a boundary has done to the tree."""
+        """Apply the changes to the tree of actors in a turn of a boundary."""
         for effect in turn.effects:
             if isinstance(effect, Spawn):
                 self._leave_out(effect.ref, _NOT_WANTED if self._only is not None else "its parent is not replayed")
@@ -281,29 +276,29 @@ def _is_boundary(cell: Cell) -> bool:
 
 
 class TurnTaker:
-    """Takes turns of one system, one at a time. A turn that is a coroutine may wait while others are taken."""
+    """Replays turns of one system, one at a time. A turn that is a coroutine may wait while others are replayed."""
 
     def __init__(self, system: ReplaySystem, comparator: EffectComparator) -> None:
         self._system = system
         self._comparator = comparator
         self.suspended: dict[int, tuple[Turn, Cell]] = {}
-        """Turns that are coroutines and wait, by their numbers."""
+        """Turns that are waiting coroutines, by their numbers."""
         self._ended: list[Ended] = []
         self._observed: str | None = None
         self._findings: list[Nondeterminism] = []
 
     def observe(self, path: str) -> list[Nondeterminism]:
-        """Look out for what the actor at `path` does from here on that no replay can repeat; found in this list."""
+        """Watch the actor at `path` for nondeterminism from here on; return the list to which findings are added."""
         self._observed, self._findings = path, []
         return self._findings
 
     @property
     def has_more(self) -> bool:
-        """Tell whether a coroutine waits, or has ended and nobody knows yet how."""
+        """True if a coroutine waits, or has ended with an outcome not reported yet."""
         return bool(self.suspended or self._ended)
 
     def take(self, turn: Turn, cell: Cell) -> EffectDifference | None:
-        """Take a turn again, as its record has it: in what it differs. Raises `UnknownTypeError`."""
+        """Replay a turn as recorded and return its difference, if any. Raises `UnknownTypeError`."""
         taken, mailbox = self._system.taken, cell.mailbox
         assert isinstance(mailbox, ReplayMailbox)
         entry = entry_of(turn, cell, self._system.resolve, self._comparator.is_like)
@@ -335,7 +330,7 @@ class TurnTaker:
         system.loop.run_within(cell.run)
         system.coroutines.run_coroutines()
         if turn.kind == "signal" and system.taken.effects is None and cell.turn_in_hand is not None:
-            # It was obeyed behind the end of the coroutine, which this signal or another one has cancelled.
+            # It was handled after the end of the coroutine, which this signal or another one has cancelled.
             cell.turn_in_hand.cancel()
             system.coroutines.run_coroutines()
         held = mailbox.take(turn) if turn.kind == "signal" and system.taken.effects is None else None
@@ -349,9 +344,9 @@ class TurnTaker:
             self.suspended[turn.sequence] = (turn, cell)
 
     def go_on(self, now_ms: int, ended: Cell | None = None) -> list[Ended]:
-        """Have coroutines go on that have waited for what is known by now; that of `ended` has come to its end.
+        """Continue coroutines that have waited for outcomes known by now; that of `ended` has ended.
 
-        Returns those that have come to their end, each with its difference.
+        Returns those that have ended, each with its difference.
         """
         system = self._system
         system.coroutines.run_coroutines()
@@ -368,11 +363,11 @@ def _state_of(cell: Cell) -> str:
 
 
 class RingStart:
-    """Fills a system with the actors that lived where a ring begins.
+    """Fills a system with the actors that lived at the start of a ring trace.
 
     Args:
-        system: nobody but the guardians lives there yet.
-        resolver: finds their Props.
+        system: contains only the guardians so far.
+        resolver: finds the Props.
         leave_out: makes an actor a boundary, for a reason.
     """
 
@@ -382,7 +377,7 @@ class RingStart:
         self._leave_out = leave_out
 
     def fill(self, snapshots: Iterable[Snapshot], is_wanted: Callable[[Ref], bool]) -> None:
-        """Attach everybody, parents before children, and then restore those who take turns."""
+        """Attach all actors, parents before children, then restore the state of those that are replayed."""
         attached = []
         for snapshot in snapshots:
             entry = self._attached(snapshot, is_wanted(snapshot.ref))
@@ -392,13 +387,13 @@ class RingStart:
             self._restore(cell, reader)
 
     def _attached(self, snapshot: Snapshot, is_wanted: bool) -> tuple[Cell, _StateReader] | None:
-        """The cell and what is to be put into it; None where there is nothing."""
+        """Return the cell and the reader of its state; None if there is nothing to restore."""
         system, ref = self._system, snapshot.ref
         is_guardian = snapshot.parent is None or snapshot.parent.path == "/"
         guardian = _begun(system.cells.find(ref.path)) if is_guardian else None
         if snapshot.state is None:
             if guardian is None and is_wanted and snapshot.reason == IDLE:
-                # Who takes no turn is there for the others to see.
+                # An actor without turns only has to exist for the others.
                 system.attach(BOUNDARY, ref).life = Life.RUNNING
             elif guardian is None:
                 self._leave_out(ref, snapshot.reason or _NOT_WANTED)
@@ -439,7 +434,7 @@ def _begun(guardian: Cell | None) -> Cell | None:
 
 
 class _StateReader:
-    """Reads the Props of an actor, and its state when it has a cell of these and its children have theirs."""
+    """Reads the Props of an actor, and its state when its cell and those of its children exist."""
 
     def __init__(self, state: bytes, resolver: PropsResolver, system: ReplaySystem) -> None:
         self.graph = GraphReader(state, resolver, system.resolve, self._outside)

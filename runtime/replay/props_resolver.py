@@ -1,8 +1,8 @@
-"""Resolves the Props of actors that were spawned from outside, from what the trace tells of theirs.
+"""Resolves the Props of actors that were spawned from outside, from their description in the trace.
 
-A trace may come from anywhere. An actor is made by a class that derives from `Actor`, or by a function that says it
-returns one; in its arguments stand plain values, declared values, members of enums, dataclasses, and functions and
-classes as they are. Which of these a trace may name is decided by `recordable`.
+A trace may come from anywhere. An actor is created by a class that derives from `Actor`, or by a function whose return
+type is one; its arguments may be plain values, declared values, members of enums, dataclasses, and functions and
+classes themselves. `recordable` decides which of these a trace may name.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from flykka.runtime.trace.records import Spawned
 
 _MAX_PARTS = 10_000_000
-"""So many parts an immutable node may have, those of its parts included: hashing it goes through all of them."""
+"""Maximum number of parts of an immutable node, nested parts included: hashing it traverses all of them."""
 
 
 class GraphReader:
-    """Makes the objects of a graph again that `graph_writer` has written. No initialiser is called.
+    """Recreates the objects of a graph that `graph_writer` has written. No initialiser is called.
 
     Args:
-        graph: what was packed.
+        graph: the packed graph.
         resolver: finds classes, functions, and stand-ins for objects that have no copy.
-        resolve: makes refs live.
-        outside: the world outside by the kind of its node; None where no such thing can be in the graph, and where
-            objects are those of dataclasses alone.
+        resolve: creates live refs.
+        outside: returns the external object for a kind of node; None if the graph cannot contain any, nor objects of
+            classes other than dataclasses.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class GraphReader:
         self._outside = outside
 
     def read(self, place: int) -> Any:
-        """Read one of the objects that were packed."""
+        """Read one of the packed objects."""
         return self._item(self._items_packed[place])
 
     def _item(self, item: Any) -> Any:
@@ -76,7 +76,7 @@ class GraphReader:
         return [self._item(item) for item in items]
 
     def _weigh(self, place: int, content: Any) -> None:
-        # Parts that are shared level after level double with each level.
+        # The size of shared parts may double with each level.
         weight, waiting = 1, [content]
         while waiting:
             part = waiting.pop()
@@ -124,7 +124,9 @@ class GraphReader:
                 raise ValueError(f"a {kind!r} is nothing that Props are made of")
 
     def _method(self, owner: Any, name: str) -> Any:
-        """A method of an object's class that is written in Python: no property is asked for it, and nothing called."""
+        """Return a method of an object's class that is written in Python, without reading a property or calling
+        anything.
+        """
         instance = self._item(owner)
         found = _of_class(type(instance), name)
         if isinstance(found, FunctionType) and not _is_special(name):
@@ -149,7 +151,7 @@ class GraphReader:
         return props if capacity is None else props.with_stash_capacity(capacity)
 
     def _mutable(self, place: int, kind: str, content: Any) -> Any:
-        """Made empty and then filled, for what is in it may lead back to it."""
+        """Create the object empty and then fill it, since its content may refer to it."""
         if kind == "object":
             name, attributes = content
             instead = self._resolver.stand_in_for(name)
@@ -180,7 +182,7 @@ class GraphReader:
             raise TypeError(f"it was given a {getattr(kind, '__qualname__', kind)}, which is no dataclass any more")
         made: Any = object.__new__(kind)
         self._made[place] = made
-        # Of a dataclass that has got more fields since, these have their defaults.
+        # Fields that were added to a dataclass since the recording get their defaults.
         for each in fields(kind) if is_dataclass(kind) else ():
             if each.default is not MISSING:
                 object.__setattr__(made, each.name, each.default)
@@ -194,7 +196,7 @@ class GraphReader:
 
 
 _MUTABLE = frozenset({"object", "list", "set", "dict", "OrderedDict", "Counter", "deque", "defaultdict"})
-"""Kinds of nodes whose parts are not gone through when they are hashed, or that have no hash."""
+"""Kinds of nodes whose parts are not traversed when they are hashed, or that have no hash."""
 
 
 def _address(path: Any, incarnation: Any) -> tuple[str, int]:
@@ -213,7 +215,7 @@ def _of_class(kind: type, name: str) -> object:
 
 @cache
 def _is_plain(kind: type, attribute: str) -> bool:
-    """Tell whether an attribute is only kept: `__class__` and properties do more."""
+    """Return True if an attribute only stores a value, unlike `__class__` and properties."""
     found = _of_class(kind, attribute)
     return not _is_special(attribute) and (isinstance(found, MemberDescriptorType) or not hasattr(found, "__set__"))
 
@@ -228,16 +230,16 @@ REFUSALS = (
     OverflowError,
     RecursionError,
 )
-"""Errors of reading a graph where something in it is not to be had here."""
+"""Errors of reading a graph that contains something unavailable here."""
 
 
 class PropsResolver:
     """Finds the Props of actors.
 
     Args:
-        actors: Props by path, which come before what the trace tells.
-        stand_ins: live objects by the name of the class, in the trace, of what could not be written to it.
-        outside: why actors of a class are never made again, by its name in a trace.
+        actors: Props by path, which take precedence over the trace.
+        stand_ins: live objects by class name in the trace, for objects that could not be recorded.
+        outside: reasons by class name in the trace, for actors that are never created again.
         modules: the names of modules, besides flykka's own, whose classes and functions the trace may name.
     """
 
@@ -254,7 +256,7 @@ class PropsResolver:
         self._names = RecordableNames(modules)
 
     def props_of(self, spawned: Spawned, resolve: Resolve) -> Props:
-        """The Props of an actor that was spawned from outside any turn.
+        """Return the Props of an actor that was spawned from outside any turn.
 
         Raises:
             ForeignModuleError: they name a module that was not passed.
@@ -275,29 +277,31 @@ class PropsResolver:
             raise UnresolvedPropsError(f"{spawned.actor} cannot be spawned as recorded: {refusal}") from None
 
     def given(self, ref: Ref) -> Props | None:
-        """The Props that the caller has given for an actor."""
+        """Return the Props that the caller has passed for an actor."""
         return self._actors.get(ref.path)
 
     def checked(self, props: object) -> Props:
-        """Props that make an actor. Raises `UnresolvedPropsError` for anything else."""
+        """Return `props` if they create an actor. Raises `UnresolvedPropsError` for anything else."""
         if not isinstance(props, Props):
             raise UnresolvedPropsError(f"how it was made is told by Props, not by a {type(props).__name__}")
         self.check_factory(props.factory)
         return props
 
     def check_factory(self, factory: object) -> None:
-        """Refuse what makes no actor. Raises `UnresolvedPropsError`."""
+        """Raise `UnresolvedPropsError` unless this factory creates an actor."""
         is_actor = isinstance(factory, type) and issubclass(factory, Actor)
         if not is_actor and not (isinstance(factory, FunctionType) and _returns_actor(factory)):
             name = getattr(factory, "__qualname__", repr(factory))
             raise UnresolvedPropsError(f"{name} is neither an Actor nor a function that says it returns one")
 
     def stand_in_for(self, name: str) -> object | None:
-        """The object that the caller has given for those of a class, if any."""
+        """Return the object that the caller has passed for those of a class, if any."""
         return self._stand_ins.get(name)
 
     def stand_in(self, name: str) -> object:
-        """The stand-in for an object without a copy in the trace. Raises `UnresolvedPropsError` where nothing does."""
+        """Return the stand-in for an object without a copy in the trace. Raises `UnresolvedPropsError` if there is
+        none.
+        """
         if name not in self._stand_ins:
             raise UnresolvedPropsError(
                 f"it was given a {_short(name)}, of which a trace has no copy: stand_ins={{{name!r}: ...}}"
@@ -305,18 +309,20 @@ class PropsResolver:
         return self._stand_ins[name]
 
     def is_stand_in(self, item: object) -> bool:
-        """Tell whether an object is one that the caller has given."""
+        """Return True if the caller has passed this object as a stand-in."""
         return any(item is each for each in self._stand_ins.values())
 
     def member(self, name: str, member: str) -> Enum:
-        """A member of an enum. Raises as `find`."""
+        """Return a member of an enum. Raises the errors of `find`."""
         kind = self.find(name)
         if not (isinstance(kind, type) and issubclass(kind, Enum) and member in kind.__members__):
             raise UnresolvedPropsError(f"there is no {_short(name)}.{member}")
         return kind.__members__[member]
 
     def find(self, name: str) -> Any:
-        """A class or function that a trace may name, or what stands for it. Raises as `RecordableNames.find`."""
+        """Return a class or function that a trace may name, or its stand-in. Raises the errors of
+        `RecordableNames.find`.
+        """
         if name in self._stand_ins:
             return self._stand_ins[name]
         if name in self._outside:

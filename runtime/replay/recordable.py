@@ -1,10 +1,10 @@
-"""Decides what a trace may name. A trace may come from anywhere, so nothing is imported or called by its word alone.
+"""Decides what a trace may name. A trace may come from anywhere, so it cannot cause any import or call by itself.
 
-Modules are those of flykka's own actors, and those that the caller has passed. Of flykka's own, classes are recordable
-by what they are (actors, enums, what has a tag) or by where they live: in the packages of actors' state, which reach
-nothing outside; they go by their tag, or by "flykka." and their own name. Of a passed module all classes and functions
-may be named. A module that is loaded anyway, and was not passed, gives its actors, enums and what has a tag: these were
-written to be recorded.
+Allowed modules are those of flykka's own actors, and those that the caller has passed. In flykka's own, classes are
+recordable by their kind (actors, enums, tagged classes) or by their package: the packages of actors' state have no
+access to the outside. They are named by their tag, or by "flykka." and their own name. In a passed module all classes
+and functions may be named. In another module that is loaded anyway, only actors, enums and tagged classes may be named,
+which were written to be recorded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REACHING_OUTSIDE = (
     "flykka.actors.ownership",
     "flykka.runtime.testing",
 )
-"""Packages of these whose objects reach files, other processes or plugins: a replay has stand-ins for them."""
+"""Packages of these whose objects access files, other processes or plugins: a replay has stand-ins for them."""
 
 STATE = (
     "flykka.actors",
@@ -45,13 +45,13 @@ STATE = (
 """Packages whose classes are parts of actors' state and arguments."""
 
 _PURE = ("flykka.actors.machines", "flykka.runtime.supervision")
-"""Packages whose functions may be named too: by an import contract machines reach no clock, file, process or thread."""
+"""Packages whose functions may be named too: by an import contract machines use no clock, file, process or thread."""
 
 _BUILTINS = frozenset({"bool", "bytes", "dict", "float", "frozenset", "int", "list", "object", "set", "str", "tuple"})
 
 
 def is_own(module: str) -> bool:
-    """Tell whether a module is one of flykka's that a trace may name."""
+    """Return True if a module is one of flykka's that a trace may name."""
     return any(_is_within(module, each) for each in _OWN) and not any(
         _is_within(module, each) for each in _REACHING_OUTSIDE
     )
@@ -59,7 +59,7 @@ def is_own(module: str) -> bool:
 
 @cache
 def own_names() -> dict[str, list[Declared]]:
-    """The classes and functions of flykka's own modules by their names in a trace, which some share."""
+    """Return the classes and functions of flykka's own modules by their names in a trace, which several may share."""
     names: dict[str, list[Declared]] = {}
     for package in _OWN:
         for info in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
@@ -80,11 +80,11 @@ class RecordableNames:
         self._modules = frozenset(modules)
 
     def find(self, name: str) -> Declared:
-        """The class or function.
+        """Return the class or function.
 
         Raises:
-            ForeignModuleError: it may be there, in a module that the caller has not passed.
-            UnknownTagError: no module that is here declares the tag.
+            ForeignModuleError: it may exist in a module that the caller has not passed.
+            UnknownTagError: no loaded module declares the tag.
             UnresolvedPropsError: there is none that a trace may name.
         """
         module_name, colon, qualname = name.partition(":")
@@ -150,13 +150,13 @@ def _of_builtins(name: str) -> type:
 
 
 def _member(module_name: str, qualname: str) -> Declared:
-    """The class or function that is defined there: not one that is only imported there, nor a part of an object."""
+    """Return the class or function that is defined there, not one that is only imported there or part of an object."""
     try:
         module = import_module(module_name)
     except ImportError as missing:
         raise UnresolvedPropsError(f"{module_name} cannot be imported here ({missing})") from None
     first, *rest = qualname.split(".")
-    # Not by `getattr`, which runs the code of modules and classes that make their attributes when asked.
+    # Not with `getattr`, which runs code of modules and classes that compute their attributes.
     found: object = vars(module).get(first)
     for part in rest:
         found = vars(found).get(part) if isinstance(found, type) else None

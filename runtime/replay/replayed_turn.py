@@ -1,4 +1,4 @@
-"""A turn that is taken again: what its record tells it, and what it then does."""
+"""A replayed turn: the inputs from its record, and its effects."""
 
 from __future__ import annotations
 
@@ -23,46 +23,46 @@ E = TypeVar("E", bound=Effect)
 
 
 class ToldMessage:
-    """Tells a turn, while it is taken, what its record holds: numbers and answers, in the order in which it asks."""
+    """Provides a turn with the inputs of its record: numbers and answers, in the order in which it requests them."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
 
     def promise(self) -> int | None:
-        """The number of the next ask; None where it was not recorded."""
+        """Return the number of the next ask; None if it was not recorded."""
         return next(self._promises, None)
 
     def lookup(self, path: str) -> tuple[Ref, ...] | None:
-        """The refs that were found at `path`, where the next recorded lookup was for this one."""
+        """Return the refs that were found at `path`, if the next recorded lookup was for this path."""
         if self._lookups and self._lookups[0].path == path:
             return self._lookups.popleft().refs
         return None
 
     def directs(self) -> bool:
-        """Tell whether the turn decides about a child."""
+        """Return True if the turn decides about a child."""
         return bool(self._all(Supervise))
 
     def refusal(self, path: str) -> Refused | None:
-        """The refusal of a spawn at `path`, where that comes next of all that the turn was refused."""
+        """Return the refusal of a spawn at `path`, if it is the turn's next recorded refusal."""
         return self._refusals.popleft() if self._refusals and self._refusals[0].path == path else None
 
     def time(self) -> int | None:
-        """The next time that the turn has read; None where it was not recorded."""
+        """Return the next time that the turn has read; None if it was not recorded."""
         return next(self._times, None)
 
     def outcome(self, noted: Sequence[Noted]) -> Awaited | None:
-        """The outcome that the turn waits for behind these effects; None where none was recorded."""
+        """Return the outcome that the turn waits for after these effects; None if none was recorded."""
         place = sum(effect[0] == "awaited" for effect in noted)
         return self._outcomes[place] if place < len(self._outcomes) else None
 
     def immediate(self, noted: Sequence[Noted]) -> Awaited | None:
-        """The outcome that follows at once on what the turn has noted; None where something else comes before."""
+        """Return the outcome that directly follows the turn's effects so far; None if another effect comes before."""
         effects = self.turn.effects
         following = effects[len(noted)] if len(noted) < len(effects) else None
         return following if isinstance(following, Awaited) else None
 
     def incarnation(self, path: str) -> int | None:
-        """The incarnation that was spawned at `path`; None where none was."""
+        """Return the incarnation that was spawned at `path`, or None."""
         spawned = (each.ref for each in self._all(Spawn))
         return next((ref.incarnation for ref in spawned if ref.path == path), None)
 
@@ -92,14 +92,14 @@ class ToldMessage:
 
 
 class TakenTurn(Recorder):
-    """Keeps what a replayed turn did, as the kernel tells a recorder."""
+    """Records the effects of a replayed turn, as a recorder of the kernel."""
 
     def __init__(self) -> None:
         self.effects: list[Noted] | None = None
-        """None where no turn was taken, or where it is a coroutine that waits."""
+        """None if no turn was run, or if it is a waiting coroutine."""
         self.failure: SerializedThrowable | None = None
         self.ended: list[tuple[int, list[Noted], SerializedThrowable | None]] = []
-        """Coroutines of earlier turns that have come to their end meanwhile."""
+        """Coroutines of earlier turns that have ended in the meantime."""
         self._recorded: Turn | None = None
         self._told: ToldMessage | None = None
         self._waiting: dict[int, ToldMessage] = {}
@@ -109,33 +109,33 @@ class TakenTurn(Recorder):
         self._recorded = recorded
 
     def suspend(self) -> None:
-        """The turn is a coroutine that waits, and goes on while other turns are taken."""
+        """Let the turn, a waiting coroutine, continue while other turns are replayed."""
         told = self._of_recorded()
         if told is not None:
             self._waiting[told.turn.sequence] = told
 
     def take_ended(self) -> list[tuple[int, list[Noted], SerializedThrowable | None]]:
-        """The coroutines of earlier turns that have ended since this was last asked, by their numbers."""
+        """Return the coroutines of earlier turns that have ended since the last call, by their numbers."""
         ended, self.ended = self.ended, []
         return ended
 
     @property
     def told(self) -> ToldMessage | None:
-        """The record of the turn that runs."""
+        """The record of the running turn."""
         cell = RUNNING.cell
         if self._waiting and cell is not None and cell.sequence in self._waiting:
             return self._waiting[cell.sequence]
         return self._of_recorded()
 
     def of(self, sequence: int | None) -> ToldMessage | None:
-        """The record of a turn that has begun before, or of the one in hand."""
+        """Return the record of an earlier suspended turn, or of the current one."""
         if sequence in self._waiting:
             return self._waiting[sequence]
         told = self._of_recorded()
         return told if told is not None and told.turn.sequence == sequence else None
 
     def _of_recorded(self) -> ToldMessage | None:
-        # Most turns are told nothing.
+        # Most turns need no input.
         if self._told is None and self._recorded is not None:
             self._told = ToldMessage(self._recorded)
         return self._told
@@ -149,7 +149,7 @@ class TakenTurn(Recorder):
         effects: list[Noted],
         failure: SerializedThrowable | None,
     ) -> None:
-        """The turn that was forced, or a coroutine that has waited."""
+        """Record the turn that was forced, or a coroutine that has waited."""
         if self._recorded is None or sequence == self._recorded.sequence:
             self.effects = effects
             self.failure = failure

@@ -1,6 +1,6 @@
-"""The pytest plugin: fixtures of actor systems, which fail a test whose actors fail or stay behind.
+"""The pytest plugin: fixtures of actor systems, which fail a test whose actors fail or outlive it.
 
-pytest loads this in every run where flykka is installed, so other modules are imported by the fixtures.
+pytest loads this in every run if flykka is installed, so the fixtures import other modules themselves.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STRAGGLERS = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options of an ini file."""
+    """Declare the options of the ini file."""
     parser.addini(
         "flykka_end_timeout",
         "seconds that the actors and the threads of a test have to end when it is over",
@@ -63,7 +63,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def actor_system_options() -> dict[str, Any]:
-    """Options of `actor_system` and `seeded_system` beside their defaults; a test suite overrides this."""
+    """Options of `actor_system` and `seeded_system` that override their defaults; a test suite can override this
+    fixture.
+    """
     return {}
 
 
@@ -71,7 +73,7 @@ def actor_system_options() -> dict[str, Any]:
 def actor_system(
     request: pytest.FixtureRequest, actor_system_options: dict[str, Any], _no_thread_is_left: None
 ) -> Iterator[TestActorSystem]:
-    """Provide an actor system on real threads, whose messages go through the codec. It ends with the test."""
+    """Provide an actor system on real threads, whose messages are encoded and decoded. It ends with the test."""
     from flykka.runtime.testing.systems import TestActorSystem
 
     options = {"serialize_messages": True} | actor_system_options
@@ -94,7 +96,7 @@ def _no_thread_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     if request.node.stash.get(_STRAGGLERS, False):
-        return  # These were reported already, and their threads are busy with them.
+        return  # These were reported already, and keep their threads busy.
     left = _left_threads(before, request.config)
     if left:
         pytest.fail("threads outlive the test:\n" + "\n".join(left), pytrace=False)

@@ -1,4 +1,4 @@
-"""The actor systems of the pytest fixtures: failures in them, and actors that stay behind, fail the test."""
+"""The actor systems of the pytest fixtures: failed actors, and actors that outlive the test, fail the test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ExpectedFailure:
-    """Failures that a test expects, and those that came."""
+    """Failures that a test expects, and those that occurred."""
 
     def __init__(self, error: str | None, match: str | None, path: str | None, count: int) -> None:
         self.failures: list[ActorFailed] = []
@@ -30,11 +30,11 @@ class ExpectedFailure:
 
     @property
     def done(self) -> bool:
-        """Tells whether all expected failures have come."""
+        """True if all expected failures have occurred."""
         return len(self.failures) >= self._count
 
     def matches(self, failed: ActorFailed) -> bool:
-        """Tell whether this failure is still expected."""
+        """Return True if this failure is still expected."""
         return (
             not self.done
             and self._error in (None, failed.failure.type_name)
@@ -50,7 +50,7 @@ class ExpectedFailure:
 
 
 class FailureWatch:
-    """Notes every failure of an actor in a system."""
+    """Records every failure of an actor in a system."""
 
     def __init__(self, system: ActorSystem) -> None:
         self._unexpected: list[ActorFailed] = []
@@ -61,7 +61,7 @@ class FailureWatch:
 
     @contextmanager
     def expect(self, expected: ExpectedFailure, timeout: float) -> Iterator[ExpectedFailure]:
-        """After the block, wait for missing failures. Raises `AssertionError` where they do not come."""
+        """After the block, wait for missing failures. Raises `AssertionError` if they do not occur."""
         with self._news:
             self._expected.append(expected)
         try:
@@ -97,14 +97,13 @@ class FailureWatch:
 
 
 def described(failed: ActorFailed) -> str:
-    """Describe a failure in one line."""
     return f"{failed.failure.type_name} of {failed.ref}: {failed.failure.message}"
 
 
 class TestActorSystem(ActorSystem):
-    """Actor system that notes failures. Made as any other."""
+    """Actor system that records failures. Takes the arguments of `ActorSystem`."""
 
-    __test__ = False  # No test class, whatever pytest makes of the name.
+    __test__ = False  # Not a test class, despite its name.
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -122,14 +121,14 @@ class TestActorSystem(ActorSystem):
         """Expect that actors fail in this block, or at most `timeout` seconds of the system's clock after it.
 
         Args:
-            error: the exact class of the exception, or its name; any unless given.
+            error: the exact class of the exception, or its name; by default any.
             match: a regular expression that the text of the error has to contain.
-            of: the actor, as a ref or a path; any unless given.
-            count: how many failures there are.
+            of: the actor, as a ref or a path; by default any.
+            count: number of failures.
             timeout: seconds.
 
         Raises:
-            AssertionError: they did not; the error names the failures that came instead.
+            AssertionError: they did not fail; the error names the failures that occurred instead.
         """
         name = error.__name__ if isinstance(error, type) else error
         path = of if of is None or isinstance(of, str) else of.path
@@ -140,7 +139,7 @@ class TestActorSystem(ActorSystem):
         return [described(failed) for failed in self._failures.pop_unexpected()]
 
     def end(self, timeout: float) -> list[str]:
-        """Terminate, by force after `timeout` seconds. Returns the actors that stayed behind, one line each."""
+        """Terminate, by a kill after `timeout` seconds. Returns the actors that were still alive, one line each."""
         try:
             self.terminate().wait(timeout=timeout)
         except TerminationTimeoutError as late:
@@ -151,4 +150,4 @@ class TestActorSystem(ActorSystem):
 
 
 class TestSeededSystem(TestActorSystem, SeededSystem):
-    """Seeded system that notes failures. Made as `SeededSystem`."""
+    """Seeded system that records failures. Takes the arguments of `SeededSystem`."""

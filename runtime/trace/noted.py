@@ -1,6 +1,6 @@
-"""Records as they are noted in passing: plain tuples, headed by their kind, that hold messages and not copies of them.
+"""Records as plain tuples that start with their kind and hold messages instead of copies.
 
-Not the envelope: that of a failure holds the living exception with its frames, that of an ask the future.
+They do not hold envelopes: that of a failure contains the live exception with its frames, that of an ask the future.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 Noted = tuple[Any, ...]
 
 TURN = 0
-"""Behind it sequence, time, recipient, sender, cause, kind, message, effects, failure and digest."""
+"""Followed by sequence, time, recipient, sender, cause, kind, message, effects, failure and digest."""
 KILLED = 1
 DEAD_LETTER = 2
 SPAWNED = 3
 
 
 def note_spawned(sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> Noted:
-    """An actor was spawned from outside any turn."""
     return (SPAWNED, sequence, now_ms, ref, parent, props.factory_name, pack_props(props))
 
 
@@ -35,5 +34,4 @@ def note_killed(sequence: int, now_ms: int, ref: Ref) -> Noted:
 def note_dead_letter(
     sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
 ) -> Noted:
-    """A message found no one to handle it."""
     return (DEAD_LETTER, sequence, now_ms, message, sender, recipient, reason)

@@ -1,4 +1,4 @@
-"""Messages and effects in words: what each says in short or in one line, and which failure a message brings."""
+"""Messages and effects as text: their names, one-line descriptions, and the failure that a message contains."""
 
 from __future__ import annotations
 
@@ -22,28 +22,32 @@ _ITEMS = 3
 _DEPTH = 2
 _names: dict[type, tuple[str, ...]] = {}
 _OMITTED = ("job_id", "timestamp_ms")
-"""In nearly every message of a job: the path of who hears it names the one, the turn's own time is near the other."""
+"""In nearly every message of a job, and redundant: the recipient's path names the job, and the turn has its own
+time.
+"""
 
 
 def unwrapped(message: Value | Undecoded) -> Value | Undecoded:
-    """The message without the leader session that it was sent under."""
+    """Return the message without the leader session under which it was sent."""
     return message.message if isinstance(message, LeaderSessionMessage) else message
 
 
 def message_name(message: Value | Undecoded) -> str:
-    """The class of what was said; its tag where this process does not know it."""
+    """Return the class of the message; its tag if this process does not know the class."""
     said = unwrapped(message)
     return str(wire_fields(said).get(TAG_KEY, "?")) if isinstance(said, Undecoded) else type(said).__name__
 
 
 def message_tag(message: Value | Undecoded) -> str:
-    """The wire tag of what was said."""
+    """Return the wire tag of the message."""
     said = unwrapped(message)
     return message_name(said) if isinstance(said, Undecoded) else said.wire_tag
 
 
 def message_text(message: Value | Undecoded) -> str:
-    """The message in one line: its class with the fields that are not their defaults, long ones cut short."""
+    """Return the message in one line: its class with the fields that differ from their defaults, long ones
+    shortened.
+    """
     said = unwrapped(message)
     if isinstance(said, Undecoded) and not said.data:
         return _cut(said.reason)
@@ -51,7 +55,7 @@ def message_text(message: Value | Undecoded) -> str:
 
 
 def failure_of(record: Record) -> SerializedThrowable | None:
-    """The failure that a record tells of: what the turn raised, or what its message brought."""
+    """Return the failure of a record: the exception of the turn, or the failure in its message."""
     match record:
         case Turn(failure=SerializedThrowable() as raised):
             return raised
@@ -81,12 +85,11 @@ def _field_names(kind: type) -> tuple[str, ...]:
 
 
 def failure_text(failure: SerializedThrowable) -> str:
-    """Type and text of a failure, in one line."""
     return _cut(f"{failure.type_name}: {failure.message}", 2 * _TEXT_LENGTH)
 
 
 def wire_fields(message: Undecoded) -> dict[str, Any]:
-    """The fields of a message as they stand on the wire; none where it cannot be read at all."""
+    """Return the fields of a message in its wire form; empty if it cannot be read."""
     try:
         fields_on_the_wire = unpack(message.data, use_list=False)
     except ValueError:
@@ -136,7 +139,7 @@ def _cut(text: str, length: int = _TEXT_LENGTH) -> str:
 
 
 def effects_text(record: Record) -> str:
-    """The effects of a record in short: the fields of a message are told where it was handled."""
+    """Return the effects of a record in short: fields of a message are shown where it is handled."""
     match record:
         case Turn(effects=done):
             return "; ".join(map(effect_text, done))
@@ -165,7 +168,7 @@ def effect_text(effect: Effect) -> str:
 
 
 def effect_line(effect: Effect) -> str:
-    """Tell an effect with the fields of its message."""
+    """Describe an effect with the fields of its message."""
     match effect:
         case effects.Send(target=target, message=message):
             return f"{_verb(effect)}  {target.path} <- {message_text(message)}"
@@ -184,7 +187,7 @@ def _verb(effect: effects.Send) -> str:
 
 
 def _more(effect: Effect) -> str:
-    """The text behind the words of an effect."""
+    """Return the text after the words of an effect."""
     match effect:
         case effects.StartTimer(delay_ms=int() as delay_ms):
             return f", then every {delay_ms} ms"

@@ -1,9 +1,9 @@
-"""The environment of the actors of a fork: stand-ins for those that are not replayed, messages from outside, and time.
+"""The environment of the actors of a fork: stand-ins for actors that are not replayed, messages from outside, and time.
 
-A fork takes the turns of the replayed actors itself. Three things it cannot know, and takes from the record as long as
-they fit: what was told from outside of all turns (and in the turns of boundaries before the fork), the outcomes of
-blocking work, and the turns of each actor that is not replayed. What does not fit is answered by nobody, which is
-noted; blocking work that was not recorded is answered by the caller's function.
+A fork runs the turns of the replayed actors itself. Three inputs come from the record as long as they fit: messages
+from outside of all turns (and from boundaries before the fork), outcomes of blocking work, and the turns of each actor
+that is not replayed. A message that does not fit gets no answer, which is reported; blocking work that was not recorded
+is answered by the caller's function.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ UnrecordedWork = Callable[[BlockingWork, Callable[[], object]], object]
 """Returns the result of blocking work that was not recorded, given its description and the call; or it raises."""
 
 Tell = Callable[..., object]
-"""Tells a message, with `first=True` ahead of all that waits."""
+"""Delivers a message, with `first=True` ahead of all waiting ones."""
 _LOOKS_AHEAD = 16
 
 
@@ -50,10 +50,10 @@ class ForkEnvironment:
     """The live side of one fork.
 
     Args:
-        engine: has replayed all that lies before the fork; what it has not is taken out of it.
-        number: of the turn at which the fork begins.
-        unrecorded: what unrecorded blocking work would have returned; None for no answer.
-        paced: the functions of such work that take as long as they did in the recording; others take no time.
+        engine: has replayed everything before the fork; the remaining records are taken from it.
+        number: of the turn at which the fork starts.
+        unrecorded: returns the results of unrecorded blocking work; None for no answer.
+        paced: the functions of such work that take as long as in the recording; others take no time.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class ForkEnvironment:
         paced: Container[str] = (),
     ) -> None:
         self.silent: dict[str, str] = {}
-        """Actors that were told something which nobody answered, by path, with the first such message."""
+        """Actors with a message that got no answer, by path, with the first such message."""
         self._engine = engine
         self._system = engine.system
         self._number = number
@@ -78,7 +78,7 @@ class ForkEnvironment:
         self._coming: deque[FromOutside] = deque()
 
     def stand_in_for_boundaries(self, cells: Sequence[Cell]) -> None:
-        """Put stand-ins in the place of the actors that are not replayed."""
+        """Start stand-ins for the actors that are not replayed."""
         for cell in cells:
             if cell.props is BOUNDARY and cell.life is Life.STARTING:
                 actor = cell.make_instance()
@@ -87,12 +87,12 @@ class ForkEnvironment:
                 self._stand_in(actor)
 
     def put_in_flight(self) -> None:
-        """Put into the mailboxes what lay in them then, from or for actors that are not replayed."""
+        """Put into the mailboxes the messages in flight at the fork, from or to actors that are not replayed."""
         for turn in self.world.in_flight:
             self.told(turn, turn.cause)()
 
     def schedule_outside_messages(self) -> None:
-        """Schedule what comes from outside and what the stand-ins tell themselves."""
+        """Schedule the messages from outside and those that the stand-ins send to themselves."""
         for stand_in in list(self._stand_ins):
             stand_in.schedule_own()
         self._coming = deque(self.world.from_outside)
@@ -100,20 +100,20 @@ class ForkEnvironment:
         self._schedule_next()
 
     def later(self, late_ms: int, call: Callable[[], object]) -> None:
-        """Call in so much virtual time, at once for none."""
+        """Call after this virtual time, at once if it is 0."""
         if late_ms == 0:
             call()
         else:
             self._system.clock.schedule(self._system.clock.now_ms() + late_ms, call)
 
     def on_created(self, actor: BoundaryActor) -> None:
-        """Have a stand-in take the turns of an actor that is not replayed; called in its first turn."""
+        """Create a stand-in for an actor that is not replayed; called in its first turn."""
         stand_in = self._stand_in(actor)
         stand_in.create()
         stand_in.schedule_own()
 
     def run_blocking(self, work: Runnable) -> None:
-        """Answer blocking work of an actor: with what was recorded, or with what `unrecorded` returns."""
+        """Answer blocking work of an actor with the recorded outcome, or with the result of `unrecorded`."""
         if not isinstance(work, Pipe):
             self._system.schedule.execute(work)
             return
@@ -121,7 +121,7 @@ class ForkEnvironment:
         outcomes = self.world.outcomes[cell.ref.path]
         same = [each for each in outcomes if each.work == wanted]
         heard = None if cell.current is None else Envelope.wrap(cell.current).message
-        # What the work came to is told in words of the turn that began it, such as the version of a plan.
+        # The outcome refers to the turn that started the work, for example to a version of a plan.
         outcome = next((each for each in same if each.heard == heard), None)
         if outcome is None and self._unrecorded is None:
             outcome = next(iter(same), None)
@@ -138,7 +138,7 @@ class ForkEnvironment:
             self.silent.setdefault(cell.ref.path, f"blocking work {wanted.function}")
 
     def _usual_delay_ms(self, function: str) -> int:
-        """The median time that such work took in the whole recording, in ms."""
+        """Return the median time in ms that this work took in the whole recording."""
         if function not in self._paced:
             return 0
         if self._usual is None:
@@ -151,7 +151,7 @@ class ForkEnvironment:
         return self._usual.get(function, 0)
 
     def choose(self, ready: Sequence[Runnable]) -> int | None:
-        """The place of the runnable that ran next in the recording; None where it does not tell."""
+        """Return the index of the runnable that ran next in the recording; None if unknown."""
         return self.schedule.choose(ready)
 
     def _stand_in(self, actor: BoundaryActor) -> RecordedStandIn:
@@ -166,11 +166,11 @@ class ForkEnvironment:
 
     @property
     def expects_more(self) -> bool:
-        """Tell whether something that was recorded is still to come from outside."""
+        """True if a recorded input from outside is still to come."""
         return self._awaited > 0
 
     def _schedule_next(self) -> None:
-        """Bring the messages from outside that are due, and set one alarm, for the next."""
+        """Deliver the messages from outside that are due, and set one alarm for the next."""
         clock = self._system.clock
         while self._coming and self._coming[0].now_ms <= clock.now_ms():
             record = self._coming.popleft()
@@ -191,7 +191,7 @@ class ForkEnvironment:
                 self.told(record, record.cause)()
 
     def told(self, turn: Turn, cause: int | None) -> Tell:
-        """The function that tells the message of a recorded turn to the actor that has its path by then."""
+        """Return a function that sends the message of a recorded turn to the actor that then has its path."""
 
         def tell(*, first: bool = False) -> None:
             system = self._system
@@ -234,12 +234,12 @@ def put(mailbox: Mailbox, entry: Entry, *, first: bool = False) -> None:
 
 
 def tell_nothing(*, first: bool = False) -> None:
-    """Tell no message."""
+    """Send no message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Something to be done when the turn `sequence` would come."""
+    """An action at the time at which turn `sequence` would come."""
 
     sequence: int
     call: Callable[[], object]
@@ -249,12 +249,13 @@ class Due:
 
 
 class RecordedSchedule:
-    """Chooses, of the actors that could run next, the one whose next recorded turn was the first.
+    """Chooses the ready actor whose next recorded turn was the earliest.
 
-    Where an actor is in the record is found by what it handles; a message that was not recorded leaves it where it is.
+    The position of an actor in the record is found by the messages it handles; a message that was not recorded does not
+    move it.
 
     Args:
-        turns: the recorded turns of each actor, in their order.
+        turns: the recorded turns of each actor, in order.
     """
 
     def __init__(self, turns: Mapping[Ref, Sequence[Turn]]) -> None:
@@ -262,12 +263,12 @@ class RecordedSchedule:
         self._places: dict[Ref, int] = {}
 
     def choose(self, ready: Sequence[Runnable]) -> int | None:
-        """The place of who is to run; None where the record tells of none of them."""
+        """Return the index of the runnable to run; None if the record contains none of them."""
         first = None
         best = (0, False)
         for place, runnable in enumerate(ready):
             sequence = self._sequence_of(runnable)
-            # What is due for a turn comes before its actor runs.
+            # An action that is due for a turn comes before its actor runs.
             rank = (sequence or 0, isinstance(runnable, Cell))
             if sequence is not None and (first is None or rank < best):
                 first, best = place, rank
@@ -292,12 +293,14 @@ class RecordedSchedule:
 
 
 FromOutside = Turn | Killed | Spawned
-"""A record that comes about in the fork at its own time: a message, a stop, a kill, an actor."""
+"""A record that the fork reproduces at its own time: a message, a stop, a kill, a spawn."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome of blocking work: `turn` brought it, `delay_ms` after the work was begun on hearing `heard`."""
+    """The outcome of blocking work: `turn` delivered it, `delay_ms` after the work was started while handling
+    `heard`.
+    """
 
     work: object
     heard: object
@@ -306,25 +309,24 @@ class Outcome:
 
 
 class RecordedWorld:
-    """Sorted out of the records from the fork on.
+    """The records from the fork on, by kind of input.
 
     Args:
-        records: from the turn on at which the fork begins.
-        is_boundary: whether an actor is not replayed, as far as that is known there.
-        is_waiting: whether the message of a turn lies in the mailbox of its actor already.
+        records: from the turn at which the fork starts.
+        is_boundary: returns True if an actor is not replayed, as far as known.
+        is_waiting: returns True if the message of a turn is already in its actor's mailbox.
     """
 
     def __init__(
         self, records: Iterable[Record], is_boundary: Callable[[Ref], bool], is_waiting: Callable[[Turn], bool]
     ) -> None:
         self.from_outside: list[FromOutside] = []
-        """In their order; the shutdown of the recorded system is none of them."""
+        """In order; without the shutdown of the recorded system."""
         self.in_flight: list[Turn] = []
-        """Turns whose message was on its way where the fork begins, from or to an actor that is not replayed."""
+        """Turns whose message was in flight at the fork, from or to an actor that is not replayed."""
         self.turns_by_actor: defaultdict[Ref, list[Turn]] = defaultdict(list)
-        """The turns of each actor."""
         self.outcomes: defaultdict[str, list[Outcome]] = defaultdict(list)
-        """Outcomes of the blocking work that is begun from here on, by the path of the actor."""
+        """Outcomes of the blocking work that is started from here on, by the path of the actor."""
         self._is_boundary = is_boundary
         self._is_waiting = is_waiting
         self._turns: dict[int, Turn] = {}
@@ -336,7 +338,7 @@ class RecordedWorld:
             self._sort(record)
 
     def remove_turn(self, turn: Turn) -> bool:
-        """Take out what would bring the message of a turn; False where nothing here does."""
+        """Remove the input that would deliver the message of a turn; return False if there is none."""
         if turn in self.in_flight:
             self.in_flight.remove(turn)
         elif turn in self.from_outside:
@@ -346,7 +348,7 @@ class RecordedWorld:
         return True
 
     def killer_of(self, ref: Ref) -> Ref | None:
-        """The actor that killed this one, or one above it, in a turn; None where that was done from outside."""
+        """Return the actor that killed this one, or one above it, in a turn; None if it was killed from outside."""
         path = ref.path
         while path not in (USER, ROOT):
             if path in self._killers:
@@ -383,7 +385,9 @@ class RecordedWorld:
             self.outcomes[turn.recipient.path].append(Outcome(works.pop(0), begun_in.message, turn, delay_ms))
 
     def _is_from_outside(self, turn: Turn) -> bool:
-        """Tell whether the fork would not come by itself to a turn whose cause is none, or lies before the fork."""
+        """Return True if the fork would not produce by itself a turn without a cause, or with a cause before the
+        fork.
+        """
         message, sender = turn.message, turn.sender
         if turn.kind == "signal":
             if isinstance(message, DeathWatchNotification):
@@ -392,7 +396,7 @@ class RecordedWorld:
         if turn.kind == "timer" or isinstance(message, Terminated):
             return False
         if turn.cause is None:
-            # What has a sender and no cause is the kernel's own.
+            # A message with a sender but no cause comes from the kernel itself.
             return sender is None or sender.path.startswith(TEMP) or self._is_boundary(sender)
         if self._is_boundary(turn.recipient):
             return sender != turn.recipient
@@ -410,16 +414,16 @@ def _is_shutdown(record: Record) -> bool:
 
 
 class RecordedStandIn:
-    """Takes the turns of one boundary actor of a fork, as they were recorded, for as long as that fits.
+    """Replays the recorded turns of one boundary actor of a fork, for as long as they fit.
 
-    It fits while the actor is told what it was told then. The order is free, for between several senders the fork may
-    come to another one. What the actor told itself comes when all has been said that was said before it then, and as
-    much later as it came then. A message that was not recorded is answered by nobody.
+    They fit while the actor receives the recorded messages. Their order is free, since in a fork messages of several
+    senders may arrive in another order. A message to itself is delivered after all messages that preceded it in the
+    recording, with the recorded delay. A message that was not recorded gets no answer.
 
     Args:
         context: the actor's.
         turns: its recorded turns from the fork on.
-        note_silence: told of a message that nobody answers, of a class to which the actor has reacted.
+        note_silence: called with a message that gets no answer although the actor has reacted to its class.
     """
 
     def __init__(
@@ -445,7 +449,7 @@ class RecordedStandIn:
             self._play(self._create)
 
     def schedule_own(self) -> None:
-        """Have the next message that the actor told itself come at its time."""
+        """Schedule the next message of the actor to itself at its time."""
         if not self._own or self._due:
             return
         following = self._own[0]
@@ -460,14 +464,14 @@ class RecordedStandIn:
         self._context.system.clock.schedule(due_ms, lambda: cell.mailbox.put(Envelope(message, None, None)))
 
     def _own_message(self, turn: Turn) -> Message:
-        """The message to itself; also where it cannot be read, what the actor did then is known."""
+        """Return the message to itself; if it cannot be read, the actor's recorded effects are still known."""
         try:
             return living(turn.message, self._context.system.resolve)
         except UnknownTypeError:
             return Unread()
 
     def repeat_recorded(self, message: Message) -> None:
-        """Repeat what was recorded for `message`; called in the turn of the actor."""
+        """Repeat the recorded effects for `message`; called in the turn of the actor."""
         if self._due and self._due[0][0] is message:
             self._play(self._due.popleft()[1])
             self.schedule_own()
@@ -505,4 +509,4 @@ class RecordedStandIn:
             case effects.Unwatch(ref=ref):
                 context.unwatch(resolve(ref.path, ref.incarnation))
             case _:
-                return  # Its timers and its blocking work come as its own turns; the rest is between it and itself.
+                return  # Its timers and its blocking work come as turns of its own; the other effects are internal.

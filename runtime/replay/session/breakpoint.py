@@ -1,4 +1,4 @@
-"""A place in a trace by what happens there: `CheckpointCoordinator <- DeclineCheckpoint(checkpoint_id=7)`."""
+"""A breakpoint in a trace: `CheckpointCoordinator <- DeclineCheckpoint(checkpoint_id=7)`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @dataclass(frozen=True, slots=True)
 class Breakpoint:
-    """Turns of some actor, with some message, with some values in it; what is None or missing may be anything.
+    """Matches turns by actor, message and values of fields; None, or a missing field, matches anything.
 
-    An actor is named by its class, by the last part of its path, or by its path, of which `/user/` may be left out; a
-    message by its class or its tag; both with `*` and `?` for any text. A value of a field may be a text: it is then
-    compared with the field as a text.
+    An actor is named by its class, by the last part of its path, or by its path, with or without `/user/`; a message by
+    its class or its tag; both may contain the wildcards `*` and `?`. A value given as a text is compared with the field
+    as a text.
     """
 
     actor: str | None = None
@@ -35,7 +35,9 @@ class Breakpoint:
 
     @classmethod
     def of(cls, wanted: str | type[Value], fields: Mapping[str, object]) -> Breakpoint:
-        """A message class with values of its fields, or a breakpoint as a text. Raises as `parse` does."""
+        """Return a breakpoint for a message class with values of its fields, or for a text. Raises the errors of
+        `parse`.
+        """
         if not isinstance(wanted, str):
             return cls(None, wanted, fields)
         parsed = cls.parse(wanted)
@@ -43,7 +45,7 @@ class Breakpoint:
 
     @classmethod
     def parse(cls, text: str) -> Breakpoint:
-        """The breakpoint that is written down. Raises `ReplaySessionError` where it is not of the form."""
+        """Parse a breakpoint. Raises `ReplaySessionError` if the text is malformed."""
         form = _FORM.fullmatch(text)
         if form is None or not text.strip():
             raise ReplaySessionError(f"no breakpoint: {text!r}; {_EXAMPLE}")
@@ -58,7 +60,7 @@ class Breakpoint:
         return cls(form["actor"], form["message"], fields)
 
     def matches(self, turn: Turn, actor_class: str | None) -> bool:
-        """Tell whether `turn`, of an actor of this class where that is known, is such a one."""
+        """Return True if `turn` matches; `actor_class` is None if unknown."""
         return self._is_told(turn) and self._is_taken_by(turn.recipient.path, actor_class) and self._says(turn.message)
 
     def _is_told(self, turn: Turn) -> bool:
@@ -92,5 +94,5 @@ class Breakpoint:
 
 
 def _in_path_form(class_name: str) -> str:
-    """`CheckpointCoordinator` as paths have it: `checkpoint-coordinator`."""
+    """Convert `CheckpointCoordinator` to the form used in paths: `checkpoint-coordinator`."""
     return _WORD_BEGINS.sub("-", class_name).lower()

@@ -1,9 +1,8 @@
-"""The first place where two recordings tell different things.
+"""The first difference between two recordings.
 
-Runs are compared actor by actor: the first turn of an actor in one run with its first turn in the other, and so on. How
-the turns of different actors lay between each other, when they were, and what number they had, is no difference; what
-an actor was told, by whom, and what it did then, is. Where several actors differ, the one whose turn came first in the
-left run is told of.
+Runs are compared actor by actor: the first turn of an actor in one run with its first turn in the other, and so on. The
+interleaving of different actors' turns, their times and their numbers are not compared; an actor's messages, their
+senders and its effects are. If several actors differ, the one whose turn came first in the left run is reported.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawn
 from flykka.runtime.trace.text import message_name
 
 LOOKED_AHEAD: Final = 5_000
-"""So many records are looked through for one that has come later."""
+"""Maximum number of records that are searched for one that comes later."""
 _REMEMBERED = 100_000
-"""So many turns are remembered as causes."""
+"""Maximum number of turns that are remembered as causes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCause:
-    """A turn in the chain that led to another: its number, who took it, and what the message was."""
+    """A turn in the chain that led to another: its number, its actor, and the name of the message."""
 
     turn: int
     recipient: str
@@ -35,19 +34,19 @@ class RecordedCause:
 
 
 class TraceSide:
-    """Side of the comparison: what was read of its run and has no counterpart yet."""
+    """A side of the comparison: the records read from its run that have no counterpart yet."""
 
     def __init__(self, records: Iterable[Record], wanted: Callable[[Record], bool]) -> None:
         self._records = iter(records)
         self._wanted = wanted
         self._names: dict[str, str] = {}
-        # Of each turn its cause, and what there is to say of it: turns themselves would be a hundred times as large.
+        # For each turn its cause and its description: turns themselves would be a hundred times as large.
         self._turns: dict[int, tuple[int | None, str, str]] = {}
         self.waiting: dict[str, deque[Record]] = {}
         self.ended = False
 
     def read(self) -> tuple[str, Record] | None:
-        """The next record that is compared, with the actor's name in both runs; None at the end."""
+        """Return the next record to compare, with the actor's name common to both runs; None at the end."""
         for record in self._records:
             if isinstance(record, Turn):
                 self._turns[record.sequence] = (record.cause, record.recipient.path, message_name(record.message))
@@ -59,7 +58,7 @@ class TraceSide:
         return None
 
     def causes(self, record: Record | None) -> tuple[RecordedCause, ...]:
-        """The turns that led to a record, the nearest first."""
+        """Return the turns that led to a record, the nearest first."""
         chain: list[RecordedCause] = []
         turn = record.cause if isinstance(record, Turn) else None
         while turn is not None and turn in self._turns:
@@ -69,7 +68,7 @@ class TraceSide:
         return tuple(chain)
 
     def ahead(self, actor: str) -> Iterator[Record]:
-        """The records that are still to come of an actor, as far as it is worth looking."""
+        """Yield the coming records of an actor, up to a limit."""
         yield from self.waiting.get(actor, ())
         for _ in range(LOOKED_AHEAD):
             found = self.read()
@@ -79,23 +78,23 @@ class TraceSide:
                 yield found[1]
 
     def _name(self, path: str) -> str:
-        """The path, with the ids in it numbered as they come: in another run they are others."""
+        """Return the path with its ids numbered in order, since another run has other ids."""
         return ID.sub(lambda found: self._names.setdefault(found[0], f"<id {len(self._names) + 1}>"), path)
 
 
 VARYING: Final = ("*_ms", "incarnation")
-"""The fields that differ between any two runs: times, and which of the actors at a path it was."""
+"""The fields that differ between any two runs: times, and the incarnations of actors."""
 
 _CHECKED_EVERY = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The place where two runs part: the record number `number`, from 1, of `actor`.
+    """The place where two runs diverge: record number `number`, from 1, of `actor`.
 
-    None stands for a run that has no further record of this actor. `fields` are those that differ, with the causes
-    on both sides, the nearest first. `moved_to` is the number of the turn in which the right run has what the left one
-    has here: then only the order is another.
+    A side is None if its run has no further record of this actor. `fields` are those that differ, with the causes on
+    both sides, the nearest first. `moved_to` is the number of the turn in which the right run has the left one's
+    record: then only the order differs.
     """
 
     actor: str
@@ -110,7 +109,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The result of comparing: how many records were the same, of how many actors, and the first difference."""
+    """The result of a comparison: the number of equal records, the number of actors, and the first difference."""
 
     same: int
     actors: int
@@ -128,11 +127,11 @@ def first_difference(
     """Compare two recordings.
 
     Args:
-        left: the records of the one, in the order in which they began.
+        left: the records of one recording, in the order in which they started.
         right: those of the other.
-        wanted: which records are compared at all.
-        ignored: patterns of the names of fields that are not.
-        renames: whether ids may be others in the other run, as long as they are so throughout.
+        wanted: returns True for records to be compared.
+        ignored: patterns of the names of fields to ignore.
+        renames: True if ids may differ in the other run, as long as they do so consistently.
     """
     return _Comparing(
         TraceSide(left, wanted), TraceSide(right, wanted), ValueComparator(ignored=tuple(ignored), renames=renames)
@@ -146,7 +145,7 @@ class _Comparing:
         self._comparator = comparator
         self._counts: dict[str, int] = {}
         self._same = 0
-        # Of each actor that differs: where. No later record of it is looked at.
+        # The place of the first difference of each actor; its later records are not compared.
         self._found: dict[str, tuple[Record | None, Record | None, tuple[FieldDifference, ...]]] = {}
 
     def run(self) -> Comparison:
@@ -170,7 +169,7 @@ class _Comparing:
             waiting.append(record)
             self._match(actor)
         elif len(waiting) < LOOKED_AHEAD:
-            # What follows tells whether only the order is another.
+            # Later records show whether only the order differs.
             waiting.append(record)
 
     def _match(self, actor: str) -> None:
@@ -193,7 +192,7 @@ class _Comparing:
             yield from self._comparator.differences(left, right)
 
     def _is_settled(self) -> bool:
-        """Tell whether nothing earlier can differ any more: all that the left run has before it was the same."""
+        """Return True if no earlier difference is possible: all earlier records of the left run were equal."""
         earliest = min(_place(one, other) for one, other, _ in self._found.values())
         waiting = (
             records[0].sequence for actor, records in self._left.waiting.items() if actor not in self._found and records
@@ -201,7 +200,7 @@ class _Comparing:
         return all(number > earliest for number in waiting)
 
     def _note_what_is_left(self) -> None:
-        """Note the records of one run that have no counterpart, because the other has ended."""
+        """Record a difference for records of one run without a counterpart, because the other has ended."""
         for side, other in ((self._left, self._right), (self._right, self._left)):
             for actor, records in side.waiting.items():
                 if other.ended and records and actor not in self._found:

@@ -2,13 +2,13 @@
 
     chunk = [refs, values, others, columns]
     refs    = [path, incarnation] each
-    values  = messages in their own encoding, which a reader may leave packed; a text in the place of one that could not
-              be written says why
-    others  = [place among the records, kind, sequence, now, ...]: what is no turn
+    values  = messages in their own encoding, which a reader may leave packed; a text gives the reason for a message
+              that could not be written
+    others  = [place among the records, kind, sequence, now, ...]: records other than turns
     columns = sequences, times, recipients, senders, causes, kinds, messages, effects, failures, digests
 
-Sequences and times are told by their distance from the record before, causes by that from their turn. Most of a column
-is the same number again and again, so that it is packed in no time and compressed to nearly nothing.
+Sequences and times are stored as differences from the previous record, causes as differences from their turn. Most of a
+column is then the same number repeated, which is packed fast and compressed to nearly nothing.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ KINDS = ("message", "timer", "signal")
 _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 
 _CHUNK_BYTES = 1024 * 1024
-"""With so many bytes of messages and Props a chunk is full, however few its records are."""
+"""Bytes of messages and Props after which a chunk is full, however few its records are."""
 
 _CHUNK_ITEMS = MAX_CHUNK_ITEMS // 4
-"""So is one with so many numbers, refs and effects."""
+"""Numbers, refs and effects after which a chunk is full."""
 
 _RECORD_ITEMS = 16
 _EFFECT_ITEMS = 8
@@ -46,11 +46,12 @@ Row = tuple[Any, ...]
 
 
 class ChunkPacker:
-    """Makes chunks. Not for several threads at once: it keeps its buffers, and what it has packed lately."""
+    """Creates chunks. Not thread-safe: it keeps its buffers, and the values it has packed lately."""
 
     def __init__(self, written: EncodedMessage) -> None:
         self._written = written
-        # What msgpack has no form for, such as the key of a timer, is shown as it is written: a turn is never lost.
+        # A value without a msgpack form, such as the key of a timer, is written as its `repr`, so that no turn is
+        # lost.
         self._pack = msgpack.Packer(default=repr).pack
         self._noted: Sequence[Noted] = ()
         self._values: list[bytes | str] = []
@@ -59,7 +60,9 @@ class ChunkPacker:
         self._begin(())
 
     def pack(self, noted: Sequence[Noted]) -> Iterator[tuple[int, bytes]]:
-        """The chunks of these records, of few one; each with the sequence number of its first record."""
+        """Yield the chunks of these records, each with the sequence number of its first record; few records give one
+        chunk.
+        """
         begin = 0
         while begin < len(noted):
             self._begin(noted)
@@ -68,8 +71,8 @@ class ChunkPacker:
             yield first, self._finish()
 
     def _begin(self, noted: Sequence[Noted]) -> None:
-        # What a turn at the end of a chunk has sent is handled at the beginning of the next one. The records are kept
-        # as well, so that the id of a message is not another's by then; but not where they hold much.
+        # A message sent at the end of a chunk is handled at the beginning of the next one. Its records are kept too,
+        # so that the id of a message is not reused by then; but not if they hold much memory.
         kept = self._bytes < _KEPT_BYTES
         self._last_values, self._last_value_ids = (self._values, self._value_ids) if kept else ([], {})
         self._last_noted, self._noted = (self._noted if kept else ()), noted
@@ -84,9 +87,9 @@ class ChunkPacker:
         self._rows: list[Row] = []
 
     def _take(self, noted: Sequence[Noted], begin: int) -> int:
-        """Take records until there are none left or the chunk is full; the place of the first that is left."""
+        """Add records until there are none left or the chunk is full; return the index of the first remaining one."""
         rows, others = self._rows, self._others
-        # Looked up here and not in the methods: nearly all have come up before, and this is done for every turn.
+        # Looked up here and not in the methods, because this runs for every turn and nearly all are known already.
         refs, values = self._ref_ids.get, self._value_ids.get
         place, items = begin, 0
         for place in range(begin, len(noted)):

@@ -1,4 +1,4 @@
-"""Packed records on their way into the file: in blocks, within the cap, and with an honest end."""
+"""Writes packed records to the file: in blocks, within the size cap, and with a correct end."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.runtime")
 
 _BACKLOG_BYTES = 32 * 1024 * 1024
-"""With so much waiting, packed, the thread that brings more writes it: a slow disk slows the actors, not the memory."""
+"""If this much packed data is waiting, the thread that adds more writes it: a slow disk slows the actors down instead
+of filling the memory.
+"""
 
 _END_BYTES = 256
-"""Kept free for the end mark."""
+"""Reserved for the end mark."""
 
 
 class BlockWriter:
-    """Takes chunks from any thread and writes them, in their order, whichever threads have time for it."""
+    """Accepts chunks from any thread and writes them in order, on whichever thread calls it."""
 
     def __init__(self, path: Path, max_bytes: int | None) -> None:
         self._path = path
@@ -36,11 +38,11 @@ class BlockWriter:
         self._file: FileIO | None = None
         self._size = 0
         self._block_bytes = layout.BLOCK_BYTES
-        # Two, each counted under a lock of its own.
+        # Two counters, each changed under a lock of its own.
         self._put_bytes = 0
         self._taken_bytes = 0
         self.ended = False
-        """Tell whether nothing is written any more: closed, at its cap, or the disk is full."""
+        """True if nothing is written any more: it is closed, has reached its cap, or the disk is full."""
 
     @property
     def waiting_bytes(self) -> int:
@@ -48,16 +50,16 @@ class BlockWriter:
         return self._put_bytes - self._taken_bytes
 
     def open(self, system: str, seed: int) -> None:
-        """Begin the file with its header. Raises `OSError` where it cannot be written."""
+        """Create the file with its header. Raises `OSError` if it cannot be written."""
         self._file = self._path.open("wb", buffering=0)
         self._begin(system, seed)
 
     def groups(self, noted: Sequence[Noted]) -> Iterator[Sequence[Noted]]:
-        """The records that are to be packed together: all of them."""
+        """Yield the records that are to be packed together: all of them."""
         yield noted
 
     def put(self, first: int, chunk: bytes, names: dict[str, object]) -> None:
-        """Have a chunk written whose first record is `first`, and ahead of it the names that it is the first to use.
+        """Queue a chunk whose first record is `first`, preceded by the names that it uses first.
 
         One caller at a time.
         """
@@ -77,7 +79,7 @@ class BlockWriter:
                 self._end()
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write the remaining data and close the file."""
         self.write_waiting()
         with self._writing:
             if not self.ended and self._file is not None:
@@ -94,7 +96,7 @@ class BlockWriter:
 
     def _write_block(self) -> None:
         if self.ended:
-            self._waiting.clear()  # They came while it ended.
+            self._waiting.clear()  # They arrived after the end.
             return
         taken = [self._waiting.popleft()]
         while self._waiting and sum(len(chunk) for _, chunk, _ in taken) < self._block_bytes:
@@ -102,7 +104,7 @@ class BlockWriter:
         data = _block(taken)
         is_too_large = self._max_bytes is not None and self._size + len(data) > self._max_bytes - _END_BYTES
         if is_too_large and len(taken) > 1:
-            # The first of these chunks may still have room.
+            # The first of these chunks may still fit.
             self._waiting.extendleft(reversed(taken))
             self._block_bytes = 0
             return
@@ -131,7 +133,7 @@ class BlockWriter:
 
 
 def _block(taken: Iterable[tuple[int, bytes, dict[str, object]]]) -> bytes:
-    """The block of these chunks, and ahead of it what they have to name."""
+    """Return the block of these chunks, preceded by their names."""
     names: dict[str, Any] = {}
     for _, _, found in taken:
         layout.merge_names(names, found)

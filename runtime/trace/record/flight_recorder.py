@@ -1,13 +1,12 @@
 """The flight recorder: keeps the last turns in memory, and writes them as a trace when something has gone wrong.
 
-Nothing is encoded while it records. What is kept are references to messages, which are immutable, so that a turn costs
-their appending and the weighing of what its message carries. It is on by default, and what it may hold is therefore
-bounded twice: by the number of turns, and by the bytes and characters in their messages, for a checkpoint's state can
-be large.
+Nothing is encoded while it records. It keeps references to messages, which are immutable, so that a turn costs only an
+append and the weighing of its message. It is on by default, so its memory is bounded twice: by the number of turns, and
+by the bytes and characters in their messages, since a checkpoint's state can be large.
 
-Records lie flat in the lists of a few pages, each behind its length, and go by the page. Were each a tuple with its
-effects in tuples, the garbage collector would look at them again and again, and of hundreds of thousands of objects
-that stay for a while it takes longer than the turns that made them.
+Records are stored flat in the lists of a few pages, each after its length, and are dropped page by page. If each were a
+tuple with its effects in tuples, the garbage collector would traverse them again and again: hundreds of thousands of
+long-lived objects cost it more time than the turns that created them.
 """
 
 from __future__ import annotations
@@ -39,16 +38,16 @@ DEFAULT_TURNS = 50_000
 DEFAULT_PAYLOAD_BYTES = 64 * 1024 * 1024
 
 _PAGES = 1_000
-"""So many parts of what may be kept fill a page: by so much more may be held for a moment than is to be."""
+"""Number of pages: the limits may be exceeded by one page."""
 _TURN_FIELDS = 9
-"""Of a turn, before its effects: as behind `TURN`, and the failure before the effects, which are of any number."""
+"""Number of fields of a turn before its effects: those listed at `TURN`, with the failure before the effects."""
 
 _BLOCK_RECORDS = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """So many `records`, `limit` at most, of those that were noted; times in ms, None where there is no record."""
+    """The number of kept `records`, at most `limit`, and their times in ms; None if there is no record."""
 
     records: int
     limit: int
@@ -58,7 +57,7 @@ class Held:
 
 
 class _Page:
-    """Holds of each record how many places it takes behind this one, and its fields."""
+    """Holds, for each record, its length followed by its fields."""
 
     __slots__ = ("count", "payload", "places")
 
@@ -71,22 +70,24 @@ class _Page:
 class FlightRecorder(Recorder):
     """Keeps one system's last `turns` records: turns, kills and dead letters.
 
-    50,000 turns with small messages take about 30 MB of memory and 20 MB as a file, those of jobs up to thrice that.
-    Older records go as soon as the messages together carry more than `payload_bytes` of text, bytes and tuples.
+    50,000 turns with small messages take about 30 MB of memory and 20 MB as a file, those of jobs up to three times as
+    much. Older records are dropped when the messages together contain more than `payload_bytes` of text, bytes and
+    tuples.
     """
 
     def __init__(self, turns: int = DEFAULT_TURNS, *, payload_bytes: int = DEFAULT_PAYLOAD_BYTES) -> None:
         assert turns > 0
         self._limit = turns
         self._payload_limit = payload_bytes
-        # Reentrant: what is freed under it may have a finalizer, which may tell somebody who has ended: a dead letter.
+        # Reentrant: objects freed under the lock may have a finalizer that sends a message to an ended actor, a dead
+        # letter.
         self._lock = threading.RLock()
         self._dumping = threading.Lock()
         self._page_turns = -(-turns // _PAGES)
         self._page_payload = payload_bytes // _PAGES
         self._page = _Page()
         self._pages = deque([self._page])
-        # Those of the full pages.
+        # Counts of the full pages.
         self._count = 0
         self._payload = 0
         self._noted = 0
@@ -94,7 +95,7 @@ class FlightRecorder(Recorder):
         self._closed = False
 
     def open(self, *, system: str, seed: int) -> None:
-        """The system begins. Raises `RuntimeError` for a second one: a trace tells of one system."""
+        """Start recording. Raises `RuntimeError` for a second system, since a trace contains one system."""
         if self._system is not None:
             raise RuntimeError(f"the flight recorder of system {self._system[0]!r} cannot record {system!r} too")
         self._system = (system, seed)
@@ -116,7 +117,7 @@ class FlightRecorder(Recorder):
             places.append(len(effect))
             places += effect
             if effect[0] == "pipe":
-                # What is sent is weighed where it is handled; what somebody works with comes up here alone.
+                # Sent messages are weighed when they are handled; arguments of blocking work only occur here.
                 carried += weight(effect[1])
         places[0] = len(places) - 1
         self._note(carried, places)
@@ -136,17 +137,17 @@ class FlightRecorder(Recorder):
         self._note(weight(message), _places(noted))
 
     def close(self) -> None:
-        """The system has ended: nobody is left whose failure would be explained, so that nothing is kept."""
+        """Drop everything: the system has ended, and has no more failures to explain."""
         with self._lock:
             self._closed = True
             self._page = _Page()
             self._pages.clear()
 
     def dump(self, path: str | os.PathLike[str], *, mode: int = 0o666) -> None:
-        """Write what is kept as a trace, as often as wanted and while the system runs.
+        """Write the kept records as a trace; may be called repeatedly while the system runs.
 
-        At `path` there is a whole trace or what was there before. The permissions of a new file are the `mode` without
-        the bits of the umask.
+        `path` then contains a complete trace or its previous content. The permissions of a new file are the `mode`
+        without the bits of the umask.
 
         Raises:
             OSError: the file cannot be written.
@@ -157,13 +158,13 @@ class FlightRecorder(Recorder):
             layout.write_whole(Path(path), _frames(head, records), mode)
 
     def held(self) -> Held:
-        """Tell how much a dump would write, and of which time. Raises `RuntimeError` as `dump` does."""
+        """Return the number and the times of the records that a dump would write. Raises `RuntimeError` like `dump`."""
         with self._lock:
             self._check_open()
             count = self._count + self._page.count
             records = min(count, self._limit)
             times = chain.from_iterable(_times(page.places) for page in self._pages)
-            # So many are on their way out: fewer than fill two pages.
+            # Skip the records that are about to be dropped: fewer than fill two pages.
             begins_ms = next(islice(times, count - records, None), None)
             last = next((page for page in reversed(self._pages) if page.count), None)
             ends_ms = None if last is None else max(_times(last.places))
@@ -175,7 +176,7 @@ class FlightRecorder(Recorder):
             if self._closed:
                 return
             page = self._page
-            # In one step: what the garbage collector finalizes at any other moment finds whole records here.
+            # In one step, so that finalizers run by the garbage collector at any other time find complete records.
             page.places += places
             page.count += 1
             page.payload += carried
@@ -187,7 +188,7 @@ class FlightRecorder(Recorder):
         self._noted += self._page.count
         self._count += self._page.count
         self._payload += self._page.payload
-        # The newest records stay whatever they carry: they may be the ones that explain the failure.
+        # The newest records are kept whatever their size: they may be the ones that explain the failure.
         while len(self._pages) > 1 and self._is_dispensable(self._pages[0]):
             oldest = self._pages.popleft()
             self._count -= oldest.count
@@ -195,7 +196,7 @@ class FlightRecorder(Recorder):
             gone.append(oldest)
         self._page = _Page()
         self._pages.append(self._page)
-        # Behind the last of them: what they held may have finalizers.
+        # After all changes: the dropped objects may have finalizers.
         gone.clear()
 
     def _is_dispensable(self, oldest: _Page) -> bool:
@@ -242,7 +243,7 @@ def _records(places: tuple[Any, ...]) -> Iterator[Noted]:
 
 
 def _turn(flat: tuple[Any, ...]) -> Noted:
-    """The record as a recorder notes it that writes at once."""
+    """Return the record in the form used by recorders that write at once."""
     operands = iter(flat[_TURN_FIELDS:])
     effects = [tuple(islice(operands, length)) for length in operands]
     return (*flat[: _TURN_FIELDS - 1], effects, flat[_TURN_FIELDS - 1], None)

@@ -1,10 +1,9 @@
-"""The state of an actor between two of its turns: its instance, and what the kernel has noted down about it.
+"""The state of an actor between two of its turns: its instance, and the kernel's state of it.
 
-A ring of turns begins somewhere in the midst of a run, so that it begins with snapshots: of each actor
-that takes a turn in it there is one from before its first. A replay makes the cell, puts the snapshot into it, and goes
-on from there.
+A ring of turns starts somewhere within a run, so it starts with snapshots: one for each actor with turns in it, taken
+before the first. A replay creates the cell, restores the snapshot, and continues from there.
 
-This file knows the insides of a cell's parts, so that none of them has to know of snapshots.
+This module accesses private parts of cells, so that these need not know about snapshots.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ if TYPE_CHECKING:
     from flykka.runtime.cell.cell import Cell
 
 IDLE = "it took no turn in the ring"
-"""The reason why there is no state of who needs none."""
+"""The reason why an actor has no state that needs none."""
 
 _RESTORABLE = frozenset({Life.STARTING, Life.RUNNING, Life.STOPPING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """An actor as it was before its first turn in a ring.
+    """An actor before its first turn in a ring.
 
-    `state` is the graph of its Props and of what `restore` takes; None where there is none, and `reason` says why.
-    `props` are the Props alone, as far as `pack_props` takes them apart.
+    `state` is the graph of its Props and of the argument of `restore`; if it is None, `reason` explains why. `props`
+    are the Props alone, as written by `pack_props`.
     """
 
     ref: Ref
@@ -50,7 +49,7 @@ class Snapshot:
 
 
 def read_snapshots(packed: bytes) -> list[Snapshot]:
-    """The snapshots of one frame. Raises `ValueError` or `TypeError` for anything else."""
+    """Return the snapshots of one frame. Raises `ValueError` or `TypeError` for anything else."""
     snapshots = []
     for path, incarnation, parent, actor, props, state, reason in unpack(packed):
         texts, graphs = (actor, "" if reason is None else reason), (props or b"", state or b"")
@@ -70,7 +69,9 @@ def read_snapshots(packed: bytes) -> list[Snapshot]:
 
 
 def snapshot_of(cell: Cell) -> tuple[bytes | None, bytes | None, str | None]:
-    """The Props, the state, and why there is none; called in a turn of the cell, before anything is done in it."""
+    """Return the Props, the state, and the reason if there is none; called in a turn of the cell before it does
+    anything.
+    """
     props = pack_props(cell.props)
     if cell.life not in _RESTORABLE:
         return props, None, f"it was {cell.life.name.lower()} when the ring began"
@@ -121,7 +122,7 @@ def _stashed(entry: object) -> tuple[object, ...]:
 
 
 def restore(cell: Cell, state: dict[str, Any]) -> None:
-    """Give a fresh cell the state that `snapshot_of` has written of another one."""
+    """Restore the state written by `snapshot_of` in a new cell."""
     cell.life = Life[state["life"]]
     instance = cell.instance = state["instance"]
     if instance is not None:
@@ -156,7 +157,7 @@ def restore(cell: Cell, state: dict[str, Any]) -> None:
     cell.faults._history = state["history"]
     cell.faults.pre_restart_ran = state["let_go"]
     children = {child.ref: child for child in cell.children.all()}
-    # In the order of their spawning, as far as they are there.
+    # In the order of their spawning, as far as they exist.
     places = {ref: place for place, ref in enumerate(state["children"])}
     by_name = cell.children._by_name
     for child in sorted(children.values(), key=lambda child: places.get(child.ref, -1)):
