@@ -19,7 +19,7 @@ def child_path(parent: str, name: str) -> str:
     if not _NAME.fullmatch(name):
         raise InvalidActorNameError(
             f"no actor under {parent} can be called {name!r}: a name begins with a letter, a digit or _, "
-            "and goes on with these or .:@~+=,;!*&'()-"
+            "and continues with these or .:@~+=,;!*&'()-"
         )
     return f"/{name}" if parent == ROOT else f"{parent}/{name}"
 

@@ -145,7 +145,7 @@ class ActorRef(PykkaRef, Ref):
         cell = link = RUNNING.cell
         while link is not None:
             if link.ref == self:
-                raise WaitInTurnError(f"{cell} would wait for the end of {self} for ever: use context.stop(ref)")
+                raise WaitInTurnError(f"{cell} would wait for the end of {self} forever: use context.stop(ref)")
             link = link.parent
 
     def _ask(self, promise: PromiseRef, message: Any, seconds: float, *, block: bool) -> Any:

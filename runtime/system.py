@@ -92,7 +92,7 @@ class SystemTermination(Termination):
     def _wait(self, timeout: float | None) -> bool:
         cell = RUNNING.cell
         if cell is not None and cell.system is self._system:
-            raise WaitInTurnError(f"{cell} would wait for the end of its own system {self._system.name} for ever")
+            raise WaitInTurnError(f"{cell} would wait for the end of its own system {self._system.name} forever")
         return super()._wait(timeout)
 
 

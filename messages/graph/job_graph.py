@@ -193,7 +193,7 @@ class JobType(StrEnum):
 
 
 class ScheduleMode(StrEnum):
-    """The mode in which tasks are deployed: all together, connected tasks together, or each when its input is available.
+    """The deployment mode of tasks: all together, connected tasks together, or each when its input is available.
 
     Flink's ScheduleMode; PIPELINED_REGION is its successor in newer Flink.
     """

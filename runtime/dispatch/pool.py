@@ -196,7 +196,7 @@ class LoopDispatcher(Dispatcher):
             except BaseException:
                 # A task of an actor raised KeyboardInterrupt or the like, which asyncio also raises on its thread.
                 # The awaiting task fails with it; the thread runs other actors, and must survive.
-                logger.exception("a task broke through its event loop")
+                logger.exception("a task raised out of its event loop")
         try:
             loop.run_until_complete(_wind_up(loop))
         except BaseException:

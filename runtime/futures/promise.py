@@ -130,7 +130,7 @@ class PromiseRef(Ref):
         """Raise `ReplyReturnedError` for a handler that returned `outcome` and did not reply."""
         if self.future.done():
             return
-        way = "a reply is a message that is told, self.context.sender.tell(SomeReply(...))"
+        way = "a reply is a message that is sent, self.context.sender.tell(SomeReply(...))"
         if iscoroutine(outcome):
             outcome.close()
             way = "an actor that is to await it is spawned from Props.with_dispatcher('loop')"

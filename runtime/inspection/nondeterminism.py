@@ -27,7 +27,7 @@ from flykka.runtime.turn import RUNNING
 
 _CLOCK = "context.now(), which is the time of the turn"
 _CHANCE = "context.random, which repeats with the seed"
-_SLEEP = "a timer, context.timers.start_once(...), which blocks nobody"
+_SLEEP = "a timer, context.timers.start_once(...), which blocks no thread"
 _WORK = "context.pipe_to_self(work, ...), which sends the outcome as a message"
 _IDS = "context.new_id(...) or context.random, which repeat with the seed"
 

@@ -56,6 +56,6 @@ def stack_of_turn(thread: int) -> str:
     """
     stack = stacks().get(thread)
     if stack is None:
-        return "  (it is not among the threads of which the interpreter dumps the stack)"
+        return "  (it is not among the threads whose stack the interpreter dumps)"
     own = takewhile(lambda frame: (frame.filename, frame.name) not in _TURNS, stack)
     return "".join(traceback.format_list(list(own)[::-1])).rstrip("\n")

@@ -262,7 +262,7 @@ class BackoffSupervisor(Actor):
         elif options.stash_while_stopped:
             self._stash()
         else:
-            self.context.reject("its child is stopped, and will be started again")
+            self.context.reject("its child is stopped, and will be restarted")
 
     def _stash(self) -> None:
         try:

@@ -98,7 +98,7 @@ class CoordinatedShutdown:
             if phase not in _PHASES:
                 raise ValueError(f"task {name!r} is for phase {phase!r}, which is none of {', '.join(_PHASES)}")
             if self._to_come is not None and phase not in self._to_come:
-                raise ShutdownBegunError(f"task {name!r} comes too late: phase {phase!r} has begun ({self.reason})")
+                raise ShutdownBegunError(f"task {name!r} comes too late: phase {phase!r} has started ({self.reason})")
             timeout_ms = _DEFAULT_TIMEOUT_MS if timeout is None else positive_duration_ms(timeout, "timeout")
             added = _ShutdownTask(self, phase, name, task, timeout_ms)
             self._tasks.setdefault(phase, []).append(added)
@@ -207,14 +207,14 @@ class _ShutdownTask:
             system.dispatcher.run_blocking(self)
         except RuntimeError:
             # Late in its exit the interpreter cannot start threads any more.
-            logger.exception("%s could not begin; the shutdown goes on", self)
+            logger.exception("%s could not start; the shutdown continues", self)
             self._end()
 
     def run(self) -> None:
         try:
             result = self._task()
         except BaseException:
-            logger.exception("%s failed; the shutdown goes on", self)
+            logger.exception("%s failed; the shutdown continues", self)
             self._end()
             return
         if isinstance(result, Future):
@@ -226,12 +226,12 @@ class _ShutdownTask:
         try:
             future.get(timeout=0)
         except BaseException:
-            logger.exception("%s failed; the shutdown goes on", self)
+            logger.exception("%s failed; the shutdown continues", self)
         self._end()
 
     def _expire(self) -> None:
         if self._over.acquire(blocking=False):
-            logger.error("%s has not ended within %s; the shutdown goes on", self, format_ms(self.timeout_ms))
+            logger.error("%s has not ended within %s; the shutdown continues", self, format_ms(self.timeout_ms))
             self._shutdown.ended(self)
 
     def _end(self) -> None:

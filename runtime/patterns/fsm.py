@@ -36,7 +36,7 @@ _STATE_TIMEOUT = "fsm/state-timeout"  # A key that no machine uses for its timer
 
 
 class StopReason(StrEnum):
-    """The reason for the end of a machine (Akka's FSM.Reason): its own stop, normal or by failure, or a stop from outside."""
+    """The reason for a machine's end (Akka's FSM.Reason): its own stop, normal or by failure, or one from outside."""
 
     NORMAL = "NORMAL"
     FAILURE = "FAILURE"

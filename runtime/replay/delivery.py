@@ -37,9 +37,7 @@ def living(message: Value | Undecoded, resolve: Resolve) -> Message:
     """Return a message of the trace with live refs. Raises `UnknownTypeError`."""
     try:
         if isinstance(message, Undecoded) and not message.data:
-            raise UnknownTypeError(
-                f"the trace does not hold this message, so that none can be handled: {message.reason}"
-            )
+            raise UnknownTypeError(f"the trace does not hold this message, so it cannot be handled: {message.reason}")
         if isinstance(message, Undecoded) and class_of(message_tag(message)) is None:
             tag = message_tag(message)
             raise UnknownTypeError(f"no class is known here for messages {tag!r}: import the module that declares it")

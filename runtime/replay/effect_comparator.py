@@ -241,7 +241,7 @@ class EffectComparator:
                 return difference
         if turn.digest is not None and cell.instance is not None and digest(cell.instance) != turn.digest:
             return EffectDifference(
-                kind=DivergenceKind.STATE_DIGEST, reason="the actor is in another state behind this turn"
+                kind=DivergenceKind.STATE_DIGEST, reason="the actor's state after this turn differs"
             )
         return None
 

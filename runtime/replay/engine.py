@@ -253,7 +253,7 @@ class ReplayEngine:
         props = self._resolver.given(ref)
         if props is not None and self._is_wanted(ref):
             return system.attach(props, ref)
-        return self._leave_out(ref, "the trace does not tell how it was made")
+        return self._leave_out(ref, "the trace does not record how it was made")
 
     def _skip(self, turn: Turn, cell: Cell) -> None:
         """Apply the changes to the tree of actors in a turn of a boundary."""

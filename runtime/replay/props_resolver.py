@@ -121,7 +121,7 @@ class GraphReader:
             case _ if self._outside is not None:
                 return self._outside(kind)
             case _:
-                raise ValueError(f"a {kind!r} is nothing that Props are made of")
+                raise ValueError(f"a {kind!r} cannot be part of Props")
 
     def _method(self, owner: Any, name: str) -> Any:
         """Return a method of an object's class that is written in Python, without reading a property or calling
@@ -138,7 +138,7 @@ class GraphReader:
     def _partial(self, func: Any, args: list[Any], keywords: list[Any]) -> Any:
         called = self._item(func)
         if isinstance(called, type) and called.__module__ == "builtins":
-            raise TypeError(f"a {called.__name__} that is made later is nothing that actors hold")
+            raise TypeError(f"a {called.__name__} that is made later cannot be held by an actor")
         return partial(called, *self._items(args), **{self._item(key): self._item(item) for key, item in keywords})
 
     def _props(self, factory: Any, args: list[Any], kwargs: list[Any], dispatcher: str, capacity: int | None) -> Props:
@@ -268,7 +268,7 @@ class PropsResolver:
         if spawned.actor in self._outside:
             raise UnresolvedPropsError(self._outside[spawned.actor])
         if spawned.props is None:
-            raise UnresolvedPropsError(f"the trace does not tell how {spawned.actor or 'it'} was made")
+            raise UnresolvedPropsError(f"the trace does not record how {spawned.actor or 'it'} was made")
         try:
             return self.checked(GraphReader(spawned.props, self, resolve).read(0))
         except (UnresolvedPropsError, ForeignModuleError):
@@ -283,7 +283,7 @@ class PropsResolver:
     def checked(self, props: object) -> Props:
         """Return `props` if they create an actor. Raises `UnresolvedPropsError` for anything else."""
         if not isinstance(props, Props):
-            raise UnresolvedPropsError(f"how it was made is told by Props, not by a {type(props).__name__}")
+            raise UnresolvedPropsError(f"its construction is described by Props, not by a {type(props).__name__}")
         self.check_factory(props.factory)
         return props
 
@@ -304,7 +304,7 @@ class PropsResolver:
         """
         if name not in self._stand_ins:
             raise UnresolvedPropsError(
-                f"it was given a {_short(name)}, of which a trace has no copy: stand_ins={{{name!r}: ...}}"
+                f"it was given a {_short(name)}, which a trace does not copy: stand_ins={{{name!r}: ...}}"
             )
         return self._stand_ins[name]
 

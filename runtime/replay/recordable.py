@@ -89,7 +89,7 @@ class RecordableNames:
         """
         module_name, colon, qualname = name.partition(":")
         if "<" in name:
-            raise UnresolvedPropsError(f"{name} was defined within a function, where no one else finds it")
+            raise UnresolvedPropsError(f"{name} was defined within a function, where it cannot be looked up")
         if not colon:
             module_name, qualname = full_name(self._tagged(name))
         elif module_name == "builtins":
@@ -114,9 +114,9 @@ class RecordableNames:
         if len(found) == 1:
             return found[0]
         if found:
-            raise UnresolvedPropsError(f"{name} is the name of {len(found)} classes: a trace cannot tell which")
+            raise UnresolvedPropsError(f"{name} is the name of {len(found)} classes, which a trace cannot tell apart")
         if name.startswith("flykka."):
-            raise UnresolvedPropsError(f"{name} is not there any more, or is nothing that a trace may name")
+            raise UnresolvedPropsError(f"{name} does not exist any more, or may not be named by a trace")
         raise UnknownTagError(name)
 
     @cached_property
@@ -129,7 +129,7 @@ class RecordableNames:
         package = module_name.partition(".")[0]
         if package in sys.stdlib_module_names:
             raise UnresolvedPropsError(
-                f"{name} is of Python's own library, of which nothing is called by the word of a trace"
+                f"{name} is of Python's own library, whose functions are not called because a trace names them"
             )
         if package == "flykka" and not is_own(module_name):
             raise UnresolvedPropsError(f"{name} reaches outside an actor: no trace may name it")

@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options of the ini file."""
     parser.addini(
         "flykka_end_timeout",
-        "seconds that the actors and the threads of a test have to end when it is over",
+        "seconds that the actors and the threads of a test have to end after it",
         type="float",
         default=2.0,
     )
@@ -131,7 +131,7 @@ def _unexpected_failures(item: pytest.Item) -> list[str]:
 def _fail_for(failures: list[str]) -> None:
     if failures:
         advice = "expect it with `with system.expect_failure(...):`"
-        pytest.fail("actors failed that no one expected to:\n" + "\n".join([*failures, advice]), pytrace=False)
+        pytest.fail("actors failed unexpectedly:\n" + "\n".join([*failures, advice]), pytrace=False)
 
 
 def _left_threads(before: set[threading.Thread], config: pytest.Config) -> list[str]:

@@ -104,7 +104,7 @@ class TestProbe:
             if where(message):
                 return message
             thrown_back.append(message)
-        raise AssertionError(f"fished in vain; what came was {thrown_back}")
+        raise AssertionError(f"no message matched; received were {thrown_back}")
 
     def receive_n(self, count: int, timeout: float | None = None) -> list[Message]:
         """Return the next `count` messages, which must arrive within `timeout` seconds."""
@@ -143,7 +143,7 @@ class TestProbe:
 
     def reply(self, message: Message) -> None:
         """Send a message to the sender of the last message; this answers an ask."""
-        assert self.last_sender is not None, f"no one to reply to: {self.last_message!r} came from outside any actor"
+        assert self.last_sender is not None, f"no sender to reply to: {self.last_message!r} came from outside any actor"
         self._put(self.last_sender, message, self.ref)
 
     def forward(self, target: Ref) -> None:

@@ -71,7 +71,7 @@ class FailureWatch:
             with self._news:
                 self._expected.remove(expected)
         others = ", ".join(described(failed) for failed in (*expected.failures, *self._unexpected))
-        assert came, f"expected {expected} within {timeout} s; what failed was {others or 'nothing'}"
+        assert came, f"expected {expected} within {timeout} s; failed were {others or 'nothing'}"
 
     def pop_unexpected(self) -> list[ActorFailed]:
         """Return the unexpected failures since the last call."""
@@ -145,7 +145,7 @@ class TestActorSystem(ActorSystem):
         except TerminationTimeoutError as late:
             # So that it disturbs no other test: its threads end as soon as they return.
             self.kill(self.user.ref)
-            return [f"{straggler} had not ended {timeout} s after it was told to" for straggler in late.stragglers]
+            return [f"{straggler} had not ended {timeout} s after it was asked to" for straggler in late.stragglers]
         return []
 
 

@@ -196,7 +196,7 @@ def _more(effect: Effect) -> str:
         case effects.Pipe(work=BlockingWork(function=function)):
             return f": {function}"
         case effects.Lookup(refs=refs):
-            return f": {', '.join(f'{ref.path}#{ref.incarnation}' for ref in refs) or 'nobody'}"
+            return f": {', '.join(f'{ref.path}#{ref.incarnation}' for ref in refs) or 'none'}"
         case effects.Subscribe(types=types) | effects.Unsubscribe(types=types):
             return f" {', '.join(types) or 'everything'}"
         case effects.Awaited(failure=failure, message=message):

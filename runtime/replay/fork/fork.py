@@ -212,9 +212,9 @@ class Fork:
                 break
             if due > until_ms:
                 clock.set(until_ms)
-                return "the time is over"
+                return "the time has elapsed"
             clock.move_to(due)
-        return "what was waited for has come"
+        return "the condition is met"
 
     def _is_begun(self, cell: Cell) -> bool:
         """Return True if a cell that has not started yet will be started by its waiting signals, or by this turn."""
@@ -238,20 +238,20 @@ class Fork:
         """Return the current turn if its message may be treated so; with `told` only if another actor has sent it."""
         turn = self.turn
         if turn is None:
-            raise ForkError(f"there is no message in hand {self._where()}")
+            raise ForkError(f"there is no current message {self._where()}")
         if turn.kind == "signal":
             raise ForkError(
                 f"turn {turn.sequence} handles the kernel's {message_name(turn.message)}, which cannot be {how}"
             )
         if told and self._is_own:
             raise ForkError(
-                f"turn {turn.sequence} handles what {turn.recipient.path} told itself outside of all replayed turns: "
-                f"it cannot be {how}, only dropped"
+                f"turn {turn.sequence} handles a message that {turn.recipient.path} sent to itself outside of all "
+                f"replayed turns: it cannot be {how}, only dropped"
             )
         return turn
 
     def _where(self) -> str:
-        return f"at turn {self.turn.sequence}" if self.turn is not None else "behind the last turn"
+        return f"at turn {self.turn.sequence}" if self.turn is not None else "after the last turn"
 
 
 class ForkRecorder(ForwardingRecorder):

@@ -334,7 +334,7 @@ class ReplaySession(Walk):
     def _nearest(self, found: Step | None) -> str:
         turns = [turn.sequence for turn in self.recent()]
         if found is None:
-            return f": its last one is turn {turns[0]}" if turns else ": it has none at all"
+            return f": its last one is turn {turns[0]}" if turns else ": it has none"
         return f": the next one is turn {found.turn.sequence}"
 
     def _why_nobody(self, path: str) -> str:

@@ -70,13 +70,13 @@ class Decoding:
 def _number(item: Any, least: int = 0) -> int:
     """Check a whole number and its minimum: as an index, a negative one would count from the end."""
     if type(item) is not int or not least <= item <= _MAX_NUMBER:
-        raise TypeError(f"{item!r} is no number from {least}")
+        raise TypeError(f"{item!r} is not a number from {least}")
     return item
 
 
 def _plain(item: Any, types: frozenset[type]) -> Any:
     if type(item) not in types:
-        raise TypeError(f"a {type(item).__name__} stands where none can be")
+        raise TypeError(f"a {type(item).__name__} stands where it is not allowed")
     return item
 
 

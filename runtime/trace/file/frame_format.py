@@ -110,7 +110,7 @@ def inflated(compressed: bytes) -> bytes:
             f"it is {len(compressed):,} bytes, and decompressed more than {most:,}: no recorder writes that"
         )
     if not inflate.eof or inflate.unused_data:
-        raise ValueError("what is compressed does not end with it")
+        raise ValueError("the compressed data is incomplete, or followed by other bytes")
     return data
 
 

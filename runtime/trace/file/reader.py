@@ -66,7 +66,7 @@ def read_frames(file: BinaryIO) -> Iterator[Frame | Damage]:
         length, checksum = layout.FRAME.unpack(head)
         payload = file.read(length) if length <= layout.MAX_FRAME_BYTES else b""
         if len(payload) < length and length <= layout.MAX_FRAME_BYTES and _is_beginning(payload):
-            reason = f"cut off: a frame of {length} bytes, of which {len(payload)} are there"
+            reason = f"cut off: a frame of {length} bytes, but only {len(payload)} are there"
             yield Damage(offset=offset, reason=reason, is_cut_off=True)
             return
         wrong = _wrong(length, checksum, payload)
@@ -345,7 +345,7 @@ class TraceReader:
                     break
             end = file.tell()
             if file.read(1):
-                yield Damage(offset=end, reason="the file goes on behind the end of the recording")
+                yield Damage(offset=end, reason="the file continues after the end of the recording")
             elif not has_end:
                 reason = "the recording was not closed: its process was ended, or it still runs"
                 yield Damage(offset=end, reason=reason, is_cut_off=True)

@@ -217,7 +217,7 @@ class FlightRecorder(Recorder):
         if self._system is None:
             raise RuntimeError("the flight recorder has no system yet: there is nothing to write")
         if self._closed:
-            raise RuntimeError(f"system {self._system[0]!r} has ended, and with it what its recorder kept")
+            raise RuntimeError(f"system {self._system[0]!r} has ended, and its recording with it")
         return self._system
 
 

@@ -208,7 +208,7 @@ class GraphWriter:
         if kind in _OPAQUE or (self._cell is None and not is_dataclass(kind)):
             return "opaque", name_in_trace(item)
         if not (_is_of_module(kind) and _is_plain_class(kind)):
-            raise NoFormError(f"{self._where()} is a {name_in_trace(kind)}, of which a trace can keep no copy")
+            raise NoFormError(f"{self._where()} is a {name_in_trace(kind)}, which a trace cannot copy")
         # A dataclass among the arguments of Props is written field by field: only the field without a form is opaque.
         write = self._argument if self._in_props and is_dataclass(kind) else self._item
         written = []

@@ -82,7 +82,7 @@ def snapshot_of(cell: Cell) -> tuple[bytes | None, bytes | None, str | None]:
     except NoFormError as refusal:
         return props, None, str(refusal)
     except Exception as error:  # noqa: BLE001 - of code that its objects run when they are looked at: not the turn's.
-        return props, None, f"what it holds cannot be looked at ({type(error).__name__}: {error})"
+        return props, None, f"its attributes cannot be read ({type(error).__name__}: {error})"
 
 
 def _state(cell: Cell) -> dict[str, object]:
