@@ -19,7 +19,7 @@ from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.path import absolute_path
 from flykka.runtime.repeated_log import RepeatedLog
 from flykka.runtime.signals import Stop, Terminated
-from flykka.runtime.turn import note
+from flykka.runtime.turn import record_effect
 
 if TYPE_CHECKING:
     import random
@@ -93,7 +93,7 @@ class ActorContext:
 
     def now(self) -> int:
         """Return the time of this turn, in ms since the epoch: it does not change while a message is handled."""
-        return self._cell.tell_time()
+        return self._cell.read_time()
 
     def new_id(self, prefix: str) -> str:
         """Return an id that is unique among actors of a system with this seed, and the same in a replay."""
@@ -201,7 +201,7 @@ class ActorContext:
         It is closed after `post_stop` if that runs. On a kill it is closed on the killing thread, which it must not
         block.
         """
-        note("own", name_in_trace(resource))
+        record_effect("own", name_in_trace(resource))
         self._cell.resources.own(resource)
 
     def stash(self) -> None:
@@ -236,14 +236,14 @@ class ActorContext:
             behaviours = cell.behaviours
             if behaviours is None:
                 behaviours = cell.behaviours = Behaviours(cell, instance.handle_message)
-            note("become", getattr(behaviour, "__name__", "a callable"), discard_old)
+            record_effect("become", getattr(behaviour, "__name__", "a callable"), discard_old)
             behaviours.become(behaviour, discard_old)
 
     def unbecome(self) -> None:
         """Return to the behaviour below; below the last one is `handle_message`."""
         behaviours = self._cell.behaviours
         if behaviours is not None:
-            note("unbecome")
+            record_effect("unbecome")
             behaviours.unbecome()
 
     def set_receive_timeout(self, timeout: Duration | None) -> None:
@@ -264,12 +264,12 @@ class ActorContext:
 
     def accept_session(self, leader_session_id: LeaderSessionId) -> None:
         """Accept messages of this leader session. A restart revokes it."""
-        note("accept_session", leader_session_id)
+        record_effect("accept_session", leader_session_id)
         self._cell.sessions.accept(leader_session_id)
 
     def revoke_session(self, leader_session_id: LeaderSessionId) -> None:
         """Reject messages of this leader session from now on."""
-        note("revoke_session", leader_session_id)
+        record_effect("revoke_session", leader_session_id)
         self._cell.sessions.revoke(leader_session_id)
 
     def unhandled(self, message: Message) -> None:

@@ -83,11 +83,11 @@ def signed_duration_ms(duration: Duration, what: str = "duration") -> int:
 
 
 def _read(text: str, what: str) -> int:
-    found = _TEXT.fullmatch(text)
-    if found is None:
+    match = _TEXT.fullmatch(text)
+    if match is None:
         raise DurationError(f"{what} {text!r} is not of the form '10s', '500ms', '5 min' or '1h'")
-    unit = found[2].lower()
+    unit = match[2].lower()
     factor = _UNIT_MS.get(unit) or _PLURAL.get(unit)
     if factor is None:
-        raise DurationError(f"{what} {text!r} has the unknown unit {found[2]!r}; known are ms, s, min, h and d")
-    return int(found[1]) * factor
+        raise DurationError(f"{what} {text!r} has the unknown unit {match[2]!r}; known are ms, s, min, h and d")
+    return int(match[1]) * factor

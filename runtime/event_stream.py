@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.messages.wire.ref import Ref
 from flykka.messages.wire.tags import name_in_trace
 from flykka.runtime.ref import ActorRef
-from flykka.runtime.turn import note, outside_turn
+from flykka.runtime.turn import outside_turn, record_effect
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
@@ -34,7 +34,7 @@ class EventStream:
         """
         if not types:
             raise ValueError("a subscription names the classes of its events")
-        note("subscribe", _name(subscriber), tuple(name_in_trace(each) for each in types))
+        record_effect("subscribe", _name(subscriber), tuple(name_in_trace(each) for each in types))
         with self._lock:
             living = [(each, classes) for each, classes in self._subscriptions if not _has_ended(each)]
             for place, (each, classes) in enumerate(living):
@@ -47,13 +47,13 @@ class EventStream:
 
     def unsubscribe(self, subscriber: Subscriber, *types: type) -> None:
         """End the subscription to `types`, or to all types if none are given."""
-        note("unsubscribe", _name(subscriber), tuple(name_in_trace(each) for each in types))
+        record_effect("unsubscribe", _name(subscriber), tuple(name_in_trace(each) for each in types))
         with self._lock:
-            left = [
+            remaining = [
                 (each, tuple(cls for cls in classes if types and cls not in types) if each == subscriber else classes)
                 for each, classes in self._subscriptions
             ]
-            self._subscriptions = tuple(entry for entry in left if entry[1])
+            self._subscriptions = tuple(entry for entry in remaining if entry[1])
 
     def publish(self, event: Message) -> None:
         """Deliver `event` to its subscribers, in the order of their subscription; if one fails, the others still get

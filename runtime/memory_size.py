@@ -18,8 +18,8 @@ def positive_size_bytes(size: MemorySize, what: str = "size") -> int:
     Raises:
         ValueError: it cannot be parsed, or is not above zero.
     """
-    found = _TEXT.fullmatch(str(size)) if isinstance(size, str | int) and not isinstance(size, bool) else None
-    shift = None if found is None else _SHIFTS.get(found[2].lower())
-    if found is None or shift is None or not int(found[1]):
+    match = _TEXT.fullmatch(str(size)) if isinstance(size, str | int) and not isinstance(size, bool) else None
+    shift = None if match is None else _SHIFTS.get(match[2].lower())
+    if match is None or shift is None or not int(match[1]):
         raise ValueError(f"{what} {size!r} is not of the form '128MB', '64kb', '1GB' or a number of bytes above 0")
-    return int(found[1]) << shift
+    return int(match[1]) << shift

@@ -22,7 +22,7 @@ def make_folder(
 
     Existing folders keep their own. Returns the created ones. Raises `OSError` like `os.makedirs`.
     """
-    made: list[Path] = []
+    created: list[Path] = []
     path, top = Path(folder), Path(folder if root is None else root)
     for each in (*reversed(path.parents), path):
         # If a parent is a file, creating a folder in it raises the error.
@@ -30,10 +30,10 @@ def make_folder(
             continue
         is_ours = each.is_relative_to(top)
         each.mkdir(mode=PRIVATE if is_ours else 0o777, exist_ok=True)
-        made.append(each)
+        created.append(each)
         if is_ours:
             each.chmod(permissions)
-    return made
+    return created
 
 
 def make_inheriting_folder(folder: str | os.PathLike[str]) -> None:

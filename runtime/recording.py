@@ -74,18 +74,18 @@ def begin_record(cell: Cell) -> None:
 def end_record(cell: Cell, recorder: Recorder, envelope: Envelope, failure: SerializedThrowable | None) -> None:
     effects, cell.effects = cell.effects, None
     assert cell.sequence is not None
-    recorder.turn(cell.sequence, cell.now(), cell.ref, envelope, effects_told(cell, effects), failure)
+    recorder.turn(cell.sequence, cell.now(), cell.ref, envelope, completed_effects(cell, effects), failure)
 
 
-def effects_told(cell: Cell, effects: list[Effect] | None) -> list[Effect]:
+def completed_effects(cell: Cell, effects: list[Effect] | None) -> list[Effect]:
     """Return the effects of a turn for the recorder; the last one marks a turn that a kill has cut short."""
-    told = effects or []
+    completed = effects or []
     if cell.end_reason is _KILLED:
-        told.append(("cut_short",))
-    return told
+        completed.append(("cut_short",))
+    return completed
 
 
-def note_outcome(cell: Cell | None, value: object, error: BaseException | None, promise: Ref | None = None) -> None:
+def record_outcome(cell: Cell | None, value: object, error: BaseException | None, promise: Ref | None = None) -> None:
     """Record the outcome that the turn of `cell` awaited: an input from outside, like a message.
 
     `promise` is the ref of the pending ask, if it was one.
@@ -101,10 +101,10 @@ def cancelled_wait(cell: Cell) -> Effect:
 
 def _failure(error: BaseException) -> SerializedThrowable:
     """Return an error as text, without the stack of the waiting turn but with that of the asked actor if it failed."""
-    asked = error.failure if isinstance(error, AskFailedError) else None
+    reply_failure = error.failure if isinstance(error, AskFailedError) else None
     return SerializedThrowable(
         type_name=type(error).__name__,
         message=masked(str(error)),
-        stack_trace="" if asked is None else asked.stack_trace,
-        suppress_restarts=asked is not None and asked.suppress_restarts,
+        stack_trace="" if reply_failure is None else reply_failure.stack_trace,
+        suppress_restarts=reply_failure is not None and reply_failure.suppress_restarts,
     )

@@ -12,9 +12,9 @@ from flykka.runtime.futures.future import Future, refuse_to_block
 from flykka.runtime.futures.promise import begin_asking
 from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
 from flykka.runtime.pykka_seam import PykkaRef
-from flykka.runtime.recording import note_outcome
+from flykka.runtime.recording import record_outcome
 from flykka.runtime.signals import Signal, Stop
-from flykka.runtime.turn import RUNNING, note
+from flykka.runtime.turn import RUNNING, record_effect
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -116,7 +116,7 @@ class ActorRef(PykkaRef, Ref):
         if not self.is_alive():
             stopped.try_set(False)
         else:
-            note("stop", self)
+            record_effect("stop", self)
             self.signal(Stop())
             self.actor_inbox.owner.termination.add_done_callback(lambda: stopped.set(True))
         return stopped.get(timeout=seconds) if block else stopped
@@ -177,11 +177,11 @@ class ActorRef(PykkaRef, Ref):
             self._question(message, promise, cell)
             reply = self._answer(promise, seconds)
         except BaseException as error:
-            note_outcome(cell, None, error, promise)
+            record_outcome(cell, None, error, promise)
             raise
         finally:
             cell.asking = None
-        note_outcome(cell, reply, None, promise)
+        record_outcome(cell, reply, None, promise)
         return reply
 
     def _answer(self, promise: PromiseRef, seconds: float) -> Message:

@@ -40,7 +40,7 @@ from flykka.runtime.selection import ActorSelection
 from flykka.runtime.signals import Failed, Stop
 from flykka.runtime.supervision import GUARDIAN_STRATEGY
 from flykka.runtime.time.clock import Clock, SystemClock
-from flykka.runtime.turn import RUNNING, note, outside_turn
+from flykka.runtime.turn import RUNNING, outside_turn, record_effect
 
 if TYPE_CHECKING:
     from typing import Self
@@ -209,7 +209,7 @@ class ActorSystem:
         without effects. Resources of the actors are closed, their waiting messages become dead letters, and watchers
         outside the subtree get `Terminated`. May be called from any thread, also in hooks and turns.
         """
-        note("kill", ref)
+        record_effect("kill", ref)
         killed = self.cells.mark_killed(ref)
         if self.recorder is not None:
             now_ms = self.clock.now_ms()
@@ -236,7 +236,7 @@ class ActorSystem:
 
         Returns `terminated`, which completes after the last of them. A second call joins the first.
         """
-        note("terminate")
+        record_effect("terminate")
         return self.coordinated_shutdown.run(ShutdownReason.ACTOR_SYSTEM_TERMINATE)
 
     def __enter__(self) -> Self:
@@ -279,9 +279,9 @@ class ActorSystem:
                 cell = self.admit(parent, props, name)
             except (InvalidActorNameError, SpawnRefusedError) as refusal:
                 # It depends on other actors' lives at the time: an input of the turn, which a replay repeats.
-                note("refused", f"{parent.ref.path}/{name}", type(refusal).__name__, str(refusal))
+                record_effect("refused", f"{parent.ref.path}/{name}", type(refusal).__name__, str(refusal))
                 raise
-            note("spawn", cell.ref, props.factory_name)
+            record_effect("spawn", cell.ref, props.factory_name)
         cell.start()
         return cell.ref
 
@@ -298,7 +298,7 @@ class ActorSystem:
 
     def look_up(self, path: str, found: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
         """Return `found`, the actors at a path: an input of the turn, which a replay repeats."""
-        note("lookup", path, found)
+        record_effect("lookup", path, found)
         return found
 
     def undecided(self, child: Cell, failed: Failed, error: BaseException | None) -> BaseException | None:
@@ -308,7 +308,7 @@ class ActorSystem:
     def read_clock(self) -> int:
         """Return the time for a step of a coroutine: an input of its turn, which a replay repeats."""
         now_ms = self.clock.now_ms()
-        note("read_clock", now_ms)
+        record_effect("read_clock", now_ms)
         return now_ms
 
     def dead_ref(self, path: str, incarnation: int = 0) -> ActorRef:

@@ -41,7 +41,7 @@ def runs() -> Iterator[tuple[int, Run]]:
             yield thread, run
 
 
-def note(*effect: object) -> None:
+def record_effect(*effect: object) -> None:
     """Record an effect of the turn that this thread runs, if there is one and turns are recorded.
 
     After a kill no effect is recorded, since the effects of that turn do not take place.

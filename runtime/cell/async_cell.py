@@ -15,18 +15,18 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from flykka.runtime.cell.cell import Cell
-from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.lifecycle import CellState
 from flykka.runtime.dispatch.task_scope import TURN, Steps, TaskScope
 from flykka.runtime.errors import ReplyReturnedError
 from flykka.runtime.mailbox.envelope import Envelope
-from flykka.runtime.recording import cancelled_wait, effects_told
+from flykka.runtime.recording import cancelled_wait, completed_effects
 from flykka.runtime.signals import Recreate, Stop
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.runtime.actor import Actor
-    from flykka.runtime.mailbox.envelope import SignalEnvelope, Told
+    from flykka.runtime.mailbox.envelope import SignalEnvelope, TellEntry
     from flykka.runtime.props import Props
     from flykka.runtime.system import ActorSystem
 
@@ -59,11 +59,11 @@ class AsyncCell(Cell):
         return instance
 
     @property
-    def turn_in_hand(self) -> AsyncTurn | None:
+    def current_turn(self) -> AsyncTurn | None:
         """The turn whose coroutine is running or waiting."""
         return self._turn
 
-    def tell_time(self) -> int:
+    def read_time(self) -> int:
         """Return the time of this step. The reading is recorded unless a recorded event determines it."""
         if self._now is None and self._turn is not None:
             self._now = self.system.read_clock()
@@ -90,14 +90,14 @@ class AsyncCell(Cell):
         if turn is not None:
             self._refuse_killed(turn)
 
-    def _told_turn(self, told: Told) -> None:
-        self._message_turn(Envelope.wrap(told))
+    def _tell_turn(self, entry: TellEntry) -> None:
+        self._message_turn(Envelope.wrap(entry))
 
     def _suspend(self, outcome: object, envelope: Envelope) -> bool:
         if not isinstance(outcome, Awaitable):
             return super()._suspend(outcome, envelope)
         self._turn = AsyncTurn(self, envelope, outcome if isinstance(outcome, Coroutine) else _awaiting(outcome))
-        self.life = Life.AWAITING
+        self.state = CellState.AWAITING
         return True
 
     def _signal_turn(self, envelope: SignalEnvelope) -> None:
@@ -108,24 +108,24 @@ class AsyncCell(Cell):
                 turn.cancel()
             return
         # A signal finds the cell RUNNING, and may leave it FAILED while its coroutine still waits.
-        if self.life is Life.AWAITING:
-            self.life = Life.RUNNING
+        if self.state is CellState.AWAITING:
+            self.state = CellState.RUNNING
         super()._signal_turn(envelope)
-        if self._turn is not None and self.life is Life.RUNNING:
-            self.life = Life.AWAITING
+        if self._turn is not None and self.state is CellState.RUNNING:
+            self.state = CellState.AWAITING
 
     def may_begin(self, turn: AsyncTurn) -> bool:
         """Return True if the turn may take its first step. Otherwise its message is rejected or queued again."""
         if self.end_reason is not None:
             self.reject(turn.envelope)
-        elif turn.cancelled or self.is_told_to_end():
+        elif turn.cancelled or self.must_end():
             self.mailbox.prepend([turn.envelope.stashed(self)])
         else:
             return True
         self._resume_messages()
         return False
 
-    def is_told_to_end(self) -> bool:
+    def must_end(self) -> bool:
         """Return True if a stop or a restart that the actor did not request waits in the control lane."""
         control = self.mailbox.control
         return bool(control) and any(_cancels(signal, self) for signal in tuple(control))
@@ -142,7 +142,7 @@ class AsyncCell(Cell):
         failure = None if error is None else self._on_ended_by(error, turn)
         recorder = self.system.recorder
         if recorder is not None and turn.sequence is not None:
-            effects = effects_told(self, turn.effects)
+            effects = completed_effects(self, turn.effects)
             recorder.turn(turn.sequence, turn.began_ms, self.ref, turn.envelope, effects, failure)
         if self._was_killed():
             self._refuse_killed(turn)
@@ -153,8 +153,8 @@ class AsyncCell(Cell):
     def _resume_messages(self) -> None:
         """Handle messages again, after the signals that were held back."""
         self._turn = None
-        if self.life is Life.AWAITING:
-            self.life = Life.RUNNING
+        if self.state is CellState.AWAITING:
+            self.state = CellState.RUNNING
         for envelope in self._held:
             self.mailbox.put_signal(envelope)
         self._held.clear()
@@ -172,7 +172,7 @@ class AsyncCell(Cell):
                 end = "stopped" if any(isinstance(signal.message, Stop) for signal in signals) else "restarted"
                 reply_to.refuse(f"it was {end} while it handled the message")
             return None
-        if self.life is not Life.FAILED:
+        if self.state is not CellState.FAILED:
             return self._on_raised(error, turn.envelope)
         # The parent is already deciding: a child's failure was escalated.
         failure = self.faults.report(error)
@@ -235,7 +235,7 @@ class AsyncTurn:
         self.cell.current = None
         RUNNING.cell, RUNNING.run = outer, None
 
-    def step(self, coroutine: Coroutine[Any, Any, Any], go_on: Callable[..., object], *args: object) -> object:
+    def step(self, coroutine: Coroutine[Any, Any, Any], step: Callable[..., object], *args: object) -> object:
         """Run one step of the main coroutine; return the awaited future, or raise `StopIteration` after the last
         step.
         """
@@ -243,13 +243,13 @@ class AsyncTurn:
         try:
             if not self.has_begun:
                 self._take_first_step(coroutine)
-            elif not self.cancelled and self.cell.is_told_to_end():
+            elif not self.cancelled and self.cell.must_end():
                 # Signals overtake: a stop may have arrived while the awaited future completed.
                 self.cancelled = True
-                go_on, args = coroutine.throw, (asyncio.CancelledError(),)
+                step, args = coroutine.throw, (asyncio.CancelledError(),)
             if self.cancelled:
-                return self._go_on_cancelled(go_on, *args)
-            return go_on(*args)
+                return self._run_cancelled_step(step, *args)
+            return step(*args)
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
             if not self.over:
                 self._end(self._failure_of(error))
@@ -257,16 +257,16 @@ class AsyncTurn:
         finally:
             self.leave(outer)
 
-    def _go_on_cancelled(self, go_on: Callable[..., object], *args: object) -> object:
+    def _run_cancelled_step(self, step: Callable[..., object], *args: object) -> object:
         """Run a step after a cancel; record the cancelled wait unless it was one of the kernel's own."""
         place = 0 if self.effects is None else len(self.effects)
         try:
-            return go_on(*args)
+            return step(*args)
         finally:
             is_end = bool(args) and isinstance(args[0], asyncio.CancelledError)
             if is_end and self.effects is not None and self.cell.end_reason is None:
-                noted = self.effects[place : place + 1]
-                if not noted or noted[0][0] != "awaited":
+                recorded = self.effects[place : place + 1]
+                if not recorded or recorded[0][0] != "awaited":
                     self.effects.insert(place, cancelled_wait(self.cell))
 
     def _take_first_step(self, coroutine: Coroutine[Any, Any, Any]) -> None:

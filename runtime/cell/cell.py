@@ -21,13 +21,13 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.cell.children import Children
 from flykka.runtime.cell.death_watch import DeathWatch
 from flykka.runtime.cell.fault_handling import FaultHandling
-from flykka.runtime.cell.lifecycle import Life, on_signal
+from flykka.runtime.cell.lifecycle import CellState, on_signal
 from flykka.runtime.cell.parts import LazyPart, Resources, SeededRandom
 from flykka.runtime.context import ActorContext
 from flykka.runtime.events import ActorTerminated, EndReason
 from flykka.runtime.futures.future import Termination
 from flykka.runtime.leader_session import LeaderSessions
-from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, Told
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, TellEntry
 from flykka.runtime.pykka_seam import PykkaActor
 from flykka.runtime.recording import begin_record, end_record
 from flykka.runtime.ref import ActorRef
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.runtime")
 
 # Looked up for every turn: an Enum member is slow to reach.
-_RUNNING = Life.RUNNING
-_ENDING = Life.ENDING
+_RUNNING = CellState.RUNNING
+_ENDING = CellState.ENDING
 
 
 class Cell(PykkaActor):
@@ -77,7 +77,6 @@ class Cell(PykkaActor):
         "end_reason",
         "faults",
         "instance",
-        "life",
         "mailbox",
         "name",
         "parent",
@@ -86,6 +85,7 @@ class Cell(PykkaActor):
         "ref",
         "sequence",
         "stash",
+        "state",
         "system",
         "termination",
         "turns",
@@ -114,14 +114,14 @@ class Cell(PykkaActor):
         self.props = props
         self.name = name
         self.dispatcher: Dispatcher = system.dispatcher.for_cell(props.dispatcher)
-        self.life = Life.STARTING
+        self.state = CellState.STARTING
         self.end_reason: EndReason | None = None
         self.instance: Actor | None = None
         self.behaviour: Behaviour | None = None
         """Handles the next message; None if there is no instance."""
         self.children = Children()
         self.faults = FaultHandling(self)
-        self.current: Told | Envelope | None = None
+        self.current: TellEntry | Envelope | None = None
         """The message or signal that is being handled."""
         # Parts that few actors need are created on first use.
         self.behaviours: Behaviours | None = None
@@ -166,7 +166,7 @@ class Cell(PykkaActor):
             self._now = self.system.clock.now_ms()
         return self._now
 
-    tell_time = now  # For the actor itself; a coroutine's readings between its waits are recorded.
+    read_time = now  # For the actor itself; a coroutine's readings between its waits are recorded.
 
     def may_effect(self, *effect: object) -> bool:
         """Record an effect of this turn; return False if the cell has ended and must not have the effect."""
@@ -235,7 +235,7 @@ class Cell(PykkaActor):
 
     @property
     def receptive(self) -> bool:
-        return self.life is _RUNNING
+        return self.state is _RUNNING
 
     def schedule(self) -> None:
         self.dispatcher.execute(self)
@@ -255,8 +255,8 @@ class Cell(PykkaActor):
         outer, RUNNING.cell, RUNNING.run = (RUNNING.cell, RUNNING.run), self, (self,)
         try:
             self.variables.run(self._take_turns)
-            if self.life is _ENDING:
-                self.life = Life.ENDED
+            if self.state is _ENDING:
+                self.state = CellState.ENDED
                 self.release_all()
                 self.announce_end()
             elif self.end_reason is not None:
@@ -268,45 +268,45 @@ class Cell(PykkaActor):
 
     def _take_turns(self) -> None:
         control, messages = self.mailbox.control, self.mailbox.messages
-        entry: Told | Envelope
-        taken = 0
-        for taken in range(1, self.dispatcher.throughput + 1):
+        entry: TellEntry | Envelope
+        turns = 0
+        for turns in range(1, self.dispatcher.throughput + 1):
             try:
                 if control:
                     entry = control.popleft()
-                elif messages and self.life is _RUNNING:
+                elif messages and self.state is _RUNNING:
                     entry = messages.popleft()
                 else:
-                    taken -= 1
+                    turns -= 1
                     break
             except IndexError:
-                taken -= 1
+                turns -= 1
                 break  # A kill on another thread has drained the mailbox.
             if not isinstance(entry, Envelope):
-                self._told_turn(entry)
+                self._tell_turn(entry)
             elif isinstance(entry, SignalEnvelope):
                 self._signal_turn(entry)
             else:
                 self._message_turn(entry)
-        self.turns += taken
+        self.turns += turns
 
-    def _told_turn(self, told: Told) -> None:
+    def _tell_turn(self, entry: TellEntry) -> None:
         """Handle a plain tell that no recorder or hook observes: the fast path of `_message_turn`."""
-        message = told[0] if isinstance(told, tuple) else told
+        message = entry[0] if isinstance(entry, tuple) else entry
         if self.system.observed or type(message) is LeaderSessionMessage:
-            self._message_turn(Envelope.wrap(told))
+            self._message_turn(Envelope.wrap(entry))
             return
         behaviour = self.behaviour
         # After reading the behaviour, which a release sets to None.
         if self.end_reason is not None or behaviour is None:
-            self.reject(Envelope.wrap(told))
+            self.reject(Envelope.wrap(entry))
             return
         self._now = None
-        self.current = told
+        self.current = entry
         try:
             behaviour(message)
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
-            self._on_raised(error, Envelope.wrap(told))
+            self._on_raised(error, Envelope.wrap(entry))
 
     def _message_turn(self, envelope: Envelope) -> None:
         recorder = self.system.recorder

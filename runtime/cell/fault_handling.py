@@ -13,13 +13,13 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ParamSpec, assert_never
 
-from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.lifecycle import CellState
 from flykka.runtime.errors import ActorInitializationError, serialized
 from flykka.runtime.events import ActorFailed
 from flykka.runtime.mailbox.envelope import FailedEnvelope, SignalEnvelope
 from flykka.runtime.signals import BackoffEnded, Failed, Recreate, Resume
 from flykka.runtime.supervision import Directive, RestartHistory
-from flykka.runtime.turn import note
+from flykka.runtime.turn import record_effect
 
 if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
@@ -77,8 +77,8 @@ class FaultHandling:
         """Suspend the cell and let the parent decide. Returns the failure as text."""
         cell = self._cell
         failure = self.report(error)
-        if cell.end_reason is None and cell.life not in (Life.STOPPING, Life.ENDING):
-            cell.life = Life.FAILED
+        if cell.end_reason is None and cell.state not in (CellState.STOPPING, CellState.ENDING):
+            cell.state = CellState.FAILED
             self.error = error
             assert cell.parent is not None, "the root runs no user code"
             signal = Failed(child=cell.ref, failure=failure)
@@ -102,13 +102,13 @@ class FaultHandling:
 
     def resume(self) -> SerializedThrowable | None:
         """Continue with the instance as it is; if none has started, create one, as Akka does."""
-        if self._cell.life is not Life.FAILED:
+        if self._cell.state is not CellState.FAILED:
             return None
         if self._unstarted:
             return self.recreate(0)
         self.error = None
         escalated, self._escalated = self._escalated, ()
-        self._cell.life = Life.RUNNING
+        self._cell.state = CellState.RUNNING
         for child in escalated:
             # The failure was this child's originally, and it is still suspended.
             child.ref.signal(Resume())
@@ -117,9 +117,9 @@ class FaultHandling:
     def recreate(self, delay_ms: int) -> SerializedThrowable | None:
         """Drop the instance; a new one is created when its children and the delay have ended."""
         cell = self._cell
-        if cell.life not in (Life.FAILED, Life.RUNNING):
+        if cell.state not in (CellState.FAILED, CellState.RUNNING):
             return None
-        cell.life = Life.RESTARTING
+        cell.state = CellState.RESTARTING
         cell.timers.cancel_all()
         cell.sessions.clear()
         if cell.instance is not None:
@@ -145,7 +145,7 @@ class FaultHandling:
     def finish_recreate(self) -> SerializedThrowable | None:
         """Create the new instance if a restart is due and no children or delay are pending."""
         cell = self._cell
-        if cell.life is not Life.RESTARTING or cell.children.any_dying or self._backoff is not None:
+        if cell.state is not CellState.RESTARTING or cell.children.any_dying or self._backoff is not None:
             return None
         error, self.error = self.error, None
         self._escalated = ()
@@ -155,7 +155,7 @@ class FaultHandling:
             self._start_instance(cell.make_instance(), error, was_made)
         except BaseException as failure:  # noqa: BLE001 - any failure is the parent's to judge.
             return self.fail_to_start(failure)
-        cell.life = Life.RUNNING
+        cell.state = CellState.RUNNING
         self._unstarted = False
         self.restarted += 1
         for child in survivors:
@@ -208,13 +208,13 @@ class FaultHandling:
         directive = Directive(strategy.decider(error))
         match directive:
             case Directive.RESUME:
-                note("supervise", child.ref, directive.name, 0)
+                record_effect("supervise", child.ref, directive.name, 0)
                 child.ref.signal(Resume())
             case Directive.RESTART:
                 delay_ms = strategy.delay_ms(child.faults.history, cell.now(), lambda: cell.seeded_random.random)
                 for each in strategy.affected(child, cell.children.all()):
                     if strategy.may_restart(each.faults.history, cell.now()):
-                        note("supervise", each.ref, directive.name, delay_ms)
+                        record_effect("supervise", each.ref, directive.name, delay_ms)
                         each.ref.signal(Recreate(delay_ms=delay_ms))
                     else:
                         self._stop(each)
@@ -227,12 +227,12 @@ class FaultHandling:
                 assert_never(directive)
 
     def _stop(self, child: Cell) -> None:
-        note("supervise", child.ref, Directive.STOP.name, 0)
+        record_effect("supervise", child.ref, Directive.STOP.name, 0)
         self._cell.children.stop(child)
 
     def _escalate(self, child: Cell, error: BaseException) -> None:
-        note("supervise", child.ref, Directive.ESCALATE.name, 0)
+        record_effect("supervise", child.ref, Directive.ESCALATE.name, 0)
         self._escalated = (*self._escalated, child)
         # A cell that has already failed, or is being replaced, decides about this child together with itself.
-        if self._cell.life is Life.RUNNING:
+        if self._cell.state is CellState.RUNNING:
             self.fail(error)

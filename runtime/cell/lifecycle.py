@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from flykka.runtime.mailbox.envelope import Envelope
 
 
-class Life(Enum):
+class CellState(Enum):
     """State of a cell. Only a RUNNING one handles messages; every cell handles signals until it has ENDED."""
 
     STARTING = auto()
@@ -55,28 +55,28 @@ def on_signal(cell: Cell, envelope: Envelope) -> SerializedThrowable | None:
             cell.death_watch.on_unwatch(watcher)
         case signals.DeathWatchNotification(ref=ref):
             return _on_death(cell, ref, envelope.cause)
-        case unknown:
-            raise TypeError(f"{cell.ref}: {unknown} is no kernel signal")
+        case other:
+            raise TypeError(f"{cell.ref}: {other} is no kernel signal")
     return None
 
 
 def _create(cell: Cell) -> SerializedThrowable | None:
-    if cell.life is not Life.STARTING:
+    if cell.state is not CellState.STARTING:
         return None
     try:
         cell.make_instance().pre_start()
     except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
         return cell.faults.fail_to_start(error)
-    cell.life = Life.RUNNING
+    cell.state = CellState.RUNNING
     return None
 
 
 def _stop(cell: Cell) -> None:
-    if cell.life in (Life.STOPPING, Life.ENDING):
+    if cell.state in (CellState.STOPPING, CellState.ENDING):
         return
     with cell.system.cells.lock:
         # From here on no thread adds a child, so that none is missed below.
-        cell.life = Life.STOPPING
+        cell.state = CellState.STOPPING
     for child in cell.children.all():
         cell.children.stop(child)
     _end_if_childless(cell)
@@ -88,7 +88,7 @@ def _on_death(cell: Cell, ref: Ref, cause: int | None) -> SerializedThrowable | 
         child = cell.children.find(ref)
         if child is not None:
             cell.children.remove(child)
-    if cell.life is Life.STOPPING:
+    if cell.state is CellState.STOPPING:
         _end_if_childless(cell)
         return None
     cell.death_watch.on_notification(ref, cause)
@@ -101,4 +101,4 @@ def _end_if_childless(cell: Cell) -> None:
     if cell.instance is not None and not cell.faults.pre_restart_ran:
         cell.faults.run_hook(cell.instance.post_stop)
     if cell.system.cells.mark_stopped(cell):
-        cell.life = Life.ENDING
+        cell.state = CellState.ENDING

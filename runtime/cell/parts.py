@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.errors import StashError, StashOverflowError
-from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, Told
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, TellEntry
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
@@ -162,12 +162,12 @@ class Stash:
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
-        self._entries: deque[Told | Envelope] = deque()
+        self._entries: deque[TellEntry | Envelope] = deque()
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def stash(self, entry: Told | Envelope | None) -> None:
+    def stash(self, entry: TellEntry | Envelope | None) -> None:
         """Append `entry`, the one that is being handled.
 
         Raises:
@@ -203,7 +203,7 @@ class Stash:
         for entry in self._popped():
             self._cell.reject(Envelope.wrap(entry))
 
-    def _popped(self) -> Iterator[Told | Envelope]:
+    def _popped(self) -> Iterator[TellEntry | Envelope]:
         while self._entries:
             try:
                 yield self._entries.popleft()
@@ -211,5 +211,5 @@ class Stash:
                 return  # Another thread, which kills the actor at the same time, was faster.
 
 
-def _name(entry: Told | Envelope) -> str:
+def _name(entry: TellEntry | Envelope) -> str:
     return type(Envelope.wrap(entry).message).__name__

@@ -83,7 +83,7 @@ class ReceiveTimeoutEnvelope(Envelope):
     __slots__ = ("task",)
 
     kind = "timer"
-    told = False
+    is_user_message = False
 
     def __init__(self, task: ReceiveTimeoutTask, cause: int | None) -> None:
         super().__init__(ReceiveTimeout(), None, cause)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flykka.runtime import path as paths
 from flykka.runtime.cell.async_cell import AsyncCell
 from flykka.runtime.cell.cell import Cell
-from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.lifecycle import CellState
 from flykka.runtime.cell.pinned_cell import PinnedCell
 from flykka.runtime.errors import SpawnRefusedError
 from flykka.runtime.events import EndReason
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref
     from flykka.runtime.system import ActorSystem
 
-_ENDING = (Life.STOPPING, Life.ENDING, Life.ENDED)
+_ENDING = (CellState.STOPPING, CellState.ENDING, CellState.ENDED)
 
 
 class Tree:
@@ -48,7 +48,7 @@ class Tree:
         require_props(props)
         path = paths.child_path(parent.ref.path, name)
         with self.lock:
-            is_late = parent.end_reason is not None or parent.life in _ENDING
+            is_late = parent.end_reason is not None or parent.state in _ENDING
             if is_late and not is_sure:
                 raise SpawnRefusedError(f"{parent.ref} is ending: {name!r} could not live under it")
             incarnation = self._system.incarnation(path, self._incarnations.get(path, 0) + 1)

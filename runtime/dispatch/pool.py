@@ -198,16 +198,16 @@ class LoopDispatcher(Dispatcher):
                 # The awaiting task fails with it; the thread runs other actors, and must survive.
                 logger.exception("a task raised out of its event loop")
         try:
-            loop.run_until_complete(_wind_up(loop))
+            loop.run_until_complete(_close_loop(loop))
         except BaseException:
             logger.exception("an event loop could not be wound up")
         loop.close()
 
 
-async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
-    left = [task for task in asyncio.all_tasks(loop) if task is not asyncio.current_task(loop)]
-    for task in left:
+async def _close_loop(loop: asyncio.AbstractEventLoop) -> None:
+    tasks = [task for task in asyncio.all_tasks(loop) if task is not asyncio.current_task(loop)]
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)
     await loop.shutdown_asyncgens()
     await loop.shutdown_default_executor()

@@ -67,7 +67,7 @@ class SeededDispatcher(Dispatcher):
 
     def shutdown(self) -> None:
         """End the tasks that killed actors have left."""
-        self._loop.wind_up()
+        self._loop.cancel_tasks()
 
     def step(self) -> bool:
         """Draw one ready item and run it; return False if there is none."""

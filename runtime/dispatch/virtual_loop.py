@@ -97,7 +97,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def run(self) -> None:
         if not self._ready:
-            return  # The loop was wound up in the meantime.
+            return  # The tasks were cancelled in the meantime.
         handle = self._ready.popleft()
         if self._ready:
             self._dispatcher.execute(self)
@@ -121,7 +121,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             if outer is not None and task is not None:
                 asyncio._enter_task(outer, task)
 
-    def wind_up(self) -> None:
+    def cancel_tasks(self) -> None:
         """Cancel every remaining task, and run each to its end as far as that takes no time."""
         for task in asyncio.all_tasks(self):
             task.cancel()

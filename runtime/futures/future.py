@@ -24,7 +24,7 @@ from flykka.runtime.errors import (
     FutureCancelledError,
     serialized,
 )
-from flykka.runtime.recording import note_outcome
+from flykka.runtime.recording import record_outcome
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Future(pykka.Future[T], Generic[T]):
                 if self._awaiting == 1:
                     self._abandon()
                 if isinstance(end, asyncio.CancelledError):
-                    note_outcome(RUNNING.cell, None, end, self.promise)
+                    record_outcome(RUNNING.cell, None, end, self.promise)
                 raise
             finally:
                 with self._lock:
@@ -163,9 +163,9 @@ class Future(pykka.Future[T], Generic[T]):
         try:
             value = Future.get(self, timeout=0)
         except BaseException as failure:
-            note_outcome(RUNNING.cell, None, failure, self.promise)
+            record_outcome(RUNNING.cell, None, failure, self.promise)
             raise
-        note_outcome(RUNNING.cell, value, None, self.promise)
+        record_outcome(RUNNING.cell, value, None, self.promise)
         return value
 
     def __repr__(self) -> str:
@@ -300,8 +300,8 @@ def _acquire(latch: threading.Lock, timeout: float | None) -> bool:
         return latch.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
     deadline = None if timeout is None else monotonic() + timeout
     while True:
-        left = _LOOK_UP_SECONDS if deadline is None else max(0.0, min(_LOOK_UP_SECONDS, deadline - monotonic()))
-        if latch.acquire(timeout=left):
+        wait = _LOOK_UP_SECONDS if deadline is None else max(0.0, min(_LOOK_UP_SECONDS, deadline - monotonic()))
+        if latch.acquire(timeout=wait):
             return True
         if deadline is not None and monotonic() >= deadline:
             return False

@@ -16,7 +16,7 @@ from flykka.runtime.errors import (
 )
 from flykka.runtime.futures.future import Future
 from flykka.runtime.path import TEMP
-from flykka.runtime.recording import note_outcome
+from flykka.runtime.recording import record_outcome
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ class Reply(Future["Message"]):
     __slots__ = ("_number", "_promises", "asked")
 
     def __init__(
-        self, asked: ActorRef, driver: SeededDispatcher | None, number: int, promises: dict[int, PromiseRef]
+        self, recipient: ActorRef, driver: SeededDispatcher | None, number: int, promises: dict[int, PromiseRef]
     ) -> None:
         super().__init__(driver)
-        self.asked = asked
+        self.asked = recipient
         self._number = number
         self._promises = promises
 
@@ -61,9 +61,9 @@ class Reply(Future["Message"]):
         try:
             reply = super().get(timeout=timeout)
         except BaseException as failure:
-            note_outcome(cell, None, failure, self.promise)
+            record_outcome(cell, None, failure, self.promise)
             raise
-        note_outcome(cell, reply, None, self.promise)
+        record_outcome(cell, reply, None, self.promise)
         return reply
 
     def _complete(self, value: Message | None, failure: Failure | None) -> bool:
@@ -92,12 +92,12 @@ class PromiseRef(Ref):
 
     __slots__ = ("_alarm", "_asked", "_system", "future", "incarnation", "path")
 
-    def __init__(self, system: ActorSystem, number: int, asked: ActorRef, promises: dict[int, PromiseRef]) -> None:
+    def __init__(self, system: ActorSystem, number: int, recipient: ActorRef, promises: dict[int, PromiseRef]) -> None:
         super().__init__(f"{TEMP}/{number}", number)
         self._system = system
-        self._asked = asked
+        self._asked = recipient
         self._alarm: Alarm | None = None
-        self.future = Reply(asked, system.driver, number, promises)
+        self.future = Reply(recipient, system.driver, number, promises)
 
     def tell(self, message: Message) -> None:
         """Reply. After the first reply, the deadline or a cancel, this is a dead letter."""

@@ -104,15 +104,15 @@ def watched(report: Callable[[Nondeterminism], None]) -> Iterator[None]:
             gc.enable()
 
 
-def refuse(found: Nondeterminism) -> None:
-    raise NondeterminismError(found.text())
+def refuse(nondeterminism: Nondeterminism) -> None:
+    raise NondeterminismError(nondeterminism.text())
 
 
 def _on_profile(frame: FrameType, event: str, arg: Any) -> None:
     if event == "c_call" and RUNNING.cell is not None:
-        known = _known(arg)
-        if known is not None:
-            _tell(*known, frame)
+        source = _known(arg)
+        if source is not None:
+            _tell(*source, frame)
 
 
 def _on_audit(event: str, _arguments: tuple[Any, ...]) -> None:
@@ -122,11 +122,11 @@ def _on_audit(event: str, _arguments: tuple[Any, ...]) -> None:
 
 def _known(function: BuiltinFunctionType) -> tuple[str, str] | None:
     try:
-        known = _CALLS.get(function)
+        source = _CALLS.get(function)
     except TypeError:
         return None  # A method of an unhashable object.
-    if known is not None:
-        return known
+    if source is not None:
+        return source
     name, owner = function.__name__, getattr(function, "__self__", None)
     if owner is _shared_random:
         return "the random module", _CHANCE
@@ -145,25 +145,25 @@ def _tell(call: str, instead: str, frame: FrameType) -> None:
     way = _way_from_actor(frame)
     if way is None:
         return
-    culprit, called = way
+    culprit, callee = way
     _watching.is_busy = True
     try:
         place = f"{culprit.f_code.co_filename}:{culprit.f_lineno}"
-        report(Nondeterminism(call=called or call, place=place, actor=cell.ref.path, instead=instead))
+        report(Nondeterminism(call=callee or call, place=place, actor=cell.ref.path, instead=instead))
     finally:
         _watching.is_busy = False
 
 
 def _way_from_actor(frame: FrameType | None) -> tuple[FrameType, str | None] | None:
     """Return the nearest frame outside Python's library, and the library function it calls; None for allowed calls."""
-    called = None
+    callee = None
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module.partition(".")[0] in _LET_THROUGH or module.startswith(_KERNEL):
             return None
         filename = frame.f_code.co_filename
         if "site-packages" in filename or not filename.startswith(_LIBRARY):
-            return frame, called
-        called = f"{module}.{frame.f_code.co_name}()"
+            return frame, callee
+        callee = f"{module}.{frame.f_code.co_name}()"
         frame = frame.f_back
     return None

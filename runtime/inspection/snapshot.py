@@ -71,11 +71,11 @@ class SystemSnapshot:
     actors: tuple[ActorSnapshot, ...]
 
     def __iter__(self) -> Iterator[ActorSnapshot]:
-        waiting = list(reversed(self.actors))
-        while waiting:
-            actor = waiting.pop()
+        pending = list(reversed(self.actors))
+        while pending:
+            actor = pending.pop()
             yield actor
-            waiting.extend(reversed(actor.children))
+            pending.extend(reversed(actor.children))
 
     def find(self, path: str) -> ActorSnapshot | None:
         return next((actor for actor in self if actor.ref.path == path), None)
@@ -116,7 +116,7 @@ def _snapshot(cell: Cell, rate: float, children: tuple[ActorSnapshot, ...]) -> A
     return ActorSnapshot(
         ref=cell.ref,
         actor=repr(cell.props) if instance is None else type(instance).__name__,
-        state=cell.life.name.lower(),
+        state=cell.state.name.lower(),
         handles=cell.handles,
         mailbox_size=len(cell.mailbox.messages),
         stashed=0 if stash is None else len(stash),
@@ -152,11 +152,11 @@ class ActorTree:
         rate = sum(actor.turns_per_second for actor in actors)
         title.append(f"  {_count(len(actors), 'actor')} · {rate:,.1f} turns/s", style="not bold dim")
         tree = Tree(title)
-        waiting = [(tree, self.snapshot.actors)]
-        while waiting:
-            branch, children = waiting.pop()
+        pending = [(tree, self.snapshot.actors)]
+        while pending:
+            branch, children = pending.pop()
             for child in children[: self._max_children]:
-                waiting.append((branch.add(self._line(child)), child.children))
+                pending.append((branch.add(self._line(child)), child.children))
             more = len(children) - self._max_children
             if more > 0:
                 branch.add(Text(f"… {more:,} more", style="dim"))

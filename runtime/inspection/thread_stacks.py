@@ -23,7 +23,7 @@ _THREAD = re.compile(r"(?:Thread|Current thread) 0x(?P<thread>[0-9a-f]+) ")
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
 _TURNS = frozenset(
     (function.__code__.co_filename, function.__name__)
-    for function in (Cell._told_turn, Cell._message_turn, Cell._signal_turn, AsyncTurn.step)
+    for function in (Cell._tell_turn, Cell._message_turn, Cell._signal_turn, AsyncTurn.step)
 )
 """The functions that run for the duration of a turn; of a coroutine, a step."""
 
@@ -37,16 +37,16 @@ def stacks() -> dict[int, Stack]:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)
         dumped = file.read().decode(errors="replace")
-    found: dict[int, Stack] = {}
+    stacks_by_thread: dict[int, Stack] = {}
     for part in dumped.split("\n\n"):
         head, *lines = part.splitlines()
         if (thread := _THREAD.match(head)) is not None:
             frames = [match for match in map(_FRAME.match, lines) if match is not None]
-            found[int(thread["thread"], 16)] = [
+            stacks_by_thread[int(thread["thread"], 16)] = [
                 traceback.FrameSummary(each["file"], int(each["line"]), each["function"], lookup_line=False)
                 for each in frames
             ]
-    return found
+    return stacks_by_thread
 
 
 def stack_of_turn(thread: int) -> str:
@@ -57,5 +57,5 @@ def stack_of_turn(thread: int) -> str:
     stack = stacks().get(thread)
     if stack is None:
         return "  (it is not among the threads whose stack the interpreter dumps)"
-    own = takewhile(lambda frame: (frame.filename, frame.name) not in _TURNS, stack)
-    return "".join(traceback.format_list(list(own)[::-1])).rstrip("\n")
+    frames = takewhile(lambda frame: (frame.filename, frame.name) not in _TURNS, stack)
+    return "".join(traceback.format_list(list(frames)[::-1])).rstrip("\n")

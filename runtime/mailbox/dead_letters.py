@@ -35,7 +35,7 @@ class DeadLetters:
 
     def reject(self, envelope: Envelope, recipient: Ref, reason: str) -> None:
         """Make the message of an envelope that cannot be handled a dead letter, and fail its ask."""
-        if envelope.told:  # A message of a timer or of the kernel itself is not a dead letter.
+        if envelope.is_user_message:  # A message of a timer or of the kernel itself is not a dead letter.
             self.publish(envelope.message, envelope.sender, recipient, reason)
         if envelope.reply_to is not None:
             envelope.reply_to.refuse(reason)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flykka.runtime.futures.promise import PromiseRef
     from flykka.runtime.time.timers import Timer
 
-Told = Message | tuple[Message, "Ref | None", "int | None"]
+TellEntry = Message | tuple[Message, "Ref | None", "int | None"]
 """A plain tell: message, sender, cause. A tuple, because creating an `Envelope` would double the cost of a tell.
 
 Outside of turns there is neither sender nor cause, and the message stands for itself: this creates fewer objects for
@@ -33,7 +33,7 @@ class Envelope(PykkaEnvelope[Message]):
     __slots__ = ("cause", "sender")
 
     kind: ClassVar[TurnKind] = "message"
-    told: ClassVar[bool] = True
+    is_user_message: ClassVar[bool] = True
     """True for messages of actors and of code outside them, False for those of the kernel itself."""
 
     reply_to: PromiseRef | None  # type: ignore[assignment]  # Pykka keeps a future here; ours stands behind a ref.
@@ -45,7 +45,7 @@ class Envelope(PykkaEnvelope[Message]):
         self.cause = cause
 
     @staticmethod
-    def wrap(entry: Told | Envelope) -> Envelope:
+    def wrap(entry: TellEntry | Envelope) -> Envelope:
         if isinstance(entry, Envelope):
             return entry
         return Envelope(*entry) if isinstance(entry, tuple) else Envelope(entry, None, None)
@@ -65,7 +65,7 @@ class SignalEnvelope(Envelope):
     __slots__ = ()
 
     kind = "signal"
-    told = False
+    is_user_message = False
 
 
 class FailedEnvelope(SignalEnvelope):
@@ -84,7 +84,7 @@ class TimerEnvelope(Envelope):
     __slots__ = ("timer",)
 
     kind = "timer"
-    told = False
+    is_user_message = False
 
     def __init__(self, timer: Timer) -> None:
         super().__init__(timer.message, None, timer.cause)
@@ -105,7 +105,7 @@ class TerminatedEnvelope(Envelope):
 
     __slots__ = ("ref",)
 
-    told = False
+    is_user_message = False
 
     def __init__(self, message: Message, ref: Ref, cause: int | None) -> None:
         super().__init__(message, ref, cause)
@@ -126,7 +126,7 @@ class FaultEnvelope(Envelope):
 
     __slots__ = ("error",)
 
-    told = False
+    is_user_message = False
 
     def __init__(self, message: Message, error: BaseException, cause: int | None) -> None:
         super().__init__(message, None, cause)

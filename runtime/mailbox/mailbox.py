@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, Told
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, TellEntry
 
 if TYPE_CHECKING:
     from flykka.runtime.cell.cell import Cell
@@ -41,7 +41,7 @@ class Mailbox:
         self.closed = closed
         self._claim = threading.Lock()
 
-    def put(self, entry: Told | Envelope) -> None:
+    def put(self, entry: TellEntry | Envelope) -> None:
         """Queue a message, from any thread; a closed mailbox rejects it."""
         self.messages.append(entry)
         if self.closed:
@@ -57,7 +57,7 @@ class Mailbox:
         elif self._claim.acquire(blocking=False):
             self.owner.schedule()
 
-    def prepend(self, entries: Sequence[Told | Envelope]) -> None:
+    def prepend(self, entries: Sequence[TellEntry | Envelope]) -> None:
         """Queue messages ahead of the waiting ones, in a turn of the cell; a closed mailbox rejects them."""
         self.messages.extendleft(reversed(entries))
         if self.closed:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args
 from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.wire.message import ControlMessage
 from flykka.runtime.events import DeadLetter, MailboxOverflowed
-from flykka.runtime.mailbox.envelope import Envelope, FaultEnvelope, Told
+from flykka.runtime.mailbox.envelope import Envelope, FaultEnvelope, TellEntry
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
     from flykka.runtime.cell.cell import Cell
 
-Entry = Told | Envelope
+Entry = TellEntry | Envelope
 
 
 class MessageQueue(Protocol):
@@ -149,13 +149,13 @@ class _StablePriorityQueue:
         self._lock = threading.Lock()
 
     def append(self, entry: Entry, /) -> None:
-        urgency, entry = self._judged(entry)
+        urgency, entry = self._prioritized(entry)
         with self._lock:
             self._last += 1
             heapq.heappush(self._heap, (urgency, self._last, entry))
 
     def extendleft(self, entries: Iterable[Entry], /) -> None:
-        places = [self._judged(entry) for entry in entries]
+        places = [self._prioritized(entry) for entry in entries]
         with self._lock:
             for urgency, entry in places:
                 self._first -= 1
@@ -168,19 +168,19 @@ class _StablePriorityQueue:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def _judged(self, entry: Entry) -> tuple[float, Entry]:
+    def _prioritized(self, entry: Entry) -> tuple[float, Entry]:
         try:
             return index(self._priority(message_of(entry))), entry
         except BaseException as error:  # noqa: BLE001 - becomes the failure of the actor that asked for this function.
-            return _AHEAD_OF_ALL, _Unjudged(Envelope.wrap(entry), error)
+            return _AHEAD_OF_ALL, _Unprioritized(Envelope.wrap(entry), error)
 
 
-class _Unjudged(FaultEnvelope):
+class _Unprioritized(FaultEnvelope):
     """Envelope of a message whose priority could not be computed."""
 
     __slots__ = ()
 
-    told = True
+    is_user_message = True
 
     def __init__(self, envelope: Envelope, error: BaseException) -> None:
         super().__init__(envelope.message, error, envelope.cause)
@@ -233,9 +233,9 @@ class _BoundedQueue:
             if len(self._entries) < self._type.capacity or _is_owed(entry):
                 self._entries.append(entry)
                 return
-            lost = self._make_room_for(entry)
+            dropped = self._make_room_for(entry)
         # Outside the lock: subscribers may send to this very actor.
-        self._lose(Envelope.wrap(lost))
+        self._lose(Envelope.wrap(dropped))
 
     def extendleft(self, entries: Iterable[Entry], /) -> None:
         with self._lock:
@@ -251,11 +251,11 @@ class _BoundedQueue:
     def _make_room_for(self, entry: Entry) -> Entry:
         """Return the entry that is dropped for the new one, or the new one itself."""
         if self._type.overflow == "drop_oldest":
-            for place, waiting in enumerate(self._entries):
-                if not _is_owed(waiting):
+            for place, queued in enumerate(self._entries):
+                if not _is_owed(queued):
                     del self._entries[place]
                     self._entries.append(entry)
-                    return waiting
+                    return queued
         return entry
 
     def _lose(self, envelope: Envelope) -> None:
@@ -268,4 +268,4 @@ class _BoundedQueue:
 
 def _is_owed(entry: Entry) -> bool:
     """Return True if the kernel guarantees its delivery."""
-    return isinstance(entry, Envelope) and not entry.told
+    return isinstance(entry, Envelope) and not entry.is_user_message

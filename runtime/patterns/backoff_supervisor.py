@@ -104,8 +104,8 @@ class BackoffOptions:
     stash_while_stopped: int = 0
 
     def __post_init__(self) -> None:
-        chosen = [self.reply_while_stopped is not None, self.handler_while_stopped is not None]
-        if sum(chosen) + (self.stash_while_stopped > 0) > 1:
+        choices = [self.reply_while_stopped is not None, self.handler_while_stopped is not None]
+        if sum(choices) + (self.stash_while_stopped > 0) > 1:
             raise ValueError(
                 "while the child is stopped, messages go one way: choose one of reply_while_stopped, "
                 "handler_while_stopped and stash_while_stopped"
@@ -245,8 +245,8 @@ class BackoffSupervisor(Actor):
         context, options = self.context, self._options
         self._child = None
         context.timers.cancel("reset")
-        wanted = self._failed or options.trigger is BackoffTrigger.ON_STOP
-        if not wanted or (options.max_retries is not None and self._restarts >= options.max_retries):
+        should_restart = self._failed or options.trigger is BackoffTrigger.ON_STOP
+        if not should_restart or (options.max_retries is not None and self._restarts >= options.max_retries):
             context.stop()
             return
         delay_ms = options.backoff.delay_ms(self._restarts, context.random)

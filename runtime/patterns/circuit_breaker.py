@@ -337,8 +337,8 @@ class _Work(Generic[T]):
             value = self._work()
         except BaseException as error:  # noqa: BLE001 - the future's result.
             # The exception itself, not its text: callers match on its class.
-            raised = error
-            self._future.try_fail(lambda: raised)
+            failure = error
+            self._future.try_fail(lambda: failure)
         else:
             self._future.try_set(value)
 

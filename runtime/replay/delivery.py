@@ -42,8 +42,8 @@ def living(message: Value | Undecoded, resolve: Resolve) -> Message:
             tag = message_tag(message)
             raise UnknownTypeError(f"no class is known here for messages {tag!r}: import the module that declares it")
         revived = decode(message.data if isinstance(message, Undecoded) else encode(message), resolve)
-    except CodecError as refusal:
-        raise UnknownTypeError(str(refusal)) from None
+    except CodecError as error:
+        raise UnknownTypeError(str(error)) from None
     if not isinstance(revived, Message):
         raise UnknownTypeError(f"a {type(revived).__name__} is no message")
     return revived
@@ -53,8 +53,8 @@ def error_of(failure: SerializedThrowable) -> BaseException:
     """Return a live error with the recorded name and text, of the kernel's or Python's own class if there is one."""
     if failure.type_name == errors.AskFailedError.__name__:
         type_name, _, text = failure.message.partition(": ")
-        asked = SerializedThrowable(type_name=type_name, message=text, stack_trace=failure.stack_trace)
-        return errors.AskFailedError(asked)
+        cause = SerializedThrowable(type_name=type_name, message=text, stack_trace=failure.stack_trace)
+        return errors.AskFailedError(cause)
     for module in (errors, builtins):
         kind = getattr(module, failure.type_name, None)
         if isinstance(kind, type) and issubclass(kind, Exception) and _takes_text(kind, failure.message):
@@ -81,9 +81,9 @@ def entry_of(turn: Turn, cell: Cell, resolve: Resolve, like: Callable[[object, o
     """
     mailbox = cell.mailbox
     assert isinstance(mailbox, ReplayMailbox)
-    told = mailbox.take(turn, like)
-    if told is not None:
-        return told
+    entry = mailbox.take(turn, like)
+    if entry is not None:
+        return entry
     if turn.kind == "timer":
         return _timer(turn, cell)
     return _from_the_trace(turn, living(turn.message, resolve), resolve, cell)

@@ -56,8 +56,8 @@ class Divergence(EffectDifference):
     @classmethod
     def of(cls, difference: EffectDifference, trace: str, turn: Turn, modules: tuple[str, ...] = ()) -> Divergence:
         """Return the divergence of a turn with this difference."""
-        told = {each.name: getattr(difference, each.name) for each in fields(difference)}
-        return cls(trace=trace, turn=turn, modules=modules, **told)
+        details = {each.name: getattr(difference, each.name) for each in fields(difference)}
+        return cls(trace=trace, turn=turn, modules=modules, **details)
 
     def text(self) -> str:
         """Return the report, of a few lines."""
@@ -94,8 +94,8 @@ class Divergence(EffectDifference):
 
     def _headline(self) -> str:
         turn = self.turn
-        what = "CANNOT GO ON" if self.kind is DivergenceKind.UNKNOWN_TYPE else "DIVERGENCE"
-        line = f"{what} at turn {turn.sequence}  {turn.recipient.path} <- {message_text(turn.message)}"
+        headline = "CANNOT GO ON" if self.kind is DivergenceKind.UNKNOWN_TYPE else "DIVERGENCE"
+        line = f"{headline} at turn {turn.sequence}  {turn.recipient.path} <- {message_text(turn.message)}"
         return line if self.source is None else f"{line}    {self.source}"
 
     def _lines(self) -> list[str]:
@@ -164,11 +164,11 @@ def value_text(item: object) -> str | None:
 
 def explain(divergence: Divergence, trace: TraceReader, cell: Cell) -> Divergence:
     """Return the divergence with everything that helps to understand it."""
-    said = unwrapped(divergence.turn.message)
+    message = unwrapped(divergence.turn.message)
     return replace(
         divergence,
         causes=tuple(cause.turn for cause in causes_of(trace, divergence.turn)[:_CAUSES]),
-        source=source_of(cell, said if isinstance(said, Message) else None),
+        source=source_of(cell, message if isinstance(message, Message) else None),
         notes=(*divergence.notes, *_order(divergence, trace.header), *_changes(trace.header)),
     )
 
@@ -190,13 +190,13 @@ def _changes(header: TraceHeader) -> Iterator[str]:
     if header.package != here:
         yield f"recorded with flykka {header.package}, this is {here}"
     # The script that ran is not the present `__main__`.
-    told = {name: recorded for name, recorded in header.modules.items() if name != "__main__"}
-    changed = [name for name, recorded in told.items() if _has_changed(name, recorded)]
+    recorded_modules = {name: recorded for name, recorded in header.modules.items() if name != "__main__"}
+    changed = [name for name, recorded in recorded_modules.items() if _has_changed(name, recorded)]
     # If a package and a module in it have changed, only the module is named.
-    named = [name for name in changed if not any(other.startswith(f"{name}.") for other in changed)]
-    if named:
-        more = f" and {len(named) - _MODULES} more" if len(named) > _MODULES else ""
-        yield f"the code of {', '.join(named[:_MODULES])}{more} has changed since"
+    names = [name for name in changed if not any(other.startswith(f"{name}.") for other in changed)]
+    if names:
+        more = f" and {len(names) - _MODULES} more" if len(names) > _MODULES else ""
+        yield f"the code of {', '.join(names[:_MODULES])}{more} has changed since"
 
 
 def _has_changed(name: str, recorded: str) -> bool:

@@ -25,7 +25,7 @@ from flykka.runtime.trace.state.description import digest
 if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.runtime.cell.cell import Cell
-    from flykka.runtime.recording import Effect as Noted
+    from flykka.runtime.recording import Effect as EffectTuple
     from flykka.runtime.trace.file.reader import TraceReader
     from flykka.runtime.trace.records import Turn
 
@@ -106,8 +106,8 @@ def compare_failures(recorded: SerializedThrowable | None, now: SerializedThrowa
     """Compare two failures by type and text; their stacks differ in every version."""
     if raised(recorded) == raised(now):
         return None
-    found = FieldDifference("failure", recorded or ABSENT, now or ABSENT)
-    return EffectDifference(kind=DivergenceKind.FAILURE, fields=(found,))
+    difference = FieldDifference("failure", recorded or ABSENT, now or ABSENT)
+    return EffectDifference(kind=DivergenceKind.FAILURE, fields=(difference,))
 
 
 def raised(failure: SerializedThrowable | None) -> str | None:
@@ -163,11 +163,16 @@ def _whole(
     expected: Effect | None, actual: Effect | None, recorded: Sequence[Effect], now: Sequence[Effect]
 ) -> EffectDifference:
     missing, extra = _unmatched(recorded, now), _unmatched(now, recorded)
-    found = (
+    difference = (
         () if expected is None or actual is None else tuple(_FIELDS.differences(_compared(expected), _compared(actual)))
     )
     return EffectDifference(
-        kind=kind_of(expected, actual), expected=expected, actual=actual, fields=found, missing=missing, extra=extra
+        kind=kind_of(expected, actual),
+        expected=expected,
+        actual=actual,
+        fields=difference,
+        missing=missing,
+        extra=extra,
     )
 
 
@@ -193,16 +198,16 @@ def _aligned(recorded: Sequence[Effect], now: Sequence[Effect]) -> tuple[Effect 
     return first, actual if alike or comes_later else None
 
 
-def _unmatched(ones: Sequence[Effect], others: Sequence[Effect]) -> tuple[Effect, ...]:
-    left = list(others)
+def _unmatched(expected: Sequence[Effect], actual: Sequence[Effect]) -> tuple[Effect, ...]:
+    remaining = list(actual)
     unmatched = []
-    for one in ones:
-        for place, other in enumerate(left):
-            if same_effect(one, other):
-                del left[place]
+    for effect in expected:
+        for place, other in enumerate(remaining):
+            if same_effect(effect, other):
+                del remaining[place]
                 break
         else:
-            unmatched.append(one)
+            unmatched.append(effect)
     return tuple(unmatched)
 
 
@@ -232,11 +237,11 @@ class EffectComparator:
         """Returns True if a sent message is the recorded one, as far as that can be known."""
 
     def difference(
-        self, turn: Turn, cell: Cell, noted: Sequence[Noted], failure: SerializedThrowable | None
+        self, turn: Turn, cell: Cell, performed: Sequence[EffectTuple], failure: SerializedThrowable | None
     ) -> EffectDifference | None:
         """Return the difference of a turn from its record, given its recorded effects and its failure."""
-        if not self._is_as_recorded(turn.unread, noted, failure):
-            difference = self._looked_at(turn, noted, failure)
+        if not self._is_as_recorded(turn.unread, performed, failure):
+            difference = self._looked_at(turn, performed, failure)
             if difference is not None:
                 return difference
         if turn.digest is not None and cell.instance is not None and digest(cell.instance) != turn.digest:
@@ -245,22 +250,24 @@ class EffectComparator:
             )
         return None
 
-    def _is_as_recorded(self, content: object, noted: Sequence[Noted], failure: SerializedThrowable | None) -> bool:
+    def _is_as_recorded(
+        self, content: object, performed: Sequence[EffectTuple], failure: SerializedThrowable | None
+    ) -> bool:
         """Return True if the turns are equal without decoding anything; False if only a detailed comparison can
         tell.
         """
         if failure is not None or not isinstance(content, Content) or content.has_failed:
             return False
         try:
-            return content.has_effects(noted, self._forms.is_form_of)
+            return content.has_effects(performed, self._forms.is_form_of)
         except MALFORMED:
             return False  # The detailed comparison reports what is wrong with them.
 
     def _looked_at(
-        self, turn: Turn, noted: Sequence[Noted], failure: SerializedThrowable | None
+        self, turn: Turn, performed: Sequence[EffectTuple], failure: SerializedThrowable | None
     ) -> EffectDifference | None:
         recorded: Sequence[Effect] = turn.effects
-        now: Sequence[Effect] = [effect_of(each) for each in noted]
+        now: Sequence[Effect] = [effect_of(each) for each in performed]
         if self._redacted:
             recorded, now = _without_redacted(recorded, self._redacted), _without_redacted(now, self._redacted)
         difference, failing = compare(recorded, now), compare_failures(turn.failure, failure)
@@ -289,9 +296,9 @@ class _KnownForms:
         """Return True if `message` has this form; False if only a detailed comparison can tell."""
         if isinstance(form, str) or not isinstance(message, Value):
             return False
-        known = self._known.get(form)
-        if known is not None:
-            return known is message or known == message
+        expected = self._known.get(form)
+        if expected is not None:
+            return expected is message or expected == message
         try:
             is_form = encode(message, self._pack) == form
         except CodecError:
@@ -321,8 +328,8 @@ def _without_redacted(effects: Iterable[Effect], tags: Set[str]) -> tuple[Effect
 
 
 def _blanked(effect: Effect, tags: Set[str]) -> Effect:
-    said = {field.name: getattr(effect, field.name) for field in fields(effect)}
-    blanks: dict[str, Any] = {name: blank for name, item in said.items() if (blank := _blank(item, tags))}
+    values = {field.name: getattr(effect, field.name) for field in fields(effect)}
+    blanks: dict[str, Any] = {name: blank for name, item in values.items() if (blank := _blank(item, tags))}
     return replace(effect, **blanks) if blanks else effect
 
 

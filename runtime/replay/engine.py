@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.cell.async_cell import AsyncCell
-from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.lifecycle import CellState
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import ForeignModuleError, TraceError, UnresolvedPropsError
 from flykka.runtime.inspection.nondeterminism import Nondeterminism, watched
@@ -24,12 +24,12 @@ from flykka.runtime.path import ROOT, USER
 from flykka.runtime.replay.delivery import UnknownTypeError, entry_of, error_of
 from flykka.runtime.replay.divergence import Divergence, DivergenceError, explain
 from flykka.runtime.replay.effect_comparator import DivergenceKind, EffectComparator, EffectDifference
-from flykka.runtime.replay.mailbox import DeafMailbox, Entry, ReplayMailbox
+from flykka.runtime.replay.mailbox import ClosedMailbox, Entry, ReplayMailbox
 from flykka.runtime.replay.props_resolver import REFUSALS, GraphReader, PropsResolver
 from flykka.runtime.replay.system import BOUNDARY, ReplaySystem
 from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.trace.effects import Spawn
-from flykka.runtime.trace.file.order import LookAhead, exactly_in_order
+from flykka.runtime.trace.file.order import Prefetch, exactly_in_order
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Killed, Record, Spawned, Turn
 from flykka.runtime.trace.state.snapshots import IDLE, Snapshot, restore
@@ -115,17 +115,17 @@ class ReplayEngine:
         self._modules = tuple(modules)
         self._resolver = PropsResolver(actors, stand_ins, outside, self._modules)
         self._only = only
-        self.records = LookAhead(exactly_in_order(trace))
+        self.records = Prefetch(exactly_in_order(trace))
         """The records that are not replayed yet."""
-        self._taker = TurnTaker(self.system, EffectComparator(trace))
+        self._taker = TurnReplayer(self.system, EffectComparator(trace))
         if trace.header.ring is not None:
             try:
                 RingStart(self.system, self._resolver, self._leave_out).fill(trace.snapshots(), self._is_wanted)
             except TraceError:
                 raise
             except Exception as error:
-                what = f"{type(error).__name__}: {error}"
-                raise TraceError(f"{trace.path}: its snapshots do not fit each other ({what})") from error
+                description = f"{type(error).__name__}: {error}"
+                raise TraceError(f"{trace.path}: its snapshots do not fit each other ({description})") from error
 
     def advance(self) -> Turn | None:
         """Replay up to and including the next recorded turn; return that turn, or None if the trace has no more.
@@ -161,7 +161,7 @@ class ReplayEngine:
             system.number = self.position = record.sequence
             try:
                 if self._taker.has_more:
-                    self._go_on(record.now_ms)
+                    self._continue_at(record.now_ms)
                 if type(record) is Turn:
                     self._take(record)
                     return record
@@ -171,15 +171,15 @@ class ReplayEngine:
             except Exception as error:
                 raise self._unfitting(record, error) from error
         if self._taker.has_more:
-            self._go_on(system.replay_clock.now_ms())
+            self._continue_at(system.replay_clock.now_ms())
         return None
 
     def _unfitting(self, record: Record, error: Exception) -> TraceError:
         """Return the error for a record that is valid by itself but cannot follow those before it: the kernel
         raised.
         """
-        what = f"{type(error).__name__}: {error}"
-        return TraceError(f"{self.trace.path}: record {record.sequence} does not fit those before it ({what})")
+        description = f"{type(error).__name__}: {error}"
+        return TraceError(f"{self.trace.path}: record {record.sequence} does not fit those before it ({description})")
 
     def _follow(self, record: Record) -> None:
         self.system.replay_clock.set(record.now_ms)
@@ -216,7 +216,7 @@ class ReplayEngine:
         self.turns += 1
         cell = self._cell_of(turn)
         if turn.kind == "signal":
-            self._note_end_of_boundary(turn)
+            self._record_end_of_boundary(turn)
         if _is_boundary(cell):
             reason = "its recorded messages are used instead" if cell.props is BOUNDARY else _NOT_WANTED
             self.boundary.setdefault(cell.ref.path, reason)
@@ -226,14 +226,14 @@ class ReplayEngine:
         self.has_replayed = self.has_replayed or cell.ref.path not in _GUARDIANS
         try:
             difference = self._taker.take(turn, cell)
-        except UnknownTypeError as unknown:
-            difference = EffectDifference(kind=DivergenceKind.UNKNOWN_TYPE, reason=str(unknown))
+        except UnknownTypeError as error:
+            difference = EffectDifference(kind=DivergenceKind.UNKNOWN_TYPE, reason=str(error))
         if difference is not None:
             self._diverge(turn, cell, difference)
 
-    def _go_on(self, now_ms: int) -> None:
+    def _continue_at(self, now_ms: int) -> None:
         self.asides += 1
-        for turn, cell, difference in self._taker.go_on(now_ms):
+        for turn, cell, difference in self._taker.continue_at(now_ms):
             if difference is not None:
                 self._diverge(turn, cell, difference)
 
@@ -263,7 +263,7 @@ class ReplayEngine:
         if turn.failure is not None:
             cell.faults.error = error_of(turn.failure)
 
-    def _note_end_of_boundary(self, turn: Turn) -> None:
+    def _record_end_of_boundary(self, turn: Turn) -> None:
         message = turn.message
         if isinstance(message, DeathWatchNotification):
             cell = self.system.cells.find(message.ref.path)
@@ -272,10 +272,10 @@ class ReplayEngine:
 
 
 def _is_boundary(cell: Cell) -> bool:
-    return isinstance(cell.mailbox, DeafMailbox)
+    return isinstance(cell.mailbox, ClosedMailbox)
 
 
-class TurnTaker:
+class TurnReplayer:
     """Replays turns of one system, one at a time. A turn that is a coroutine may wait while others are replayed."""
 
     def __init__(self, system: ReplaySystem, comparator: EffectComparator) -> None:
@@ -299,12 +299,12 @@ class TurnTaker:
 
     def take(self, turn: Turn, cell: Cell) -> EffectDifference | None:
         """Replay a turn as recorded and return its difference, if any. Raises `UnknownTypeError`."""
-        taken, mailbox = self._system.taken, cell.mailbox
+        replayed_turn, mailbox = self._system.replayed_turn, cell.mailbox
         assert isinstance(mailbox, ReplayMailbox)
         entry = entry_of(turn, cell, self._system.resolve, self._comparator.is_like)
         if entry is None:
             return EffectDifference(kind=DivergenceKind.DELIVERY, reason="the timer of this message does not run")
-        taken.begin(turn)
+        replayed_turn.begin(turn)
         if cell.ref.path == self._observed:
             with watched(self._findings.append):
                 self._play(turn, cell, mailbox, entry)
@@ -312,12 +312,12 @@ class TurnTaker:
             self._play(turn, cell, mailbox, entry)
         if turn.sequence in self.suspended:
             return None
-        if taken.effects is None:
+        if replayed_turn.effects is None:
             mailbox.withdraw()
             return EffectDifference(
                 kind=DivergenceKind.DELIVERY, reason=f"{cell.ref} cannot take it: {_state_of(cell)}"
             )
-        return self._comparator.difference(turn, cell, taken.effects, taken.failure)
+        return self._comparator.difference(turn, cell, replayed_turn.effects, replayed_turn.failure)
 
     def _play(self, turn: Turn, cell: Cell, mailbox: ReplayMailbox, entry: Entry) -> None:
         mailbox.force(entry)
@@ -325,25 +325,25 @@ class TurnTaker:
             cell.run()
             return
         system = self._system
-        if turn.kind != "signal" and cell.turn_in_hand is not None:
-            self._ended += self.go_on(turn.now_ms, cell)
+        if turn.kind != "signal" and cell.current_turn is not None:
+            self._ended += self.continue_at(turn.now_ms, cell)
         system.loop.run_within(cell.run)
         system.coroutines.run_coroutines()
-        if turn.kind == "signal" and system.taken.effects is None and cell.turn_in_hand is not None:
+        if turn.kind == "signal" and system.replayed_turn.effects is None and cell.current_turn is not None:
             # It was handled after the end of the coroutine, which this signal or another one has cancelled.
-            cell.turn_in_hand.cancel()
+            cell.current_turn.cancel()
             system.coroutines.run_coroutines()
-        held = mailbox.take(turn) if turn.kind == "signal" and system.taken.effects is None else None
+        held = mailbox.take(turn) if turn.kind == "signal" and system.replayed_turn.effects is None else None
         if held is not None:
             mailbox.force(held)
             system.loop.run_within(cell.run)
             system.coroutines.run_coroutines()
-        in_hand = cell.turn_in_hand
-        if system.taken.effects is None and in_hand is not None and in_hand.sequence == turn.sequence:
-            system.taken.suspend()
+        in_hand = cell.current_turn
+        if system.replayed_turn.effects is None and in_hand is not None and in_hand.sequence == turn.sequence:
+            system.replayed_turn.suspend()
             self.suspended[turn.sequence] = (turn, cell)
 
-    def go_on(self, now_ms: int, ended: Cell | None = None) -> list[Ended]:
+    def continue_at(self, now_ms: int, ended: Cell | None = None) -> list[Ended]:
         """Continue coroutines that have waited for outcomes known by now; that of `ended` has ended.
 
         Returns those that have ended, each with its difference.
@@ -351,15 +351,15 @@ class TurnTaker:
         system = self._system
         system.coroutines.run_coroutines()
         system.coroutines.pass_time(now_ms, ended)
-        done, self._ended = self._ended, []
-        for sequence, effects, failure in system.taken.take_ended():
+        ended_turns, self._ended = self._ended, []
+        for sequence, effects, failure in system.replayed_turn.take_ended():
             turn, cell = self.suspended.pop(sequence)
-            done.append((turn, cell, self._comparator.difference(turn, cell, effects, failure)))
-        return done
+            ended_turns.append((turn, cell, self._comparator.difference(turn, cell, effects, failure)))
+        return ended_turns
 
 
 def _state_of(cell: Cell) -> str:
-    return f"it is {cell.life.name}" if cell.end_reason is None else f"it has been {cell.end_reason.lower()}"
+    return f"it is {cell.state.name}" if cell.end_reason is None else f"it has been {cell.end_reason.lower()}"
 
 
 class RingStart:
@@ -394,7 +394,7 @@ class RingStart:
         if snapshot.state is None:
             if guardian is None and is_wanted and snapshot.reason == IDLE:
                 # An actor without turns only has to exist for the others.
-                system.attach(BOUNDARY, ref).life = Life.RUNNING
+                system.attach(BOUNDARY, ref).state = CellState.RUNNING
             elif guardian is None:
                 self._leave_out(ref, snapshot.reason or _NOT_WANTED)
             return None
@@ -420,16 +420,16 @@ class RingStart:
             reader.restore(cell)
         except ForeignModuleError:
             raise
-        except REFUSALS as refusal:
+        except REFUSALS as error:
             if cell.parent is None or cell.parent.parent is None:
-                raise TraceError(f"the snapshot of {cell.ref} is not one of this version: {refusal}") from refusal
-            self._leave_out(cell.ref, f"its snapshot cannot be restored: {refusal}")
+                raise TraceError(f"the snapshot of {cell.ref} is not one of this version: {error}") from error
+            self._leave_out(cell.ref, f"its snapshot cannot be restored: {error}")
 
 
 def _begun(guardian: Cell | None) -> Cell | None:
-    if guardian is not None and guardian.life is Life.STARTING:
+    if guardian is not None and guardian.state is CellState.STARTING:
         guardian.make_instance()
-        guardian.life = Life.RUNNING
+        guardian.state = CellState.RUNNING
     return guardian
 
 

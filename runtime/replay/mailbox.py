@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, Told, TurnKind
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, TellEntry, TurnKind
 from flykka.runtime.mailbox.mailbox import Mailbox
 from flykka.runtime.signals import Unwatch, Watch
 from flykka.runtime.trace.diff.value_comparator import same
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flykka.runtime.mailbox.message_queue import MessageQueue
     from flykka.runtime.trace.records import Turn
 
-Entry = Told | Envelope
+Entry = TellEntry | Envelope
 
 
 class ReplayMailbox(Mailbox):
@@ -30,13 +30,13 @@ class ReplayMailbox(Mailbox):
     its promise waits. `go_live` makes it an ordinary mailbox.
     """
 
-    __slots__ = ("_is_live", "_several", "_signals", "_told")
+    __slots__ = ("_is_live", "_messages", "_several", "_signals")
 
     def __init__(self, owner: Cell) -> None:
         super().__init__(owner)
         self._is_live = False
         self._signals: defaultdict[int | None, list[Entry]] = defaultdict(list)
-        self._told: defaultdict[int | None, list[Entry]] = defaultdict(list)
+        self._messages: defaultdict[int | None, list[Entry]] = defaultdict(list)
         self._several: set[int | None] = set()
         """The turns that have sent more than one message, until all of them are handled."""
 
@@ -46,7 +46,7 @@ class ReplayMailbox(Mailbox):
             super().put(entry)
         elif RUNNING.cell is not None:
             cause = _cause(entry)
-            waiting = self._told[cause]
+            waiting = self._messages[cause]
             waiting.append(entry)
             if len(waiting) > 1:
                 self._several.add(cause)
@@ -65,7 +65,7 @@ class ReplayMailbox(Mailbox):
             return
         for entry in reversed(entries):
             cause = _cause(entry)
-            self._told[cause].insert(0, entry)
+            self._messages[cause].insert(0, entry)
             self._several.add(cause)
 
     def release(self) -> None:
@@ -79,7 +79,7 @@ class ReplayMailbox(Mailbox):
             super().wake()
 
     def empty(self) -> bool:
-        return not self._told and super().empty()
+        return not self._messages and super().empty()
 
     def close(self) -> None:
         """Reject all waiting and future entries."""
@@ -89,7 +89,7 @@ class ReplayMailbox(Mailbox):
     def take(self, turn: Turn, like: Callable[[object, object], bool] = same) -> Entry | None:
         """Return the entry recorded as this turn, or one `like` it; None if no replayed turn has sent one."""
         is_signal, sender = turn.kind == "signal", turn.sender
-        lane = self._signals if is_signal else self._told
+        lane = self._signals if is_signal else self._messages
         waiting = lane.get(turn.cause)
         if waiting is None:
             return None
@@ -112,7 +112,7 @@ class ReplayMailbox(Mailbox):
 
     def holds(self, turn: Turn) -> bool:
         """Return True if a replayed turn has sent the message of this turn, which is not handled yet."""
-        lane = self._signals if turn.kind == "signal" else self._told
+        lane = self._signals if turn.kind == "signal" else self._messages
         waiting = lane.get(turn.cause, ())
         return any(_sender(entry) == turn.sender and same(turn.message, _message(entry)) for entry in waiting)
 
@@ -131,7 +131,7 @@ class ReplayMailbox(Mailbox):
     @property
     def waiting(self) -> list[Entry]:
         """The messages that were sent and not handled yet, in the order of the turns that sent them."""
-        return list(_in_order(self._told))
+        return list(_in_order(self._messages))
 
     def go_live(self, queue: MessageQueue | None = None) -> None:
         """Become an ordinary mailbox, with the waiting entries; this does not schedule the cell."""
@@ -144,13 +144,13 @@ class ReplayMailbox(Mailbox):
         for signal in _in_order(self._signals):
             assert isinstance(signal, SignalEnvelope)
             self.control.append(signal)
-        for entry in _in_order(self._told):
+        for entry in _in_order(self._messages):
             self.messages.append(entry)
         self._signals.clear()
-        self._told.clear()
+        self._messages.clear()
 
 
-class DeafMailbox(ReplayMailbox):
+class ClosedMailbox(ReplayMailbox):
     """The mailbox of an actor that is not replayed: its messages, and its answers to them, are in the trace."""
 
     __slots__ = ()

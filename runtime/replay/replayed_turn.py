@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.messages.wire.ref import Ref
     from flykka.runtime.mailbox.envelope import Envelope
-    from flykka.runtime.recording import Effect as Noted
+    from flykka.runtime.recording import Effect as EffectTuple
     from flykka.runtime.trace.records import Turn
 
 E = TypeVar("E", bound=Effect)
 
 
-class ToldMessage:
+class TurnInputs:
     """Provides a turn with the inputs of its record: numbers and answers, in the order in which it requests them."""
 
     def __init__(self, turn: Turn) -> None:
@@ -50,15 +50,15 @@ class ToldMessage:
         """Return the next time that the turn has read; None if it was not recorded."""
         return next(self._times, None)
 
-    def outcome(self, noted: Sequence[Noted]) -> Awaited | None:
+    def outcome(self, performed: Sequence[EffectTuple]) -> Awaited | None:
         """Return the outcome that the turn waits for after these effects; None if none was recorded."""
-        place = sum(effect[0] == "awaited" for effect in noted)
+        place = sum(effect[0] == "awaited" for effect in performed)
         return self._outcomes[place] if place < len(self._outcomes) else None
 
-    def immediate(self, noted: Sequence[Noted]) -> Awaited | None:
+    def immediate(self, performed: Sequence[EffectTuple]) -> Awaited | None:
         """Return the outcome that directly follows the turn's effects so far; None if another effect comes before."""
         effects = self.turn.effects
-        following = effects[len(noted)] if len(noted) < len(effects) else None
+        following = effects[len(performed)] if len(performed) < len(effects) else None
         return following if isinstance(following, Awaited) else None
 
     def incarnation(self, path: str) -> int | None:
@@ -91,54 +91,54 @@ class ToldMessage:
         return [each for each in self.turn.effects if isinstance(each, kind)]
 
 
-class TakenTurn(Recorder):
+class ReplayedTurn(Recorder):
     """Records the effects of a replayed turn, as a recorder of the kernel."""
 
     def __init__(self) -> None:
-        self.effects: list[Noted] | None = None
+        self.effects: list[EffectTuple] | None = None
         """None if no turn was run, or if it is a waiting coroutine."""
         self.failure: SerializedThrowable | None = None
-        self.ended: list[tuple[int, list[Noted], SerializedThrowable | None]] = []
+        self.ended: list[tuple[int, list[EffectTuple], SerializedThrowable | None]] = []
         """Coroutines of earlier turns that have ended in the meantime."""
         self._recorded: Turn | None = None
-        self._told: ToldMessage | None = None
-        self._waiting: dict[int, ToldMessage] = {}
+        self._inputs: TurnInputs | None = None
+        self._waiting: dict[int, TurnInputs] = {}
 
     def begin(self, recorded: Turn) -> None:
-        self.effects = self.failure = self._told = None
+        self.effects = self.failure = self._inputs = None
         self._recorded = recorded
 
     def suspend(self) -> None:
         """Let the turn, a waiting coroutine, continue while other turns are replayed."""
-        told = self._of_recorded()
-        if told is not None:
-            self._waiting[told.turn.sequence] = told
+        inputs = self._of_recorded()
+        if inputs is not None:
+            self._waiting[inputs.turn.sequence] = inputs
 
-    def take_ended(self) -> list[tuple[int, list[Noted], SerializedThrowable | None]]:
+    def take_ended(self) -> list[tuple[int, list[EffectTuple], SerializedThrowable | None]]:
         """Return the coroutines of earlier turns that have ended since the last call, by their numbers."""
         ended, self.ended = self.ended, []
         return ended
 
     @property
-    def told(self) -> ToldMessage | None:
+    def inputs(self) -> TurnInputs | None:
         """The record of the running turn."""
         cell = RUNNING.cell
         if self._waiting and cell is not None and cell.sequence in self._waiting:
             return self._waiting[cell.sequence]
         return self._of_recorded()
 
-    def of(self, sequence: int | None) -> ToldMessage | None:
+    def of(self, sequence: int | None) -> TurnInputs | None:
         """Return the record of an earlier suspended turn, or of the current one."""
         if sequence in self._waiting:
             return self._waiting[sequence]
-        told = self._of_recorded()
-        return told if told is not None and told.turn.sequence == sequence else None
+        inputs = self._of_recorded()
+        return inputs if inputs is not None and inputs.turn.sequence == sequence else None
 
-    def _of_recorded(self) -> ToldMessage | None:
+    def _of_recorded(self) -> TurnInputs | None:
         # Most turns need no input.
-        if self._told is None and self._recorded is not None:
-            self._told = ToldMessage(self._recorded)
-        return self._told
+        if self._inputs is None and self._recorded is not None:
+            self._inputs = TurnInputs(self._recorded)
+        return self._inputs
 
     def turn(
         self,
@@ -146,7 +146,7 @@ class TakenTurn(Recorder):
         now_ms: int,
         recipient: Ref,
         envelope: Envelope,
-        effects: list[Noted],
+        effects: list[EffectTuple],
         failure: SerializedThrowable | None,
     ) -> None:
         """Record the turn that was forced, or a coroutine that has waited."""

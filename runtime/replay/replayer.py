@@ -128,7 +128,9 @@ class TraceReplayer:
         try:
             engine.run(until)
         except DivergenceError as found:
-            divergence = replace(found.divergence, notes=(*self._guilt(engine, actor, found), *found.divergence.notes))
+            divergence = replace(
+                found.divergence, notes=(*self._explanation(engine, actor, found), *found.divergence.notes)
+            )
         if divergence is not None and raise_on_divergence:
             raise DivergenceError(divergence)
         return ReplayResult(
@@ -153,7 +155,7 @@ class TraceReplayer:
             )
         return found
 
-    def _guilt(self, engine: ReplayEngine, actor: str | None, error: DivergenceError) -> Iterator[str]:
+    def _explanation(self, engine: ReplayEngine, actor: str | None, error: DivergenceError) -> Iterator[str]:
         """Yield the nondeterministic calls of the diverging actor, found in a second replay, which is slow."""
         turn = error.divergence.turn
         second = self.engine(engine.trace, actor=actor)

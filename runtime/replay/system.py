@@ -23,12 +23,12 @@ from flykka.runtime.mailbox.dead_letters import EmptyLocalActorRef
 from flykka.runtime.mailbox.envelope import SignalEnvelope
 from flykka.runtime.props import Props
 from flykka.runtime.replay.delivery import error_of, living
-from flykka.runtime.replay.mailbox import DeafMailbox, ReplayMailbox
-from flykka.runtime.replay.replayed_turn import TakenTurn
+from flykka.runtime.replay.mailbox import ClosedMailbox, ReplayMailbox
+from flykka.runtime.replay.replayed_turn import ReplayedTurn
 from flykka.runtime.signals import Failed
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.time.manual_clock import ManualClock
-from flykka.runtime.turn import RUNNING, note
+from flykka.runtime.turn import RUNNING, record_effect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from flykka.runtime.mailbox.mailbox import Mailbox
     from flykka.runtime.recording import Recorder
     from flykka.runtime.ref import ActorRef
-    from flykka.runtime.replay.replayed_turn import ToldMessage
+    from flykka.runtime.replay.replayed_turn import TurnInputs
     from flykka.runtime.time.clock import Alarm
     from flykka.runtime.trace.effects import Awaited
 
@@ -105,7 +105,7 @@ class ReplayPromise(PromiseRef):
             return
         cell = RUNNING.cell
         if cell is None or cell.end_reason is None:
-            note("reply", self, message)
+            record_effect("reply", self, message)
             self._is_answered = True
             self._replay.forget_promise(self)
 
@@ -153,11 +153,11 @@ class ReplaySystem(ActorSystem):
     def __init__(self, name: str, seed: int, only: frozenset[str] | None = None) -> None:
         self._only = only
         self.replay_clock = ReplayClock()
-        self.taken = TakenTurn()
-        self.schedule = ReplayDispatcher(seed, self.replay_clock, self.taken, self.resolve)
+        self.replayed_turn = ReplayedTurn()
+        self.schedule = ReplayDispatcher(seed, self.replay_clock, self.replayed_turn, self.resolve)
         self.number = 0
         """The sequence number of the current turn."""
-        super().__init__(name, seed=seed, dispatcher=self.schedule, recorder=self.taken)
+        super().__init__(name, seed=seed, dispatcher=self.schedule, recorder=self.replayed_turn)
         self._promise_numbers = count(_UNRECORDED)
         self.coroutines = Coroutines(self)
 
@@ -176,9 +176,9 @@ class ReplaySystem(ActorSystem):
         return self.schedule.fork
 
     @property
-    def _told(self) -> ToldMessage | None:
+    def _inputs(self) -> TurnInputs | None:
         """The record of the current turn; None in a fork."""
-        return None if self.fork is not None else self.taken.told
+        return None if self.fork is not None else self.replayed_turn.inputs
 
     def go_live(self, fork: RunningFork, recorder: Recorder, number: int) -> None:
         """Run by itself from here on; its turns are numbered from `number` on and recorded by `recorder`."""
@@ -194,7 +194,7 @@ class ReplaySystem(ActorSystem):
         """Create a mailbox that waits for the recorded turns; in a fork an ordinary one."""
         if self.fork is not None:
             return super().mailbox(cell, props, path)
-        return ReplayMailbox(cell) if props is not BOUNDARY and self.is_wanted(path) else DeafMailbox(cell)
+        return ReplayMailbox(cell) if props is not BOUNDARY and self.is_wanted(path) else ClosedMailbox(cell)
 
     def is_wanted(self, path: str) -> bool:
         """Return True if the actor at `path` is to be replayed: one that was requested, or one above it."""
@@ -206,32 +206,32 @@ class ReplaySystem(ActorSystem):
         if RUNNING.cell is None or self.fork is not None:
             super().kill(ref)
         else:
-            note("kill", ref)
+            record_effect("kill", ref)
 
     def look_up(self, path: str, found: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
         """Return the recorded result, since with threads it depends on timing."""
-        told = None if RUNNING.cell is None else self._told
-        recorded = None if told is None else told.lookup(path)
+        inputs = None if RUNNING.cell is None else self._inputs
+        recorded = None if inputs is None else inputs.lookup(path)
         if recorded is not None:
             found = tuple(self.living(self.resolve(each.path, each.incarnation)) for each in recorded)
         return super().look_up(path, found)
 
     def undecided(self, child: Cell, failed: Failed, error: BaseException | None) -> BaseException | None:
-        told = self._told
-        if told is None:
+        inputs = self._inputs
+        if inputs is None:
             return super().undecided(child, failed, error)
-        return (error or child.faults.error or error_of(failed.failure)) if told.directs() else None
+        return (error or child.faults.error or error_of(failed.failure)) if inputs.directs() else None
 
     def read_clock(self) -> int:
-        told = self._told
-        recorded = None if told is None else told.time()
+        inputs = self._inputs
+        recorded = None if inputs is None else inputs.time()
         if recorded is not None:
             self.replay_clock.set(recorded)
         return super().read_clock()
 
     def promise(self, asked: ActorRef) -> PromiseRef:
-        told = self._told
-        number = None if told is None else told.promise()
+        inputs = self._inputs
+        number = None if inputs is None else inputs.promise()
         if number is None:
             return super().promise(asked)
         promise = self._promises[number] = ReplayPromise(self, number, asked, self._promises)
@@ -253,13 +253,13 @@ class ReplaySystem(ActorSystem):
 
     def admit(self, parent: Cell, props: Props, name: str) -> Cell:
         """Admit or refuse the child as recorded, since with threads it depends on timing."""
-        told = self._told
+        inputs = self._inputs
         path = paths.child_path(parent.ref.path, name)
-        refusal = None if told is None else told.refusal(path)
+        refusal = None if inputs is None else inputs.refusal(path)
         if refusal is not None:
             kind = SpawnRefusedError if refusal.error == SpawnRefusedError.__name__ else InvalidActorNameError
             raise kind(refusal.reason)
-        if told is None or told.incarnation(path) is None:
+        if inputs is None or inputs.incarnation(path) is None:
             return super().admit(parent, props, name)
         present = self.cells.find(path)
         if present is not None:
@@ -267,8 +267,8 @@ class ReplaySystem(ActorSystem):
         return self.cells.attach(parent, props, name, is_sure=True)
 
     def incarnation(self, path: str, following: int) -> int:
-        told = None if RUNNING.cell is None else self._told
-        recorded = None if told is None else told.incarnation(path)
+        inputs = None if RUNNING.cell is None else self._inputs
+        recorded = None if inputs is None else inputs.incarnation(path)
         return following if recorded is None else recorded
 
     def attach(self, props: Props, ref: Ref) -> Cell:
@@ -339,10 +339,10 @@ class Coroutines:
         self._waiting: dict[AsyncCell, list[Future[Any]]] = {}
 
     def waits(self, cell: Cell, future: Future[Any]) -> None:
-        told = self._system.taken.told
-        if not isinstance(cell, AsyncCell) or told is None:
+        inputs = self._system.replayed_turn.inputs
+        if not isinstance(cell, AsyncCell) or inputs is None:
             return
-        outcome = told.immediate(cell.effects or ())
+        outcome = inputs.immediate(cell.effects or ())
         if outcome is not None and outcome.promise == future.promise and not _is_cancelled(outcome):
             self._system.replay_clock.set(outcome.now_ms)
             cell.forget_time()
@@ -357,7 +357,7 @@ class Coroutines:
         for cell in list(self._waiting):
             while self._bring(cell):
                 loop.run_all()
-            if cell.turn_in_hand is None:
+            if cell.current_turn is None:
                 self._waiting.pop(cell, None)
 
     def pass_time(self, now_ms: int, ended: Cell | None = None) -> None:
@@ -376,8 +376,8 @@ class Coroutines:
     def _rang_at(self, timer: Any) -> int:
         """Return the time of a timer that may have cancelled a wait of its coroutine: only that time was recorded."""
         turn = timer._context.get(TURN)
-        told = None if turn is None else self._system.taken.of(turn.sequence)
-        outcome = None if turn is None or told is None else told.outcome(turn.effects or ())
+        inputs = None if turn is None else self._system.replayed_turn.of(turn.sequence)
+        outcome = None if turn is None or inputs is None else inputs.outcome(turn.effects or ())
         due_ms: int = timer.alarm.due_ms
         return outcome.now_ms if outcome is not None and _is_cancelled(outcome) else due_ms
 
@@ -385,19 +385,19 @@ class Coroutines:
         """Return True if the record of a turn ends with a cancelled wait, which a signal may have caused instead of a
         timer.
         """
-        told = self._system.taken.of(turn.sequence)
-        if told is None or told.turn.failure is not None:
+        inputs = self._system.replayed_turn.of(turn.sequence)
+        if inputs is None or inputs.turn.failure is not None:
             return False
-        outcome = told.immediate(turn.effects or ())
-        return outcome is not None and _is_cancelled(outcome) and outcome is told.turn.effects[-1]
+        outcome = inputs.immediate(turn.effects or ())
+        return outcome is not None and _is_cancelled(outcome) and outcome is inputs.turn.effects[-1]
 
     def _bring(self, cell: AsyncCell) -> bool:
         """Deliver the next outcome to a coroutine; return False if it is not known yet."""
-        turn = cell.turn_in_hand
-        told = None if turn is None else self._system.taken.of(turn.sequence)
-        if turn is None or told is None:
+        turn = cell.current_turn
+        inputs = None if turn is None else self._system.replayed_turn.of(turn.sequence)
+        if turn is None or inputs is None:
             return False
-        outcome = told.outcome(turn.effects or ())
+        outcome = inputs.outcome(turn.effects or ())
         future = None if outcome is None else self._future_of(cell, outcome)
         if outcome is None or future is None:
             return False
@@ -448,11 +448,11 @@ class ReplayClock(ManualClock):
 class ReplayDispatcher(SeededDispatcher):
     """Runs nothing while the trace is replayed. In a fork, it is a seeded dispatcher."""
 
-    def __init__(self, seed: int, clock: ReplayClock, taken: TakenTurn, resolve: Resolve) -> None:
+    def __init__(self, seed: int, clock: ReplayClock, replayed_turn: ReplayedTurn, resolve: Resolve) -> None:
         super().__init__(seed, clock)
         self.fork: RunningFork | None = None
         """Set if it runs by itself."""
-        self._taken = taken
+        self._replayed = replayed_turn
         self._resolve = resolve
         self._loop: ReplayLoop = ReplayLoop(self)  # type: ignore[abstract]  # As the base has it.
 
@@ -483,10 +483,10 @@ class ReplayDispatcher(SeededDispatcher):
         if self.fork is not None:
             super().drive(done, timeout)
             return
-        future, cell, told = getattr(done, "__self__", None), RUNNING.cell, self._taken.told
-        if not isinstance(future, Future) or cell is None or told is None:
+        future, cell, inputs = getattr(done, "__self__", None), RUNNING.cell, self._replayed.inputs
+        if not isinstance(future, Future) or cell is None or inputs is None:
             return
-        outcome = told.outcome(cell.effects or ())
+        outcome = inputs.outcome(cell.effects or ())
         if outcome is None or (outcome.failure is not None and outcome.failure.type_name == AskTimeoutError.__name__):
             return  # It timed out, and reports that itself.
         complete(future, outcome, self._resolve)

@@ -77,7 +77,7 @@ def actor_system(
     from flykka.runtime.testing.systems import TestActorSystem
 
     options = {"serialize_messages": True} | actor_system_options
-    yield from _lent(request.node, TestActorSystem("test", **options))
+    yield from _lend(request.node, TestActorSystem("test", **options))
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def seeded_system(
     from flykka.runtime.testing.systems import TestSeededSystem
 
     seed = getattr(request, "param", 0)
-    yield from _lent(request.node, TestSeededSystem(seed, **actor_system_options))
+    yield from _lend(request.node, TestSeededSystem(seed, **actor_system_options))
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     return result
 
 
-def _lent(item: pytest.Item, system: Any) -> Iterator[Any]:
+def _lend(item: pytest.Item, system: Any) -> Iterator[Any]:
     item.stash.setdefault(_SYSTEMS, []).append(system)
     yield system
     stragglers = system.end(item.config.getini("flykka_end_timeout"))

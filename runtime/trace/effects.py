@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ids import LeaderSessionId
     from flykka.messages.wire.message import Value
     from flykka.messages.wire.ref import Ref
-    from flykka.runtime.recording import Effect as Noted
+    from flykka.runtime.recording import Effect as EffectTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +71,13 @@ _WORD_BEGINS = re.compile(r"(?<!^)(?=[A-Z])")
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def _effect(words: str) -> Callable[[type[E]], type[E]]:
     def declare(cls: type[E]) -> type[E]:
-        made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
-        made.words = words
-        CODES[_WORD_BEGINS.sub("_", made.__name__).lower()] = len(EFFECTS)
-        EFFECTS.append(made)
-        OPERANDS.append(tuple((field.name, _operand(str(field.type))) for field in fields(made)))
-        PLAIN_TYPES.append({field.name: _types(str(field.type)) for field in fields(made)})
-        return made
+        declared = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+        declared.words = words
+        CODES[_WORD_BEGINS.sub("_", declared.__name__).lower()] = len(EFFECTS)
+        EFFECTS.append(declared)
+        OPERANDS.append(tuple((field.name, _operand(str(field.type))) for field in fields(declared)))
+        PLAIN_TYPES.append({field.name: _types(str(field.type)) for field in fields(declared)})
+        return declared
 
     return declare
 
@@ -98,11 +98,11 @@ def _types(annotation: str) -> frozenset[type]:
     return frozenset(_BY_NAME[name] for name in annotation.split(" | ") if name in _BY_NAME)
 
 
-def effect_of(noted: Noted) -> Effect:
+def effect_of(effect_tuple: EffectTuple) -> Effect:
     """Return the record of an effect from its tuple."""
-    code = CODES[noted[0]]
-    told = {name: operand for (name, _), operand in zip(OPERANDS[code], noted[1:], strict=False)}
-    return EFFECTS[code](**told)
+    code = CODES[effect_tuple[0]]
+    operands = {name: operand for (name, _), operand in zip(OPERANDS[code], effect_tuple[1:], strict=False)}
+    return EFFECTS[code](**operands)
 
 
 @_effect("sends {0.message} to {0.target.path}")

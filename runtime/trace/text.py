@@ -34,31 +34,31 @@ def unwrapped(message: Value | Undecoded) -> Value | Undecoded:
 
 def message_name(message: Value | Undecoded) -> str:
     """Return the class of the message; its tag if this process does not know the class."""
-    said = unwrapped(message)
-    return str(wire_fields(said).get(TAG_KEY, "?")) if isinstance(said, Undecoded) else type(said).__name__
+    content = unwrapped(message)
+    return str(wire_fields(content).get(TAG_KEY, "?")) if isinstance(content, Undecoded) else type(content).__name__
 
 
 def message_tag(message: Value | Undecoded) -> str:
     """Return the wire tag of the message."""
-    said = unwrapped(message)
-    return message_name(said) if isinstance(said, Undecoded) else said.wire_tag
+    content = unwrapped(message)
+    return message_name(content) if isinstance(content, Undecoded) else content.wire_tag
 
 
 def message_text(message: Value | Undecoded) -> str:
     """Return the message in one line: its class with the fields that differ from their defaults, long ones
     shortened.
     """
-    said = unwrapped(message)
-    if isinstance(said, Undecoded) and not said.data:
-        return _cut(said.reason)
-    return _value_text(wire_fields(said) if isinstance(said, Undecoded) else said, _DEPTH)
+    content = unwrapped(message)
+    if isinstance(content, Undecoded) and not content.data:
+        return _cut(content.reason)
+    return _value_text(wire_fields(content) if isinstance(content, Undecoded) else content, _DEPTH)
 
 
 def failure_of(record: Record) -> SerializedThrowable | None:
     """Return the failure of a record: the exception of the turn, or the failure in its message."""
     match record:
-        case Turn(failure=SerializedThrowable() as raised):
-            return raised
+        case Turn(failure=SerializedThrowable() as failure):
+            return failure
         case Turn(message=message):
             return _carried(unwrapped(message), _DEPTH)
         case _:
@@ -72,8 +72,8 @@ def _carried(item: Value | Undecoded, depth: int) -> SerializedThrowable | None:
         return None
     for name in _field_names(type(item)):
         part = getattr(item, name)
-        if isinstance(part, Value) and (found := _carried(part, depth - 1)) is not None:
-            return found
+        if isinstance(part, Value) and (ref := _carried(part, depth - 1)) is not None:
+            return ref
     return None
 
 
@@ -108,15 +108,15 @@ def _value_text(value: Any, depth: int) -> str:
         case Value():
             return f"{type(value).__name__}({_fields_text(_told_fields(value), depth - 1)})"
         case Mapping():
-            told = {name: item for name, item in value.items() if name != TAG_KEY}
-            return f"{value.get(TAG_KEY, '')}({_fields_text(told, depth - 1) if depth else '...'})"
+            entries = {name: item for name, item in value.items() if name != TAG_KEY}
+            return f"{value.get(TAG_KEY, '')}({_fields_text(entries, depth - 1) if depth else '...'})"
         case Ref():
             return value.path
         case bytes():
             return f"<{len(value)} bytes>"
         case tuple():
-            shown = [_value_text(item, max(0, depth - 1)) for item in value[:_ITEMS]]
-            return f"({', '.join(shown)}{f', ... {len(value)} items' if len(value) > _ITEMS else ''})"
+            texts = [_value_text(item, max(0, depth - 1)) for item in value[:_ITEMS]]
+            return f"({', '.join(texts)}{f', ... {len(value)} items' if len(value) > _ITEMS else ''})"
         case _:
             return _cut(str(value))
 
@@ -129,8 +129,8 @@ def _told_fields(value: Value) -> dict[str, Any]:
     }
 
 
-def _fields_text(told: Mapping[str, Any], depth: int) -> str:
-    return ", ".join(f"{name}={_value_text(item, depth)}" for name, item in told.items() if name not in _OMITTED)
+def _fields_text(entries: Mapping[str, Any], depth: int) -> str:
+    return ", ".join(f"{name}={_value_text(item, depth)}" for name, item in entries.items() if name not in _OMITTED)
 
 
 def _cut(text: str, length: int = _TEXT_LENGTH) -> str:
@@ -141,8 +141,8 @@ def _cut(text: str, length: int = _TEXT_LENGTH) -> str:
 def effects_text(record: Record) -> str:
     """Return the effects of a record in short: fields of a message are shown where it is handled."""
     match record:
-        case Turn(effects=done):
-            return "; ".join(map(effect_text, done))
+        case Turn(effects=performed):
+            return "; ".join(map(effect_text, performed))
         case Killed():
             return ""
         case Spawned(actor=actor):
@@ -175,8 +175,8 @@ def effect_line(effect: Effect) -> str:
         case effects.Reply(target=target, message=message):
             return f"replies  {target.path} <- {message_text(message)}"
         case effects.Watch() | effects.StartTimer() | effects.Publish():
-            said = [getattr(effect, each.name) for each in fields(effect)]
-            texts = [message_text(each) for each in said if isinstance(each, Value | Undecoded)]
+            operands = [getattr(effect, each.name) for each in fields(effect)]
+            texts = [message_text(each) for each in operands if isinstance(each, Value | Undecoded)]
             return effect_text(effect) + (f": {', '.join(texts)}" if texts else "")
         case _:
             return effect_text(effect)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from flykka.messages.monitoring.blocking_work import BlockingWork
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.cell.cell import Cell
-from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.lifecycle import CellState
 from flykka.runtime.dispatch.dispatcher import Pipe, described
 from flykka.runtime.futures.promise import PromiseRef
 from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
@@ -73,29 +73,29 @@ class ForkEnvironment:
         self._stand_ins: list[RecordedStandIn] = []
         self._awaited = 0
         self._usual: dict[str, int] | None = None
-        self.world = RecordedWorld(list(engine.records), self._is_boundary, self._is_waiting)
-        self.schedule = RecordedSchedule(self.world.turns_by_actor)
+        self.recorded = RecordedEvents(list(engine.records), self._is_boundary, self._is_waiting)
+        self.schedule = RecordedSchedule(self.recorded.turns_by_actor)
         self._coming: deque[FromOutside] = deque()
 
     def stand_in_for_boundaries(self, cells: Sequence[Cell]) -> None:
         """Start stand-ins for the actors that are not replayed."""
         for cell in cells:
-            if cell.props is BOUNDARY and cell.life is Life.STARTING:
+            if cell.props is BOUNDARY and cell.state is CellState.STARTING:
                 actor = cell.make_instance()
-                cell.life = Life.RUNNING
+                cell.state = CellState.RUNNING
                 assert isinstance(actor, BoundaryActor)
                 self._stand_in(actor)
 
     def put_in_flight(self) -> None:
         """Put into the mailboxes the messages in flight at the fork, from or to actors that are not replayed."""
-        for turn in self.world.in_flight:
-            self.told(turn, turn.cause)()
+        for turn in self.recorded.in_flight:
+            self.redelivery(turn, turn.cause)()
 
     def schedule_outside_messages(self) -> None:
         """Schedule the messages from outside and those that the stand-ins send to themselves."""
         for stand_in in list(self._stand_ins):
             stand_in.schedule_own()
-        self._coming = deque(self.world.from_outside)
+        self._coming = deque(self.recorded.from_outside)
         self._awaited = len(self._coming)
         self._schedule_next()
 
@@ -117,32 +117,32 @@ class ForkEnvironment:
         if not isinstance(work, Pipe):
             self._system.schedule.execute(work)
             return
-        cell, wanted = work.cell, described(work.work)
-        outcomes = self.world.outcomes[cell.ref.path]
-        same = [each for each in outcomes if each.work == wanted]
-        heard = None if cell.current is None else Envelope.wrap(cell.current).message
+        cell, pattern = work.cell, described(work.work)
+        outcomes = self.recorded.outcomes[cell.ref.path]
+        same = [each for each in outcomes if each.work == pattern]
+        received = None if cell.current is None else Envelope.wrap(cell.current).message
         # The outcome refers to the turn that started the work, for example to a version of a plan.
-        outcome = next((each for each in same if each.heard == heard), None)
+        outcome = next((each for each in same if each.heard == received), None)
         if outcome is None and self._unrecorded is None:
             outcome = next(iter(same), None)
         if outcome is not None:
             outcomes.remove(outcome)
-            due = Due(outcome.turn.sequence, partial(self.told(outcome.turn, cell.sequence), first=True))
+            due = Due(outcome.turn.sequence, partial(self.redelivery(outcome.turn, cell.sequence), first=True))
             self.later(outcome.delay_ms, lambda: self._system.schedule.execute(due))
         elif self._unrecorded is not None:
             answer, do = self._unrecorded, work.work
-            answered = work.with_work(lambda: answer(wanted, do))
-            delay_ms = same[0].delay_ms if same else self._usual_delay_ms(wanted.function)
+            answered = work.with_work(lambda: answer(pattern, do))
+            delay_ms = same[0].delay_ms if same else self._usual_delay_ms(pattern.function)
             self.later(delay_ms, lambda: self._system.schedule.execute(answered))
         else:
-            self.silent.setdefault(cell.ref.path, f"blocking work {wanted.function}")
+            self.silent.setdefault(cell.ref.path, f"blocking work {pattern.function}")
 
     def _usual_delay_ms(self, function: str) -> int:
         """Return the median time in ms that this work took in the whole recording."""
         if function not in self._paced:
             return 0
         if self._usual is None:
-            recorded = RecordedWorld(self._engine.trace.records(), lambda _: False, lambda _: False)
+            recorded = RecordedEvents(self._engine.trace.records(), lambda _: False, lambda _: False)
             took: defaultdict[str, list[int]] = defaultdict(list)
             for outcome in (each for outcomes in recorded.outcomes.values() for each in outcomes):
                 if isinstance(outcome.work, BlockingWork):
@@ -156,12 +156,12 @@ class ForkEnvironment:
 
     def _stand_in(self, actor: BoundaryActor) -> RecordedStandIn:
         context = actor.context
-        stand_in = RecordedStandIn(context, self.world.turns_by_actor.get(context.ref, []), self._note_silence)
+        stand_in = RecordedStandIn(context, self.recorded.turns_by_actor.get(context.ref, []), self._record_silence)
         self._stand_ins.append(stand_in)
         actor.handle = stand_in.repeat_recorded
         return stand_in
 
-    def _note_silence(self, path: str, message: Message) -> None:
+    def _record_silence(self, path: str, message: Message) -> None:
         self.silent.setdefault(path, message_text(message))
 
     @property
@@ -182,23 +182,23 @@ class ForkEnvironment:
         self._awaited -= 1
         match record:
             case Killed(ref=ref):
-                killer = self.world.killer_of(ref)
+                killer = self.recorded.killer_of(ref)
                 if killer is None or not self._is_replayed(killer):
                     self._system.kill(ref)
             case Spawned():
                 self._engine.spawn(record).start()
             case Turn():
-                self.told(record, record.cause)()
+                self.redelivery(record, record.cause)()
 
-    def told(self, turn: Turn, cause: int | None) -> Tell:
+    def redelivery(self, turn: Turn, cause: int | None) -> Tell:
         """Return a function that sends the message of a recorded turn to the actor that then has its path."""
 
         def tell(*, first: bool = False) -> None:
             system = self._system
             try:
                 message = living(turn.message, system.resolve)
-            except UnknownTypeError as unknown:
-                self.silent.setdefault(turn.recipient.path, f"a message that cannot be read: {unknown}")
+            except UnknownTypeError as error:
+                self.silent.setdefault(turn.recipient.path, f"a message that cannot be read: {error}")
                 return
             sender = None if turn.sender is None else system.resolve(turn.sender.path, turn.sender.incarnation)
             hearer = system.living(turn.recipient)
@@ -233,7 +233,7 @@ def put(mailbox: Mailbox, entry: Entry, *, first: bool = False) -> None:
         mailbox.put(entry)
 
 
-def tell_nothing(*, first: bool = False) -> None:
+def deliver_nothing(*, first: bool = False) -> None:
     """Send no message."""
 
 
@@ -274,7 +274,7 @@ class RecordedSchedule:
                 first, best = place, rank
         return first
 
-    def taken(self, turn: Turn) -> None:
+    def mark_taken(self, turn: Turn) -> None:
         recorded = self._turns.get(turn.recipient, ())
         place = self._places.get(turn.recipient, 0)
         for ahead in range(place, min(place + _LOOKS_AHEAD, len(recorded))):
@@ -308,7 +308,7 @@ class Outcome:
     delay_ms: int
 
 
-class RecordedWorld:
+class RecordedEvents:
     """The records from the fork on, by kind of input.
 
     Args:
@@ -372,17 +372,17 @@ class RecordedWorld:
                 self.from_outside.append(record)
 
     def _sort_turn(self, turn: Turn) -> None:
-        begun_in = None if turn.cause is None else self._turns.get(turn.cause)
-        if begun_in is None:
+        cause = None if turn.cause is None else self._turns.get(turn.cause)
+        if cause is None:
             if self._is_from_outside(turn):
-                is_told = (
+                is_sent = (
                     turn.kind == "message" and turn.cause is not None and turn.sender not in (None, turn.recipient)
                 )
-                (self.in_flight if is_told else self.from_outside).append(turn)
-        elif self._is_outcome(turn, begun_in):
-            works = self._pipes[begun_in.sequence]
-            delay_ms = max(0, turn.now_ms - begun_in.now_ms)
-            self.outcomes[turn.recipient.path].append(Outcome(works.pop(0), begun_in.message, turn, delay_ms))
+                (self.in_flight if is_sent else self.from_outside).append(turn)
+        elif self._is_outcome(turn, cause):
+            works = self._pipes[cause.sequence]
+            delay_ms = max(0, turn.now_ms - cause.now_ms)
+            self.outcomes[turn.recipient.path].append(Outcome(works.pop(0), cause.message, turn, delay_ms))
 
     def _is_from_outside(self, turn: Turn) -> bool:
         """Return True if the fork would not produce by itself a turn without a cause, or with a cause before the
@@ -402,11 +402,11 @@ class RecordedWorld:
             return sender != turn.recipient
         return not self._is_waiting(turn)
 
-    def _is_outcome(self, turn: Turn, begun_in: Turn) -> bool:
-        if turn.kind != "message" or not self._pipes[begun_in.sequence] or begun_in.recipient != turn.recipient:
+    def _is_outcome(self, turn: Turn, cause: Turn) -> bool:
+        if turn.kind != "message" or not self._pipes[cause.sequence] or cause.recipient != turn.recipient:
             return False
-        told = (effect.message for effect in begun_in.effects if isinstance(effect, effects.Send))
-        return isinstance(turn.message, effects.Undecoded) or turn.message not in told
+        sent = (effect.message for effect in cause.effects if isinstance(effect, effects.Send))
+        return isinstance(turn.message, effects.Undecoded) or turn.message not in sent
 
 
 def _is_shutdown(record: Record) -> bool:
@@ -430,7 +430,7 @@ class RecordedStandIn:
         self, context: ActorContext, turns: Sequence[Turn], note_silence: Callable[[str, Message], None]
     ) -> None:
         self._context = context
-        self._note_silence = note_silence
+        self._record_silence = note_silence
         self._expected: list[Turn] = []
         self._own: deque[Turn] = deque()
         self._due: deque[tuple[Message, Turn]] = deque()
@@ -484,14 +484,14 @@ class RecordedStandIn:
             self._play(turn)
             self.schedule_own()
         elif type(message) in self._answered:
-            self._note_silence(self._context.path, message)
+            self._record_silence(self._context.path, message)
 
     def _play(self, turn: Turn) -> None:
         for effect in turn.effects:
             try:
                 self._perform(effect)
             except UnknownTypeError:
-                self._note_silence(self._context.path, Unread())
+                self._record_silence(self._context.path, Unread())
         if turn.failure is not None:
             raise error_of(turn.failure)
 

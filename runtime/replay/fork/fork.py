@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.lifecycle import CellState
 from flykka.runtime.durations import Duration, duration_ms
 from flykka.runtime.errors import ForkError
 from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
 from flykka.runtime.path import ROOT, USER
 from flykka.runtime.replay.delivery import entry_of
 from flykka.runtime.replay.engine import quiet
-from flykka.runtime.replay.fork.environment import ForkEnvironment, Tell, UnrecordedWork, put, tell_nothing
+from flykka.runtime.replay.fork.environment import ForkEnvironment, Tell, UnrecordedWork, deliver_nothing, put
 from flykka.runtime.replay.mailbox import ReplayMailbox
 from flykka.runtime.replay.system import BOUNDARY
 from flykka.runtime.signals import Create
@@ -85,24 +85,24 @@ class Fork:
         self._has_run = False
         self._is_own = False
         self._environment = ForkEnvironment(engine, self._number, unrecorded, paced)
-        self._hand = None if self.turn is None else self._take_in_hand(self.turn)
+        self._hand = None if self.turn is None else self._claim(self.turn)
 
     def drop(self) -> None:
         """Drop the message of this turn. Raises `ForkError` if it cannot be lost."""
         turn = self._require_message("dropped")
         self._copies = []
         if self._is_own:
-            self._environment.world.turns_by_actor[turn.recipient].remove(turn)
+            self._environment.recorded.turns_by_actor[turn.recipient].remove(turn)
 
     def delay(self, duration: Duration) -> None:
         """Delay the message of this turn. Raises `ForkError` if it cannot be late."""
-        self._require_message("delayed", told=True)
+        self._require_message("delayed", is_sent=True)
         late_ms = duration_ms(duration, "delay")
         self._copies = [late_ms for _ in self._copies]
 
     def duplicate(self) -> None:
         """Deliver the message of this turn twice. Raises `ForkError` if that is impossible."""
-        self._require_message("told twice", told=True)
+        self._require_message("sent twice", is_sent=True)
         self._copies = [*self._copies, *self._copies]
 
     def crash(self, path: str) -> None:
@@ -160,7 +160,7 @@ class Fork:
         if self._has_run:
             raise ForkError("a fork runs once: session.fork() makes another one")
         self._has_run = True
-        live = ForkRecorder(self._environment.schedule.taken, until, observer, recorder)
+        live = ForkRecorder(self._environment.schedule.mark_taken, until, observer, recorder)
         with quiet(), outside_turn():
             self._go_live(live)
             ended = self._run(live, duration_ms(limit, "limit"), max_turns, at_rest)
@@ -181,14 +181,14 @@ class Fork:
             mailbox = cell.mailbox
             assert isinstance(mailbox, ReplayMailbox)
             mailbox.go_live(None if cell.props.mailbox is None else cell.props.mailbox.create(cell))
-            if cell.life is Life.STARTING and not self._is_begun(cell):
+            if cell.state is CellState.STARTING and not self._is_begun(cell):
                 # It was spawned from outside, so no turn has sent it the signal.
                 mailbox.control.appendleft(SignalEnvelope(Create(), None, None))
         self._environment.put_in_flight()
         for each in self._before:
             each()
         if self.turn is not None and 0 not in self._copies:
-            self._environment.schedule.taken(self.turn)
+            self._environment.schedule.mark_taken(self.turn)
         for late_ms in self._copies:
             if self._hand is not None:
                 self._environment.later(late_ms, partial(self._hand, first=late_ms == 0))
@@ -223,19 +223,19 @@ class Fork:
             return True
         return any(isinstance(envelope.message, Create) for envelope in cell.mailbox.control)
 
-    def _take_in_hand(self, turn: Turn) -> Tell:
+    def _claim(self, turn: Turn) -> Tell:
         """Remove the message of the turn from its mailbox or record; return the function that delivers it."""
-        if self._environment.world.remove_turn(turn):
-            return self._environment.told(turn, turn.cause)
+        if self._environment.recorded.remove_turn(turn):
+            return self._environment.redelivery(turn, turn.cause)
         cell = self.system.cells.find(turn.recipient.path)
         if cell is None or cell.ref != turn.recipient or cell.props is BOUNDARY:
             self._is_own = True
-            return tell_nothing  # Messages of a boundary actor to itself are scheduled by its stand-in.
+            return deliver_nothing  # Messages of a boundary actor to itself are scheduled by its stand-in.
         entry = entry_of(turn, cell, self.system.resolve)
-        return tell_nothing if entry is None else partial(put, cell.mailbox, entry)
+        return deliver_nothing if entry is None else partial(put, cell.mailbox, entry)
 
-    def _require_message(self, how: str, *, told: bool = False) -> Turn:
-        """Return the current turn if its message may be treated so; with `told` only if another actor has sent it."""
+    def _require_message(self, how: str, *, is_sent: bool = False) -> Turn:
+        """Return the current turn if its message may be treated so; with `is_sent` only if another actor sent it."""
         turn = self.turn
         if turn is None:
             raise ForkError(f"there is no current message {self._where()}")
@@ -243,7 +243,7 @@ class Fork:
             raise ForkError(
                 f"turn {turn.sequence} handles the kernel's {message_name(turn.message)}, which cannot be {how}"
             )
-        if told and self._is_own:
+        if is_sent and self._is_own:
             raise ForkError(
                 f"turn {turn.sequence} handles a message that {turn.recipient.path} sent to itself outside of all "
                 f"replayed turns: it cannot be {how}, only dropped"

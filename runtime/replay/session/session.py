@@ -129,7 +129,7 @@ class Walk:
 
     def living(self) -> set[str]:
         """Return the paths of the actors that are replayed and alive here."""
-        self._have_steps_tell_all()
+        self._complete_steps()
         paths = self.engine.system.cells.living_paths()
         living = {path for path in paths if path.startswith("/user/") and self.engine.instance(path) is not None}
         for step in reversed(self.ahead()):
@@ -142,7 +142,7 @@ class Walk:
 
     def described(self, path: str) -> State | Absent:
         """Return the state of the actor at `path` here."""
-        self._have_steps_tell_all()
+        self._complete_steps()
         ahead = (step.before for step in self.ahead() if step.turn.recipient.path == path)
         first = next(ahead, None)
         return self._described(path) if first is None else first
@@ -200,7 +200,7 @@ class Walk:
         while self._replayed < position:
             self._advance()
 
-    def _have_steps_tell_all(self) -> None:
+    def _complete_steps(self) -> None:
         """Move the engine to the session's position, unless the steps contain all changes since."""
         if self.position < self._last_aside:
             self._replay_to(self.position)
@@ -302,7 +302,7 @@ class ReplaySession(Walk):
         path = path if path.startswith("/") else f"/user/{path}"
         state = self.described(path)
         if isinstance(state, Absent):
-            raise ReplaySessionError(self._why_nobody(path))
+            raise ReplaySessionError(self._reason_for_no_turn(path))
         return state
 
     def actors(self) -> list[str]:
@@ -337,7 +337,7 @@ class ReplaySession(Walk):
             return f": its last one is turn {turns[0]}" if turns else ": it has none"
         return f": the next one is turn {found.turn.sequence}"
 
-    def _why_nobody(self, path: str) -> str:
+    def _reason_for_no_turn(self, path: str) -> str:
         where = f"at turn {self.turn.sequence}" if self.turn is not None else "at the beginning"
         if path in self.engine.boundary:
             return f"{path} is not replayed: {self.engine.boundary[path]}"

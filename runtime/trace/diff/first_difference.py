@@ -157,10 +157,10 @@ class _Comparing:
                     self._take(side, *read)
             steps += 1
             if steps % _CHECKED_EVERY == 0:
-                self._note_what_is_left()
+                self._record_rest()
                 if self._found and self._is_settled():
                     break
-        self._note_what_is_left()
+        self._record_rest()
         return Comparison(same=self._same, actors=len(self._counts), difference=self._first())
 
     def _take(self, side: TraceSide, actor: str, record: Record) -> None:
@@ -199,7 +199,7 @@ class _Comparing:
         )
         return all(number > earliest for number in waiting)
 
-    def _note_what_is_left(self) -> None:
+    def _record_rest(self) -> None:
         """Record a difference for records of one run without a counterpart, because the other has ended."""
         for side, other in ((self._left, self._right), (self._right, self._left)):
             for actor, records in side.waiting.items():
@@ -242,9 +242,9 @@ def _compared(record: Record) -> dict[str, Any]:
         case Turn():
             sender = None if record.sender is None else record.sender.path
             failure = record.failure
-            raised = None if failure is None else f"{failure.type_name}: {failure.message}"
-            told = {"kind": record.kind, "message": record.message, "sender": sender}
-            return kind | told | {"effects": record.effects, "failure": raised}
+            error = None if failure is None else f"{failure.type_name}: {failure.message}"
+            content = {"kind": record.kind, "message": record.message, "sender": sender}
+            return kind | content | {"effects": record.effects, "failure": error}
         case DeadLetterRecord():
             return kind | {"message": record.message, "reason": record.reason}
         case Spawned():

@@ -12,7 +12,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.effects import CODES, EFFECTS, OPERANDS, PLAIN_TYPES, SEND, Effect, Operand, Send, Undecoded
 from flykka.runtime.trace.file.record_chunks import KINDS
-from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, SPAWNED
+from flykka.runtime.trace.record_tuples import DEAD_LETTER, KILLED, SPAWNED
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn, recorded_ref
 
 if TYPE_CHECKING:
@@ -267,17 +267,19 @@ class Content:
     def has_failed(self) -> bool:
         return self._failure is not None
 
-    def has_effects(self, noted: Sequence[tuple[Any, ...]], is_form_of: Callable[[bytes | str, object], bool]) -> bool:
+    def has_effects(
+        self, performed: Sequence[tuple[Any, ...]], is_form_of: Callable[[bytes | str, object], bool]
+    ) -> bool:
         """Return True if these are the effects, as tuples of a turn; no records are created for the comparison.
 
         `is_form_of` returns True if a message has this wire form.
         """
         effects = self._effects or ()
-        if len(effects) != len(noted):
+        if len(effects) != len(performed):
             return False
         chunk = self._chunk
         refs, values = chunk.refs, chunk.values
-        for effect, done in zip(effects, noted, strict=True):
+        for effect, done in zip(effects, performed, strict=True):
             if effect[0] == SEND and len(effect) == len(done) == 3 and done[0] == "send":
                 # The most frequent effect, in the fastest way.
                 if refs[effect[1]] != done[1] or not is_form_of(values[effect[2]], done[2]):

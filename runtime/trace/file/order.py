@@ -81,7 +81,7 @@ def _lowest_from(trace: TraceReader) -> array[int]:
     return numbers
 
 
-class LookAhead:
+class Prefetch:
     """An iterator over records that allows looking at the next turns without consuming them."""
 
     def __init__(self, records: Iterable[Record]) -> None:

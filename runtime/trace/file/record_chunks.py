@@ -23,7 +23,7 @@ from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effects import CODES, OPERANDS, SEND, Operand
 from flykka.runtime.trace.file.frame_format import MAX_CHUNK_ITEMS
 from flykka.runtime.trace.file.message_encoding import EncodedMessage
-from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, TURN, Noted
+from flykka.runtime.trace.record_tuples import DEAD_LETTER, KILLED, TURN, RecordTuple
 
 if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref
@@ -53,29 +53,29 @@ class ChunkPacker:
         # A value without a msgpack form, such as the key of a timer, is written as its `repr`, so that no turn is
         # lost.
         self._pack = msgpack.Packer(default=repr).pack
-        self._noted: Sequence[Noted] = ()
+        self._records: Sequence[RecordTuple] = ()
         self._values: list[bytes | str] = []
         self._value_ids: dict[int, int] = {}
         self._bytes = 0
         self._begin(())
 
-    def pack(self, noted: Sequence[Noted]) -> Iterator[tuple[int, bytes]]:
+    def pack(self, records: Sequence[RecordTuple]) -> Iterator[tuple[int, bytes]]:
         """Yield the chunks of these records, each with the sequence number of its first record; few records give one
         chunk.
         """
         begin = 0
-        while begin < len(noted):
-            self._begin(noted)
-            first = noted[begin][1]
-            begin = self._take(noted, begin)
+        while begin < len(records):
+            self._begin(records)
+            first = records[begin][1]
+            begin = self._take(records, begin)
             yield first, self._finish()
 
-    def _begin(self, noted: Sequence[Noted]) -> None:
+    def _begin(self, records: Sequence[RecordTuple]) -> None:
         # A message sent at the end of a chunk is handled at the beginning of the next one. Its records are kept too,
         # so that the id of a message is not reused by then; but not if they hold much memory.
         kept = self._bytes < _KEPT_BYTES
         self._last_values, self._last_value_ids = (self._values, self._value_ids) if kept else ([], {})
-        self._last_noted, self._noted = (self._noted if kept else ()), noted
+        self._last_records, self._records = (self._records if kept else ()), records
         self._refs: list[tuple[str, int]] = []
         self._ref_places: dict[tuple[str, int], int] = {}
         self._ref_ids: dict[int, int] = {}
@@ -86,16 +86,16 @@ class ChunkPacker:
         self._others: list[Row] = []
         self._rows: list[Row] = []
 
-    def _take(self, noted: Sequence[Noted], begin: int) -> int:
+    def _take(self, records: Sequence[RecordTuple], begin: int) -> int:
         """Add records until there are none left or the chunk is full; return the index of the first remaining one."""
         rows, others = self._rows, self._others
         # Looked up here and not in the methods, because this runs for every turn and nearly all are known already.
         refs, values = self._ref_ids.get, self._value_ids.get
         place, items = begin, 0
-        for place in range(begin, len(noted)):
+        for place in range(begin, len(records)):
             if self._bytes >= _CHUNK_BYTES or items >= _CHUNK_ITEMS:
                 return place
-            record = noted[place]
+            record = records[place]
             items += _RECORD_ITEMS
             if record[0] != TURN:
                 others.append((place - begin, *self._other(record)))
@@ -130,7 +130,7 @@ class ChunkPacker:
         chunk: bytes = self._pack((self._refs, self._values, self._others, columns))
         return chunk
 
-    def _other(self, record: Noted) -> Row:
+    def _other(self, record: RecordTuple) -> Row:
         kind, sequence, now_ms = record[:3]
         if kind == KILLED:
             return (kind, sequence, now_ms, self._ref(record[3]))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
-    from flykka.runtime.trace.noted import Noted
+    from flykka.runtime.trace.record_tuples import RecordTuple
 
 logger = logging.getLogger("flykka.runtime")
 
@@ -54,9 +54,9 @@ class BlockWriter:
         self._file = self._path.open("wb", buffering=0)
         self._begin(system, seed)
 
-    def groups(self, noted: Sequence[Noted]) -> Iterator[Sequence[Noted]]:
+    def groups(self, records: Sequence[RecordTuple]) -> Iterator[Sequence[RecordTuple]]:
         """Yield the records that are to be packed together: all of them."""
-        yield noted
+        yield records
 
     def put(self, first: int, chunk: bytes, names: dict[str, object]) -> None:
         """Queue a chunk whose first record is `first`, preceded by the names that it uses first.
@@ -116,8 +116,8 @@ class BlockWriter:
 
     def _end_at_cap(self, first: int) -> None:
         self._write(layout.end({"capped": {"sequence": first, "max_bytes": self._max_bytes}}))
-        told = "the recording of %s ends at turn %d: it may be no larger than %d bytes; the actors continue"
-        logger.warning(told, self._path, first, self._max_bytes)
+        text = "the recording of %s ends at turn %d: it may be no larger than %d bytes; the actors continue"
+        logger.warning(text, self._path, first, self._max_bytes)
         self._end()
 
     def _end(self) -> None:

@@ -24,7 +24,7 @@ from flykka.runtime.recording import Recorder
 from flykka.runtime.trace.file import frame_format as layout
 from flykka.runtime.trace.file.message_encoding import EncodedMessage, weight
 from flykka.runtime.trace.file.record_chunks import ChunkPacker
-from flykka.runtime.trace.noted import TURN, Noted, note_dead_letter, note_killed, note_spawned
+from flykka.runtime.trace.record_tuples import TURN, RecordTuple, dead_letter_tuple, killed_tuple, spawned_tuple
 
 if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
@@ -46,7 +46,7 @@ _BLOCK_RECORDS = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class FlightRecordState:
     """The number of kept `records`, at most `limit`, and their times in ms; None if there is no record."""
 
     records: int
@@ -90,7 +90,7 @@ class FlightRecorder(Recorder):
         # Counts of the full pages.
         self._count = 0
         self._payload = 0
-        self._noted = 0
+        self._recorded = 0
         self._system: tuple[str, int] | None = None
         self._closed = False
 
@@ -120,21 +120,21 @@ class FlightRecorder(Recorder):
                 # Sent messages are weighed when they are handled; arguments of blocking work only occur here.
                 carried += weight(effect[1])
         places[0] = len(places) - 1
-        self._note(carried, places)
+        self._add(carried, places)
 
     def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
-        record = note_spawned(sequence, now_ms, ref, parent, props)
+        record = spawned_tuple(sequence, now_ms, ref, parent, props)
         recipe = record[-1]
-        self._note(0 if recipe is None else len(recipe), _places(record))
+        self._add(0 if recipe is None else len(recipe), _places(record))
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
-        self._note(0, _places(note_killed(sequence, now_ms, ref)))
+        self._add(0, _places(killed_tuple(sequence, now_ms, ref)))
 
     def dead_letter(
         self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
     ) -> None:
-        noted = note_dead_letter(sequence, now_ms, message, sender, recipient, reason)
-        self._note(weight(message), _places(noted))
+        record = dead_letter_tuple(sequence, now_ms, message, sender, recipient, reason)
+        self._add(weight(message), _places(record))
 
     def close(self) -> None:
         """Drop everything: the system has ended, and has no more failures to explain."""
@@ -157,7 +157,7 @@ class FlightRecorder(Recorder):
             head, records = self._copy()
             layout.write_whole(Path(path), _frames(head, records), mode)
 
-    def held(self) -> Held:
+    def held(self) -> FlightRecordState:
         """Return the number and the times of the records that a dump would write. Raises `RuntimeError` like `dump`."""
         with self._lock:
             self._check_open()
@@ -168,10 +168,12 @@ class FlightRecorder(Recorder):
             begins_ms = next(islice(times, count - records, None), None)
             last = next((page for page in reversed(self._pages) if page.count), None)
             ends_ms = None if last is None else max(_times(last.places))
-            not_kept = self._noted + self._page.count - records
-        return Held(records=records, limit=self._limit, not_kept=not_kept, begins_ms=begins_ms, ends_ms=ends_ms)
+            not_kept = self._recorded + self._page.count - records
+        return FlightRecordState(
+            records=records, limit=self._limit, not_kept=not_kept, begins_ms=begins_ms, ends_ms=ends_ms
+        )
 
-    def _note(self, carried: int, places: list[Any]) -> None:
+    def _add(self, carried: int, places: list[Any]) -> None:
         with self._lock:
             if self._closed:
                 return
@@ -185,7 +187,7 @@ class FlightRecorder(Recorder):
 
     def _turn_page(self) -> None:
         gone = []
-        self._noted += self._page.count
+        self._recorded += self._page.count
         self._count += self._page.count
         self._payload += self._page.payload
         # The newest records are kept whatever their size: they may be the ones that explain the failure.
@@ -202,13 +204,13 @@ class FlightRecorder(Recorder):
     def _is_dispensable(self, oldest: _Page) -> bool:
         return self._count - oldest.count >= self._limit or self._payload > self._payload_limit
 
-    def _copy(self) -> tuple[bytes, list[Noted]]:
+    def _copy(self) -> tuple[bytes, list[RecordTuple]]:
         with self._lock:
             system = self._check_open()
             pages = [tuple(page.places) for page in self._pages]
-            noted = self._noted + self._page.count
+            recorded = self._recorded + self._page.count
         records = [record for page in pages for record in _records(page)][-self._limit :]
-        not_kept = noted - len(records)
+        not_kept = recorded - len(records)
         begins_at = min((record[1] for record in records), default=None)
         ring = {"limit": self._limit, "not_kept": not_kept, "begins_at": begins_at}
         return layout.header(*system, ring=ring), records
@@ -221,8 +223,8 @@ class FlightRecorder(Recorder):
         return self._system
 
 
-def _places(noted: Noted) -> list[Any]:
-    return [len(noted), *noted]
+def _places(record: RecordTuple) -> list[Any]:
+    return [len(record), *record]
 
 
 def _begins(places: Sequence[Any]) -> Iterator[int]:
@@ -236,20 +238,20 @@ def _times(places: Sequence[Any]) -> Iterator[int]:
     return (places[begin + 3] for begin in _begins(places))
 
 
-def _records(places: tuple[Any, ...]) -> Iterator[Noted]:
+def _records(places: tuple[Any, ...]) -> Iterator[RecordTuple]:
     for begin in _begins(places):
         record = places[begin + 1 : begin + 1 + places[begin]]
         yield _turn(record) if record[0] == TURN else record
 
 
-def _turn(flat: tuple[Any, ...]) -> Noted:
+def _turn(flat: tuple[Any, ...]) -> RecordTuple:
     """Return the record in the form used by recorders that write at once."""
     operands = iter(flat[_TURN_FIELDS:])
     effects = [tuple(islice(operands, length)) for length in operands]
     return (*flat[: _TURN_FIELDS - 1], effects, flat[_TURN_FIELDS - 1], None)
 
 
-def _frames(head: bytes, records: list[Noted]) -> Iterator[bytes]:
+def _frames(head: bytes, records: list[RecordTuple]) -> Iterator[bytes]:
     written = EncodedMessage()
     yield head
     for begin in range(0, len(records), _BLOCK_RECORDS):

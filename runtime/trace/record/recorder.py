@@ -18,9 +18,9 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.trace.file.frame_format import BLOCK_BYTES
 from flykka.runtime.trace.file.message_encoding import EncodedMessage
 from flykka.runtime.trace.file.record_chunks import ChunkPacker
-from flykka.runtime.trace.noted import TURN, Noted, note_dead_letter, note_killed, note_spawned
 from flykka.runtime.trace.record.block_writer import BlockWriter
 from flykka.runtime.trace.record.ring_blocks import RingBlocks
+from flykka.runtime.trace.record_tuples import TURN, RecordTuple, dead_letter_tuple, killed_tuple, spawned_tuple
 from flykka.runtime.trace.state.description import digest
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class TraceRecorder(Recorder):
         self._packer = ChunkPacker(self._written)
         self._ring = None if ring is None else RingBlocks(self.path, ring)
         self._blocks = self._ring or BlockWriter(self.path, max_bytes)
-        self._records: deque[Noted] = deque()
+        self._records: deque[RecordTuple] = deque()
         self._packing = threading.Lock()
         self._begun = threading.Event()
         self._urgent = threading.Event()
@@ -128,15 +128,15 @@ class TraceRecorder(Recorder):
     def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
         if self._ring is not None:
             self._ring.spawned(sequence, ref)
-        self._note(note_spawned(sequence, now_ms, ref, parent, props))
+        self._add(spawned_tuple(sequence, now_ms, ref, parent, props))
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
-        self._note(note_killed(sequence, now_ms, ref))
+        self._add(killed_tuple(sequence, now_ms, ref))
 
     def dead_letter(
         self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
     ) -> None:
-        self._note(note_dead_letter(sequence, now_ms, message, sender, recipient, reason))
+        self._add(dead_letter_tuple(sequence, now_ms, message, sender, recipient, reason))
 
     def dump(self) -> None:
         """Write all kept records to the file now, while the system runs. Raises `OSError` if that is impossible."""
@@ -159,7 +159,7 @@ class TraceRecorder(Recorder):
         self._blocks.close()
         self._wanted_at = 0
 
-    def _note(self, record: Noted) -> None:
+    def _add(self, record: RecordTuple) -> None:
         self._records.append(record)
         if len(self._records) >= self._wanted_at:
             self._see_to_records()
@@ -197,9 +197,9 @@ class TraceRecorder(Recorder):
     def _pack(self) -> None:
         """Pack all current records; the caller holds `_packing`."""
         records = self._records
-        noted = [records.popleft() for _ in range(len(records))]
+        packed = [records.popleft() for _ in range(len(records))]
         try:
-            for group in self._blocks.groups(noted):
+            for group in self._blocks.groups(packed):
                 for first, chunk in self._packer.pack(group):
                     self._blocks.put(first, chunk, self._written.take_names())
         except Exception:

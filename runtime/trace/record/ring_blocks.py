@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
-from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.lifecycle import CellState
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.trace.file import frame_format as layout
 from flykka.runtime.trace.state.graph_writer import NoFormError, learn_opaque, pack_props
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref
     from flykka.runtime.cell.cell import Cell
     from flykka.runtime.system import ActorSystem
-    from flykka.runtime.trace.noted import Noted
+    from flykka.runtime.trace.record_tuples import RecordTuple
 
 _SNAPSHOTS_PER_FRAME = 256
 _FRAME_BYTES = 1024 * 1024
@@ -81,7 +81,7 @@ class RingBlocks:
         generation = self._generation(number)
         ref = cell.ref
         if number and ref not in generation.snapshots:
-            spawned_at = self._spawned_at(cell) if cell.life is Life.STARTING else None
+            spawned_at = self._spawned_at(cell) if cell.state is CellState.STARTING else None
             generation.snapshots[ref] = (spawned_at, _row(cell, *snapshot_of(cell)))
 
     def spawned(self, sequence: int, ref: Ref) -> None:
@@ -90,9 +90,9 @@ class RingBlocks:
                 learn_opaque(cast("Cell", ref.actor_inbox.owner))
         self._generation((sequence - 1) // self._limit).spawned[ref] = sequence
 
-    def groups(self, noted: Sequence[Noted]) -> Iterator[list[Noted]]:
+    def groups(self, records: Sequence[RecordTuple]) -> Iterator[list[RecordTuple]]:
         """Yield the records of each generation separately."""
-        for _, group in groupby(noted, key=lambda record: (record[1] - 1) // self._limit):
+        for _, group in groupby(records, key=lambda record: (record[1] - 1) // self._limit):
             yield list(group)
 
     def put(self, first: int, chunk: bytes, names: dict[str, Any]) -> None:
@@ -168,7 +168,7 @@ class RingBlocks:
         born = {ref for ref, (spawned_at, _) in rows.items() if spawned_at is not None and spawned_at >= begins_at}
         living = [] if self._system is None else self._system.cells.living()
         for cell in living:
-            if cell.ref not in rows and cell.life is not Life.STARTING:
+            if cell.ref not in rows and cell.state is not CellState.STARTING:
                 rows[cell.ref] = (None, _row(cell, pack_props(cell.props), None, IDLE))
         there = [row for ref, (_, row) in rows.items() if ref not in born]
         yield from sorted(there, key=lambda row: row[0].count("/") if row[0] != "/" else 0)

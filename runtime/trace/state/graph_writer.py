@@ -106,7 +106,7 @@ class GraphWriter:
             place = self._places[id(item)] = len(self._nodes)
             if place >= MAX_NODES:
                 raise NoFormError(f"it holds more than {MAX_NODES:,} objects")
-            # Held, so that the id of a temporary object is not reused.
+            # FlightRecordState, so that the id of a temporary object is not reused.
             self._held.append(item)
             self._nodes.append(None)
             self._nodes[place] = self._node(item)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.messages.wire.ref import Ref
 from flykka.messages.wire.unpacking import unpack
 from flykka.runtime.cell.async_cell import AsyncCell
-from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.lifecycle import CellState
 from flykka.runtime.cell.parts import Behaviours, SeededRandom, Stash
 from flykka.runtime.cell.receive_timeout import ReceiveTimeoutTask
 from flykka.runtime.mailbox.envelope import Envelope
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 IDLE = "it took no turn in the ring"
 """The reason why an actor has no state that needs none."""
 
-_RESTORABLE = frozenset({Life.STARTING, Life.RUNNING, Life.STOPPING})
+_RESTORABLE = frozenset({CellState.STARTING, CellState.RUNNING, CellState.STOPPING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +73,8 @@ def snapshot_of(cell: Cell) -> tuple[bytes | None, bytes | None, str | None]:
     anything.
     """
     props = pack_props(cell.props)
-    if cell.life not in _RESTORABLE:
-        return props, None, f"it was {cell.life.name.lower()} when the ring began"
+    if cell.state not in _RESTORABLE:
+        return props, None, f"it was {cell.state.name.lower()} when the ring began"
     if isinstance(cell, AsyncCell) and cell.is_suspended():
         return props, None, "it was in the midst of a coroutine when the ring began"
     try:
@@ -90,7 +90,7 @@ def _state(cell: Cell) -> dict[str, object]:
     faults, chance = cell.faults, cell._seeded_random
     watch, timers, sessions = cell._death_watch, cell._timers, cell._sessions
     return {
-        "life": cell.life.name,
+        "life": cell.state.name,
         "instance": instance,
         "behaviours": None if behaviours is None else list(behaviours._stack),
         "timers": [] if timers is None else [_timer(timer) for timer in timers._active.values()],
@@ -123,7 +123,7 @@ def _stashed(entry: object) -> tuple[object, ...]:
 
 def restore(cell: Cell, state: dict[str, Any]) -> None:
     """Restore the state written by `snapshot_of` in a new cell."""
-    cell.life = Life[state["life"]]
+    cell.state = CellState[state["life"]]
     instance = cell.instance = state["instance"]
     if instance is not None:
         cell.behave(instance.handle_message)

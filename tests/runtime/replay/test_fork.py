@@ -294,7 +294,7 @@ def test_a_fork_with_the_same_fault_is_the_same(session: ReplaySession) -> None:
     [
         (lambda fork: fork.drop(), "turn 5 handles the kernel's Create, which cannot be dropped"),
         (lambda fork: fork.delay("5s"), "which cannot be delayed"),
-        (lambda fork: fork.duplicate(), "which cannot be told twice"),
+        (lambda fork: fork.duplicate(), "which cannot be sent twice"),
         (lambda fork: fork.crash("cellar"), "no actor lives at /user/cellar at turn 5; there are /user/courier-a, "),
         (lambda fork: fork.crash("/"), "/ is no actor that can die alone: it is the whole system"),
         (lambda fork: fork.crash("/user"), "/user is no actor that can die alone: it is the whole system"),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref
     from flykka.runtime.props import Props
 
-Noted = tuple[Any, ...]
+RecordTuple = tuple[Any, ...]
 
 TURN = 0
 """Followed by sequence, time, recipient, sender, cause, kind, message, effects, failure and digest."""
@@ -23,15 +23,15 @@ DEAD_LETTER = 2
 SPAWNED = 3
 
 
-def note_spawned(sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> Noted:
+def spawned_tuple(sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> RecordTuple:
     return (SPAWNED, sequence, now_ms, ref, parent, props.factory_name, pack_props(props))
 
 
-def note_killed(sequence: int, now_ms: int, ref: Ref) -> Noted:
+def killed_tuple(sequence: int, now_ms: int, ref: Ref) -> RecordTuple:
     return (KILLED, sequence, now_ms, ref)
 
 
-def note_dead_letter(
+def dead_letter_tuple(
     sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
-) -> Noted:
+) -> RecordTuple:
     return (DEAD_LETTER, sequence, now_ms, message, sender, recipient, reason)
