@@ -30,23 +30,23 @@ _PLURAL = {f"{unit}s": factor for unit, factor in _UNIT_MS.items() if len(unit) 
 _TEXT = re.compile(r"\s*([+-]?\d+)\s*([a-z]+)\s*", re.IGNORECASE)
 
 
-def duration_ms(duration: Duration, what: str = "duration") -> int:
-    """Return a duration in milliseconds, which may be zero; errors call it `what`.
+def duration_ms(duration: Duration, name: str = "duration") -> int:
+    """Return a duration in milliseconds, which may be zero; errors call it `name`.
 
     Raises:
         DurationError: it cannot be parsed, is negative, or is not a whole number of milliseconds.
     """
-    ms = signed_duration_ms(duration, what)
+    ms = signed_duration_ms(duration, name)
     if ms < 0:
-        raise DurationError(f"{what} {duration!r} is negative")
+        raise DurationError(f"{name} {duration!r} is negative")
     return ms
 
 
-def positive_duration_ms(duration: Duration, what: str = "duration") -> int:
+def positive_duration_ms(duration: Duration, name: str = "duration") -> int:
     """Return a duration above zero in milliseconds. Raises the errors of `duration_ms`."""
-    ms = duration_ms(duration, what)
+    ms = duration_ms(duration, name)
     if ms == 0:
-        raise DurationError(f"{what} {duration!r} must be longer than 0 ms")
+        raise DurationError(f"{name} {duration!r} must be longer than 0 ms")
     return ms
 
 
@@ -60,7 +60,7 @@ def format_ms(ms: int) -> str:
     return f"{minutes} min {rest // 1_000} s"
 
 
-def signed_duration_ms(duration: Duration, what: str = "duration") -> int:
+def signed_duration_ms(duration: Duration, name: str = "duration") -> int:
     """Return a duration in milliseconds, which may be negative, such as `"-8h"`.
 
     Raises:
@@ -68,26 +68,26 @@ def signed_duration_ms(duration: Duration, what: str = "duration") -> int:
     """
     match duration:
         case bool():
-            raise DurationError(f"{what} {duration!r} is not a length of time")
+            raise DurationError(f"{name} {duration!r} is not a length of time")
         case int():
             return duration
         case timedelta():
             ms, rest = divmod(duration, timedelta(milliseconds=1))
             if rest:
-                raise DurationError(f"{what} {duration!r} is not a whole number of milliseconds")
+                raise DurationError(f"{name} {duration!r} is not a whole number of milliseconds")
             return ms
         case str():
-            return _read(duration, what)
+            return _read(duration, name)
         case _:
-            raise DurationError(f"{what} {duration!r} is neither a text such as '10s', a timedelta, nor an int of ms")
+            raise DurationError(f"{name} {duration!r} is neither a text such as '10s', a timedelta, nor an int of ms")
 
 
-def _read(text: str, what: str) -> int:
+def _read(text: str, name: str) -> int:
     match = _TEXT.fullmatch(text)
     if match is None:
-        raise DurationError(f"{what} {text!r} is not of the form '10s', '500ms', '5 min' or '1h'")
+        raise DurationError(f"{name} {text!r} is not of the form '10s', '500ms', '5 min' or '1h'")
     unit = match[2].lower()
     factor = _UNIT_MS.get(unit) or _PLURAL.get(unit)
     if factor is None:
-        raise DurationError(f"{what} {text!r} has the unknown unit {match[2]!r}; known are ms, s, min, h and d")
+        raise DurationError(f"{name} {text!r} has the unknown unit {match[2]!r}; known are ms, s, min, h and d")
     return int(match[1]) * factor

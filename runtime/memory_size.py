@@ -12,8 +12,8 @@ _SHIFTS = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 3
 _TEXT = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
-def positive_size_bytes(size: MemorySize, what: str = "size") -> int:
-    """Return a size above zero in bytes; errors call it `what`.
+def positive_size_bytes(size: MemorySize, name: str = "size") -> int:
+    """Return a size above zero in bytes; errors call it `name`.
 
     Raises:
         ValueError: it cannot be parsed, or is not above zero.
@@ -21,5 +21,5 @@ def positive_size_bytes(size: MemorySize, what: str = "size") -> int:
     match = _TEXT.fullmatch(str(size)) if isinstance(size, str | int) and not isinstance(size, bool) else None
     shift = None if match is None else _SHIFTS.get(match[2].lower())
     if match is None or shift is None or not int(match[1]):
-        raise ValueError(f"{what} {size!r} is not of the form '128MB', '64kb', '1GB' or a number of bytes above 0")
+        raise ValueError(f"{name} {size!r} is not of the form '128MB', '64kb', '1GB' or a number of bytes above 0")
     return int(match[1]) << shift

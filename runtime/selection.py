@@ -46,10 +46,10 @@ class ActorSelection:
             cell = cells.find(self.path)
             return [] if cell is None else [cell]
         root = cells.find(ROOT)
-        found = [] if root is None else [root]
+        matches = [] if root is None else [root]
         for part in self.path.split("/")[1:]:
-            found = _below(found, part)
-        return found
+            matches = _below(matches, part)
+        return matches
 
     def __repr__(self) -> str:
         return f"ActorSelection({self.path})"

@@ -184,8 +184,8 @@ class ActorSystem:
     def find(self, path: str) -> ActorRef | None:
         """Return the ref of the actor that lives at `path`, or None."""
         cell = self.cells.find(path)
-        found = self.look_up(path, () if cell is None else (cell.ref,))
-        return found[0] if found else None
+        refs = self.look_up(path, () if cell is None else (cell.ref,))
+        return refs[0] if refs else None
 
     def actor_selection(self, path: str) -> ActorSelection:
         """Select the actors at `path` when a message is sent; it may contain the wildcards `*` and `?`."""
@@ -277,9 +277,9 @@ class ActorSystem:
                 return self.dead_ref(paths.child_path(parent.ref.path, name))
             try:
                 cell = self.admit(parent, props, name)
-            except (InvalidActorNameError, SpawnRefusedError) as refusal:
+            except (InvalidActorNameError, SpawnRefusedError) as error:
                 # It depends on other actors' lives at the time: an input of the turn, which a replay repeats.
-                record_effect("refused", f"{parent.ref.path}/{name}", type(refusal).__name__, str(refusal))
+                record_effect("refused", f"{parent.ref.path}/{name}", type(error).__name__, str(error))
                 raise
             record_effect("spawn", cell.ref, props.factory_name)
         cell.start()
@@ -296,10 +296,10 @@ class ActorSystem:
         resolved = self.resolve(ref.path, ref.incarnation)
         return resolved if isinstance(resolved, ActorRef) else self.dead_ref(ref.path, ref.incarnation)
 
-    def look_up(self, path: str, found: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
+    def look_up(self, path: str, refs: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
         """Return `found`, the actors at a path: an input of the turn, which a replay repeats."""
-        record_effect("lookup", path, found)
-        return found
+        record_effect("lookup", path, refs)
+        return refs
 
     def undecided(self, child: Cell, failed: Failed, error: BaseException | None) -> BaseException | None:
         """Return the error for which `child` awaits a directive; None if it was restarted in the meantime."""
@@ -315,10 +315,10 @@ class ActorSystem:
         """Return a ref without an actor; messages to it become dead letters."""
         return EmptyLocalActorRef(self, path, incarnation).ref
 
-    def promise(self, asked: ActorRef) -> PromiseRef:
+    def promise(self, recipient: ActorRef) -> PromiseRef:
         """Return a ref for one reply of `asked`."""
         number = next(self._promise_numbers)
-        promise = self._promises[number] = PromiseRef(self, number, asked, self._promises)
+        promise = self._promises[number] = PromiseRef(self, number, recipient, self._promises)
         return promise
 
     def wire(self, message: object) -> Message:

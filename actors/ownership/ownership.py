@@ -156,13 +156,13 @@ class OwnedFolder:
             who = f"this process ({owner.pid})" if owner is not None else "this process"
         since = f" since {owner.since}" if owner is not None else ""
         other = "another checkpoint directory and output folder" if self.of_checkpoints else "another output folder"
-        what = "runs already" if self.of_checkpoints else "writes already from another checkpoint directory"
+        problem = "runs already" if self.of_checkpoints else "writes already from another checkpoint directory"
         folder = (
             f"its checkpoint directory {self.folder}" if self.of_checkpoints else f"the output folder {self.folder}"
         )
         stop = f"`flykka stop {self.job_name!r}`" if not is_here else "client.stop()"
         return OwnedByAnotherError(
-            f"job {self.job_name!r} {what}: {who} has owned {folder}{since} ({self.file}). Two of them would publish"
+            f"job {self.job_name!r} {problem}: {who} has owned {folder}{since} ({self.file}). Two of them would publish"
             f" each row twice. Stop that one first ({stop}, or SIGTERM), or give this one another name, or {other}"
         )
 

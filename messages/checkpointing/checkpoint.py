@@ -66,12 +66,12 @@ class CheckpointFailure(Value):
         since = datetime.fromtimestamp(self.since_ms / 1_000).astimezone()
         return f"{text} (the same {self.times:,} times since {since:%H:%M:%S})"
 
-    def error(self, what: str) -> SerializedThrowable:
+    def error(self, problem: str) -> SerializedThrowable:
         """Return the error of a job that fails because of it; `what` has failed."""
         text = f": {self.cause.type_name}: {self.cause.message}" if self.cause else ""
         return SerializedThrowable(
             type_name="CheckpointError",
-            message=f"{what} with {self._place}{text}",
+            message=f"{problem} with {self._place}{text}",
             stack_trace=self.cause.stack_trace if self.cause else "",
         )
 

@@ -78,8 +78,8 @@ def _tag(wire: object) -> str:
     return wire_name(wire) if isinstance(wire, dict) else "no value"
 
 
-def _at(what: str, separator: str, path: str) -> str:
-    return f"{what}{separator}{path}" if path else what
+def _at(place: str, separator: str, path: str) -> str:
+    return f"{place}{separator}{path}" if path else place
 
 
 def _refused(wire: object) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class AsyncCell(Cell):
     """Cell for Props whose dispatcher is `loop`. Its turns, and the steps of its coroutines, all run on one thread."""
 
-    __slots__ = ("_held", "_tasks", "_turn")
+    __slots__ = ("_deferred", "_tasks", "_turn")
 
     on_loop = True
 
@@ -43,7 +43,7 @@ class AsyncCell(Cell):
     ) -> None:
         super().__init__(system, parent, props, name, path, incarnation)
         self._turn: AsyncTurn | None = None
-        self._held: list[SignalEnvelope] = []
+        self._deferred: list[SignalEnvelope] = []
         self._tasks: TaskScope | None = None
 
     def make_instance(self) -> Actor:
@@ -103,7 +103,7 @@ class AsyncCell(Cell):
     def _signal_turn(self, envelope: SignalEnvelope) -> None:
         turn = self._turn
         if turn is not None and self.end_reason is None and isinstance(envelope.message, Stop | Recreate):
-            self._held.append(envelope)
+            self._deferred.append(envelope)
             if _cancels(envelope, self):
                 turn.cancel()
             return
@@ -155,9 +155,9 @@ class AsyncCell(Cell):
         self._turn = None
         if self.state is CellState.AWAITING:
             self.state = CellState.RUNNING
-        for envelope in self._held:
+        for envelope in self._deferred:
             self.mailbox.put_signal(envelope)
-        self._held.clear()
+        self._deferred.clear()
         self.mailbox.wake()
 
     def _refuse_killed(self, turn: AsyncTurn) -> None:
@@ -168,7 +168,7 @@ class AsyncCell(Cell):
         reply_to = turn.envelope.reply_to
         if turn.cancelled and isinstance(error, asyncio.CancelledError):
             if reply_to is not None:
-                signals = (*self._held, *tuple(self.mailbox.control))
+                signals = (*self._deferred, *tuple(self.mailbox.control))
                 end = "stopped" if any(isinstance(signal.message, Stop) for signal in signals) else "restarted"
                 reply_to.refuse(f"it was {end} while it handled the message")
             return None

@@ -60,23 +60,23 @@ class Resources:
     Each is closed exactly once: the thread that pops one closes it.
     """
 
-    __slots__ = ("_cell", "_held")
+    __slots__ = ("_cell", "_resources")
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
-        self._held: list[SupportsClose] = []
+        self._resources: list[SupportsClose] = []
 
     def own(self, resource: SupportsClose) -> None:
         """Own `resource`; if the cell has ended in the meantime, close it at once."""
-        self._held.append(resource)
+        self._resources.append(resource)
         if self._cell.end_reason is not None:
             self.close_all()
 
     def close_all(self) -> None:
         """Close every resource, even if one of them fails to close."""
-        while self._held:
+        while self._resources:
             try:
-                resource = self._held.pop()
+                resource = self._resources.pop()
             except IndexError:
                 return  # Another thread, which kills the actor at the same time, was faster.
             try:

@@ -106,22 +106,22 @@ class SeededDispatcher(Dispatcher):
         self.clock.move_to(target)
         self.run_until_idle()
 
-    def drive(self, done: Callable[[], bool], timeout: float | None) -> None:
+    def drive(self, is_done: Callable[[], bool], timeout: float | None) -> None:
         """Run turns, advancing time when idle, until `done` returns True or `timeout` seconds of virtual time have
         passed.
         """
         deadline = None if timeout is None else self.clock.now_ms() + int(timeout * 1000)
-        while not done():
+        while not is_done():
             if not self.step() and not self._pass_time(deadline):
                 return
 
-    def drive_within(self, done: Callable[[], bool]) -> Generator[Any, None, None]:
+    def drive_within(self, is_done: Callable[[], bool]) -> Generator[Any, None, None]:
         """Like `drive`, but for a task of a real event loop, whose other tasks run in between."""
-        while not done():
+        while not is_done():
             if self.step():
                 continue
             yield  # Before time advances, the other tasks run.
-            if not done() and not self.step() and not self._pass_time(None):
+            if not is_done() and not self.step() and not self._pass_time(None):
                 return
 
     def when_ready(self, call: Callable[[], object]) -> None:

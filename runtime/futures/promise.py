@@ -90,12 +90,12 @@ class Reply(Future["Message"]):
 class PromiseRef(Ref):
     """Ref for the first reply. The asked actor finds it in `context.sender`, or in the message's `reply_to`."""
 
-    __slots__ = ("_alarm", "_asked", "_system", "future", "incarnation", "path")
+    __slots__ = ("_alarm", "_recipient", "_system", "future", "incarnation", "path")
 
     def __init__(self, system: ActorSystem, number: int, recipient: ActorRef, promises: dict[int, PromiseRef]) -> None:
         super().__init__(f"{TEMP}/{number}", number)
         self._system = system
-        self._asked = recipient
+        self._recipient = recipient
         self._alarm: Alarm | None = None
         self.future = Reply(recipient, system.driver, number, promises)
 
@@ -118,12 +118,12 @@ class PromiseRef(Ref):
 
     def refuse(self, reason: str) -> None:
         """Fail the ask: the asked actor ended before it handled the message."""
-        text = f"{self._asked}: {reason}"
+        text = f"{self._recipient}: {reason}"
         self.future.try_fail(lambda: ActorDeadError(text))
 
     def overflow(self, reason: str) -> None:
         """Fail the ask: the mailbox of the asked actor was full."""
-        text = f"{self._asked}: {reason}"
+        text = f"{self._recipient}: {reason}"
         self.future.try_fail(lambda: MailboxOverflowError(text))
 
     def refuse_returned(self, outcome: object) -> None:
@@ -134,7 +134,7 @@ class PromiseRef(Ref):
         if iscoroutine(outcome):
             outcome.close()
             way = "an actor that is to await it is spawned from Props.with_dispatcher('loop')"
-        raise ReplyReturnedError(f"{self._asked} returned {outcome!r} from the handling of a question: {way}")
+        raise ReplyReturnedError(f"{self._recipient} returned {outcome!r} from the handling of a question: {way}")
 
     def expire_in(self, timeout: float) -> None:
         """Fail the future after `timeout` seconds without a reply."""
@@ -143,7 +143,7 @@ class PromiseRef(Ref):
         self.future.add_done_callback(self._alarm.cancel)
 
     def _expire(self, timeout: float) -> None:
-        self.future.try_fail(lambda: AskTimeoutError(f"{self._asked} did not reply within {timeout} seconds"))
+        self.future.try_fail(lambda: AskTimeoutError(f"{self._recipient} did not reply within {timeout} seconds"))
 
 
 def begin_asking(cell: Cell, reply: Reply) -> None:

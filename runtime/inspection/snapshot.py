@@ -87,13 +87,13 @@ class Inspection:
     def __init__(self, system: ActorSystem) -> None:
         self._system = system
         self._lock = threading.Lock()
-        self._looked_ms = system.clock.now_ms()
+        self._taken_ms = system.clock.now_ms()
         self._turns: dict[Ref, int] = {}
 
     def take_snapshot(self) -> SystemSnapshot:
         with self._lock:
             now_ms = self._system.clock.now_ms()
-            seconds = (now_ms - self._looked_ms) / 1000
+            seconds = (now_ms - self._taken_ms) / 1000
             children: dict[Cell | None, list[ActorSnapshot]] = {}
             turns: dict[Ref, int] = {}
             # The tree lists children after their parents: from its end, the children of each are known.
@@ -101,10 +101,10 @@ class Inspection:
                 below = children.pop(cell, [])
                 below.reverse()
                 turns[cell.ref] = cell.turns
-                taken = cell.turns - self._turns.get(cell.ref, 0)
-                rate = taken / seconds if seconds > 0 else 0.0
+                turns_taken = cell.turns - self._turns.get(cell.ref, 0)
+                rate = turns_taken / seconds if seconds > 0 else 0.0
                 children.setdefault(cell.parent, []).append(_snapshot(cell, rate, tuple(below)))
-            self._looked_ms, self._turns = now_ms, turns
+            self._taken_ms, self._turns = now_ms, turns
         root = children.get(None, [])
         users = [guardian for each in root for guardian in each.children]
         actors = tuple(actor for guardian in users for actor in guardian.children)

@@ -159,8 +159,8 @@ class CircuitBreaker:
 
         try:
             call = self._admit(expire)
-        except CircuitBreakerOpenError as refusal:
-            remaining_ms = refusal.remaining_ms
+        except CircuitBreakerOpenError as refused:
+            remaining_ms = refused.remaining_ms
             guarded.try_fail(lambda: CircuitBreakerOpenError(self.name, remaining_ms))
             return guarded
         try:
@@ -251,8 +251,8 @@ class CircuitBreaker:
             wait_ms = self._next_wait_ms()
             self._open_until_ms = self._system.clock.now_ms() + wait_ms
             self._enter(CircuitBreakerState.OPEN)
-            opened = self._era
-        self._system.clock.schedule(self._open_until_ms, lambda: self._try_again(opened))
+            era_at_call = self._era
+        self._system.clock.schedule(self._open_until_ms, lambda: self._try_again(era_at_call))
         self._announce(CircuitBreakerState.OPEN)
 
     def _try_again(self, era: int) -> None:

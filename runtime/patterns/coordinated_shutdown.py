@@ -194,7 +194,7 @@ class _ShutdownTask:
         self._phase = phase
         self._name = name
         self._task = task
-        self._over = threading.Lock()
+        self._ended = threading.Lock()
         self._alarm: Alarm | None = None
         self.timeout_ms = timeout_ms
 
@@ -230,12 +230,12 @@ class _ShutdownTask:
         self._end()
 
     def _expire(self) -> None:
-        if self._over.acquire(blocking=False):
+        if self._ended.acquire(blocking=False):
             logger.error("%s has not ended within %s; the shutdown continues", self, format_ms(self.timeout_ms))
             self._shutdown.ended(self)
 
     def _end(self) -> None:
-        if self._over.acquire(blocking=False):
+        if self._ended.acquire(blocking=False):
             if self._alarm is not None:
                 self._alarm.cancel()
             self._shutdown.ended(self)

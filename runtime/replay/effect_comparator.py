@@ -162,7 +162,7 @@ def _kind_of_other(effect: Effect | None) -> DivergenceKind:
 def _whole(
     expected: Effect | None, actual: Effect | None, recorded: Sequence[Effect], now: Sequence[Effect]
 ) -> EffectDifference:
-    missing, extra = _unmatched(recorded, now), _unmatched(now, recorded)
+    absent, extra = _unmatched(recorded, now), _unmatched(now, recorded)
     difference = (
         () if expected is None or actual is None else tuple(_FIELDS.differences(_compared(expected), _compared(actual)))
     )
@@ -171,7 +171,7 @@ def _whole(
         expected=expected,
         actual=actual,
         fields=difference,
-        missing=missing,
+        missing=absent,
         extra=extra,
     )
 
@@ -241,7 +241,7 @@ class EffectComparator:
     ) -> EffectDifference | None:
         """Return the difference of a turn from its record, given its recorded effects and its failure."""
         if not self._is_as_recorded(turn.unread, performed, failure):
-            difference = self._looked_at(turn, performed, failure)
+            difference = self._compare_records(turn, performed, failure)
             if difference is not None:
                 return difference
         if turn.digest is not None and cell.instance is not None and digest(cell.instance) != turn.digest:
@@ -263,7 +263,7 @@ class EffectComparator:
         except MALFORMED:
             return False  # The detailed comparison reports what is wrong with them.
 
-    def _looked_at(
+    def _compare_records(
         self, turn: Turn, performed: Sequence[EffectTuple], failure: SerializedThrowable | None
     ) -> EffectDifference | None:
         recorded: Sequence[Effect] = turn.effects
@@ -290,13 +290,13 @@ class _KnownForms:
 
     def __init__(self) -> None:
         self._pack: Callable[[object], bytes] = msgpack.Packer().pack
-        self._known: dict[bytes, Value] = {}
+        self._cached: dict[bytes, Value] = {}
 
     def is_form_of(self, form: bytes | str, message: object) -> bool:
         """Return True if `message` has this form; False if only a detailed comparison can tell."""
         if isinstance(form, str) or not isinstance(message, Value):
             return False
-        expected = self._known.get(form)
+        expected = self._cached.get(form)
         if expected is not None:
             return expected is message or expected == message
         try:
@@ -304,9 +304,9 @@ class _KnownForms:
         except CodecError:
             return False
         if is_form and len(form) <= _KEPT_BYTES:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
-            self._known[form] = message
+            if len(self._cached) >= _KEPT:
+                self._cached.clear()
+            self._cached[form] = message
         return is_form
 
 

@@ -120,7 +120,7 @@ class ReplayEngine:
         self._taker = TurnReplayer(self.system, EffectComparator(trace))
         if trace.header.ring is not None:
             try:
-                RingStart(self.system, self._resolver, self._leave_out).fill(trace.snapshots(), self._is_wanted)
+                RingStart(self.system, self._resolver, self._leave_out).fill(trace.snapshots(), self._is_replayed)
             except TraceError:
                 raise
             except Exception as error:
@@ -196,7 +196,7 @@ class ReplayEngine:
         """
         system, ref = self.system, spawned.ref
         parent = system.cells.find(spawned.parent.path)
-        if parent is None or not self._is_wanted(ref):
+        if parent is None or not self._is_replayed(ref):
             return self._leave_out(ref, _NOT_WANTED if parent is not None else "its parent is not there")
         try:
             props = self._resolver.props_of(spawned, system.resolve)
@@ -204,8 +204,8 @@ class ReplayEngine:
             return self._leave_out(ref, str(reason))
         return system.attach(props, ref)
 
-    def _is_wanted(self, ref: Ref) -> bool:
-        return self.system.is_wanted(ref.path)
+    def _is_replayed(self, ref: Ref) -> bool:
+        return self.system.is_replayed(ref.path)
 
     def _leave_out(self, ref: Ref, reason: str) -> Cell:
         self.boundary.setdefault(ref.path, reason)
@@ -251,7 +251,7 @@ class ReplayEngine:
             # The previous one has ended, and only its notification has not arrived yet.
             system.cells.mark_stopped(cell)
         props = self._resolver.given(ref)
-        if props is not None and self._is_wanted(ref):
+        if props is not None and self._is_replayed(ref):
             return system.attach(props, ref)
         return self._leave_out(ref, "the trace does not record how it was made")
 
@@ -283,7 +283,7 @@ class TurnReplayer:
         self._comparator = comparator
         self.suspended: dict[int, tuple[Turn, Cell]] = {}
         """Turns that are waiting coroutines, by their numbers."""
-        self._ended: list[Ended] = []
+        self._ended_turns: list[Ended] = []
         self._observed: str | None = None
         self._findings: list[Nondeterminism] = []
 
@@ -295,7 +295,7 @@ class TurnReplayer:
     @property
     def has_more(self) -> bool:
         """True if a coroutine waits, or has ended with an outcome not reported yet."""
-        return bool(self.suspended or self._ended)
+        return bool(self.suspended or self._ended_turns)
 
     def take(self, turn: Turn, cell: Cell) -> EffectDifference | None:
         """Replay a turn as recorded and return its difference, if any. Raises `UnknownTypeError`."""
@@ -326,16 +326,16 @@ class TurnReplayer:
             return
         system = self._system
         if turn.kind != "signal" and cell.current_turn is not None:
-            self._ended += self.continue_at(turn.now_ms, cell)
+            self._ended_turns += self.continue_at(turn.now_ms, cell)
         system.loop.run_within(cell.run)
         system.coroutines.run_coroutines()
         if turn.kind == "signal" and system.replayed_turn.effects is None and cell.current_turn is not None:
             # It was handled after the end of the coroutine, which this signal or another one has cancelled.
             cell.current_turn.cancel()
             system.coroutines.run_coroutines()
-        held = mailbox.take(turn) if turn.kind == "signal" and system.replayed_turn.effects is None else None
-        if held is not None:
-            mailbox.force(held)
+        signal = mailbox.take(turn) if turn.kind == "signal" and system.replayed_turn.effects is None else None
+        if signal is not None:
+            mailbox.force(signal)
             system.loop.run_within(cell.run)
             system.coroutines.run_coroutines()
         in_hand = cell.current_turn
@@ -351,7 +351,7 @@ class TurnReplayer:
         system = self._system
         system.coroutines.run_coroutines()
         system.coroutines.pass_time(now_ms, ended)
-        ended_turns, self._ended = self._ended, []
+        ended_turns, self._ended_turns = self._ended_turns, []
         for sequence, effects, failure in system.replayed_turn.take_ended():
             turn, cell = self.suspended.pop(sequence)
             ended_turns.append((turn, cell, self._comparator.difference(turn, cell, effects, failure)))
@@ -376,29 +376,29 @@ class RingStart:
         self._resolver = resolver
         self._leave_out = leave_out
 
-    def fill(self, snapshots: Iterable[Snapshot], is_wanted: Callable[[Ref], bool]) -> None:
+    def fill(self, snapshots: Iterable[Snapshot], is_replayed: Callable[[Ref], bool]) -> None:
         """Attach all actors, parents before children, then restore the state of those that are replayed."""
         attached = []
         for snapshot in snapshots:
-            entry = self._attached(snapshot, is_wanted(snapshot.ref))
+            entry = self._attached(snapshot, is_replayed(snapshot.ref))
             if entry is not None:
                 attached.append(entry)
         for cell, reader in attached:
             self._restore(cell, reader)
 
-    def _attached(self, snapshot: Snapshot, is_wanted: bool) -> tuple[Cell, _StateReader] | None:
+    def _attached(self, snapshot: Snapshot, is_replayed: bool) -> tuple[Cell, _StateReader] | None:
         """Return the cell and the reader of its state; None if there is nothing to restore."""
         system, ref = self._system, snapshot.ref
         is_guardian = snapshot.parent is None or snapshot.parent.path == "/"
         guardian = _begun(system.cells.find(ref.path)) if is_guardian else None
         if snapshot.state is None:
-            if guardian is None and is_wanted and snapshot.reason == IDLE:
+            if guardian is None and is_replayed and snapshot.reason == IDLE:
                 # An actor without turns only has to exist for the others.
                 system.attach(BOUNDARY, ref).state = CellState.RUNNING
             elif guardian is None:
                 self._leave_out(ref, snapshot.reason or _NOT_WANTED)
             return None
-        if not is_wanted and guardian is None:
+        if not is_replayed and guardian is None:
             self._leave_out(ref, _NOT_WANTED)
             return None
         try:

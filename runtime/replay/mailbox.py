@@ -46,9 +46,9 @@ class ReplayMailbox(Mailbox):
             super().put(entry)
         elif RUNNING.cell is not None:
             cause = _cause(entry)
-            waiting = self._messages[cause]
-            waiting.append(entry)
-            if len(waiting) > 1:
+            entries = self._messages[cause]
+            entries.append(entry)
+            if len(entries) > 1:
                 self._several.add(cause)
 
     def put_signal(self, envelope: SignalEnvelope) -> None:
@@ -90,20 +90,20 @@ class ReplayMailbox(Mailbox):
         """Return the entry recorded as this turn, or one `like` it; None if no replayed turn has sent one."""
         is_signal, sender = turn.kind == "signal", turn.sender
         lane = self._signals if is_signal else self._messages
-        waiting = lane.get(turn.cause)
-        if waiting is None:
+        entries = lane.get(turn.cause)
+        if entries is None:
             return None
         # If a turn sent the recipient a single message, it is this one and need not be compared. Of several, one may
         # have arrived twice or never, as messages do if faults are injected.
         is_sure = not (is_signal or turn.cause in self._several or sender is None or sender == turn.recipient)
-        if is_sure and type(waiting[0]) is tuple and waiting[0][1] == sender and len(waiting) == 1:
+        if is_sure and type(entries[0]) is tuple and entries[0][1] == sender and len(entries) == 1:
             return lane.pop(turn.cause)[0]  # The usual case.
-        for place, entry in enumerate(waiting):
+        for place, entry in enumerate(entries):
             if _sender(entry) != sender or _kind(entry) != turn.kind:
                 continue
             if is_sure or like(turn.message, _message(entry)):
-                del waiting[place]
-                if not waiting:
+                del entries[place]
+                if not entries:
                     del lane[turn.cause]
                     if not is_signal:
                         self._several.discard(turn.cause)
@@ -113,8 +113,8 @@ class ReplayMailbox(Mailbox):
     def holds(self, turn: Turn) -> bool:
         """Return True if a replayed turn has sent the message of this turn, which is not handled yet."""
         lane = self._signals if turn.kind == "signal" else self._messages
-        waiting = lane.get(turn.cause, ())
-        return any(_sender(entry) == turn.sender and same(turn.message, _message(entry)) for entry in waiting)
+        entries = lane.get(turn.cause, ())
+        return any(_sender(entry) == turn.sender and same(turn.message, _message(entry)) for entry in entries)
 
     def force(self, entry: Entry) -> None:
         """Make the next run handle this entry, and no other."""

@@ -48,7 +48,7 @@ class GraphReader:
         self, graph: bytes, resolver: PropsResolver, resolve: Resolve, outside: Callable[[str], object] | None = None
     ) -> None:
         self._nodes, self._items_packed = unpacked(graph)
-        self._made: dict[int, Any] = {}
+        self._items_by_place: dict[int, Any] = {}
         self._parts: dict[int, int] = {}
         self._resolver = resolver
         self._resolve = resolve
@@ -64,26 +64,26 @@ class GraphReader:
         (place,) = item
         if type(place) is not int or place < 0:
             raise TypeError(f"{place!r} is no place among the nodes of a graph")
-        if place not in self._made:
+        if place not in self._items_by_place:
             kind, content = self._nodes[place]
-            made = self._made[place] = self._make(place, kind, content)
+            created = self._items_by_place[place] = self._make(place, kind, content)
             if kind not in _MUTABLE:
                 self._weigh(place, content)
-            return made
-        return self._made[place]
+            return created
+        return self._items_by_place[place]
 
     def _items(self, items: list[Any]) -> list[Any]:
         return [self._item(item) for item in items]
 
     def _weigh(self, place: int, content: Any) -> None:
         # The size of shared parts may double with each level.
-        weight, waiting = 1, [content]
-        while waiting:
-            part = waiting.pop()
+        weight, pending = 1, [content]
+        while pending:
+            part = pending.pop()
             if isinstance(part, list):
                 is_place = len(part) == 1 and type(part[0]) is int
                 weight += self._parts.get(part[0], 1) if is_place else 1
-                waiting += () if is_place else part
+                pending += () if is_place else part
         if weight > _MAX_PARTS:
             raise ValueError(f"it has more than {_MAX_PARTS:,} parts, most of them shared")
         self._parts[place] = weight
@@ -128,24 +128,24 @@ class GraphReader:
         anything.
         """
         instance = self._item(owner)
-        found = _of_class(type(instance), name)
-        if isinstance(found, FunctionType) and not _is_special(name):
-            return MethodType(found, instance)
+        function = _of_class(type(instance), name)
+        if isinstance(function, FunctionType) and not _is_special(name):
+            return MethodType(function, instance)
         if self._resolver.is_stand_in(instance) and not name.startswith("_"):
             return getattr(instance, name)
         raise TypeError(f"a {type(instance).__name__} has no method {name!r}")
 
     def _partial(self, func: Any, args: list[Any], keywords: list[Any]) -> Any:
-        called = self._item(func)
-        if isinstance(called, type) and called.__module__ == "builtins":
-            raise TypeError(f"a {called.__name__} that is made later cannot be held by an actor")
-        return partial(called, *self._items(args), **{self._item(key): self._item(item) for key, item in keywords})
+        function = self._item(func)
+        if isinstance(function, type) and function.__module__ == "builtins":
+            raise TypeError(f"a {function.__name__} that is made later cannot be held by an actor")
+        return partial(function, *self._items(args), **{self._item(key): self._item(item) for key, item in keywords})
 
     def _props(self, factory: Any, args: list[Any], kwargs: list[Any], dispatcher: str, capacity: int | None) -> Props:
-        given = {name: self._item(item) for name, item in kwargs}
+        arguments = {name: self._item(item) for name, item in kwargs}
         maker = self._item(factory)
         self._resolver.check_factory(maker)
-        props = Props(maker, *self._items(args), **given)
+        props = Props(maker, *self._items(args), **arguments)
         if dispatcher != props.dispatcher:
             props = props.with_dispatcher(dispatcher)  # type: ignore[arg-type]  # Checked there.
         return props if capacity is None else props.with_stash_capacity(capacity)
@@ -158,41 +158,41 @@ class GraphReader:
             return self._object(place, name, attributes) if instead is None else instead
         if kind in ("list", "set", "deque"):
             empty: dict[str, Callable[[], Any]] = {"list": list, "set": set, "deque": lambda: deque(maxlen=content[0])}
-            made: Any = empty[kind]()
-            self._made[place] = made
+            container: Any = empty[kind]()
+            self._items_by_place[place] = container
             items = content[1] if kind == "deque" else content
-            add = made.add if kind == "set" else made.append
+            add = container.add if kind == "set" else container.append
             for item in items:
                 add(self._item(item))
-            return made
+            return container
         pairs = content
         if kind == "defaultdict":
             factory, pairs = content
-            made = defaultdict(self._item(factory))
+            container = defaultdict(self._item(factory))
         else:
-            made = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}[kind]()
-        self._made[place] = made
+            container = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}[kind]()
+        self._items_by_place[place] = container
         for key, item in pairs:
-            made[self._item(key)] = self._item(item)
-        return made
+            container[self._item(key)] = self._item(item)
+        return container
 
     def _object(self, place: int, name: str, attributes: list[Any]) -> Any:
         kind = self._resolver.find(name)
         if not isinstance(kind, type) or (self._outside is None and not is_dataclass(kind)):
             raise TypeError(f"it was given a {getattr(kind, '__qualname__', kind)}, which is no dataclass any more")
-        made: Any = object.__new__(kind)
-        self._made[place] = made
+        instance: Any = object.__new__(kind)
+        self._items_by_place[place] = instance
         # Fields that were added to a dataclass since the recording get their defaults.
         for each in fields(kind) if is_dataclass(kind) else ():
             if each.default is not MISSING:
-                object.__setattr__(made, each.name, each.default)
+                object.__setattr__(instance, each.name, each.default)
             elif each.default_factory is not MISSING:
-                object.__setattr__(made, each.name, each.default_factory())
+                object.__setattr__(instance, each.name, each.default_factory())
         for attribute, item in attributes:
             if not _is_plain(kind, attribute):
                 raise TypeError(f"{attribute!r} is no attribute that a {kind.__name__} keeps")
-            object.__setattr__(made, attribute, self._item(item))
-        return made
+            object.__setattr__(instance, attribute, self._item(item))
+        return instance
 
 
 _MUTABLE = frozenset({"object", "list", "set", "dict", "OrderedDict", "Counter", "deque", "defaultdict"})
@@ -216,8 +216,8 @@ def _of_class(kind: type, name: str) -> object:
 @cache
 def _is_plain(kind: type, attribute: str) -> bool:
     """Return True if an attribute only stores a value, unlike `__class__` and properties."""
-    found = _of_class(kind, attribute)
-    return not _is_special(attribute) and (isinstance(found, MemberDescriptorType) or not hasattr(found, "__set__"))
+    member = _of_class(kind, attribute)
+    return not _is_special(attribute) and (isinstance(member, MemberDescriptorType) or not hasattr(member, "__set__"))
 
 
 REFUSALS = (
@@ -262,9 +262,9 @@ class PropsResolver:
             ForeignModuleError: they name a module that was not passed.
             UnresolvedPropsError: there are none.
         """
-        given = self.given(spawned.ref)
-        if given is not None:
-            return given
+        props = self.given(spawned.ref)
+        if props is not None:
+            return props
         if spawned.actor in self._outside:
             raise UnresolvedPropsError(self._outside[spawned.actor])
         if spawned.props is None:
@@ -273,8 +273,8 @@ class PropsResolver:
             return self.checked(GraphReader(spawned.props, self, resolve).read(0))
         except (UnresolvedPropsError, ForeignModuleError):
             raise
-        except REFUSALS as refusal:
-            raise UnresolvedPropsError(f"{spawned.actor} cannot be spawned as recorded: {refusal}") from None
+        except REFUSALS as error:
+            raise UnresolvedPropsError(f"{spawned.actor} cannot be spawned as recorded: {error}") from None
 
     def given(self, ref: Ref) -> Props | None:
         """Return the Props that the caller has passed for an actor."""

@@ -101,26 +101,26 @@ class RecordableNames:
         is_passed = module_name in self._modules
         if not is_passed:
             self._check_module(module_name, name)
-        found = _member(module_name, qualname)
-        if not (is_passed or _is_recordable(found, module_name)):
+        member = _member(module_name, qualname)
+        if not (is_passed or _is_recordable(member, module_name)):
             raise ForeignModuleError(module_name, name)
-        return found
+        return member
 
     def _tagged(self, name: str) -> Declared:
-        declared = class_of(name)
-        if declared is not None:
-            return declared
-        found = own_names().get(name) or [each for each in self._passed_own if name_in_trace(each) == name]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UnresolvedPropsError(f"{name} is the name of {len(found)} classes, which a trace cannot tell apart")
+        cls = class_of(name)
+        if cls is not None:
+            return cls
+        classes = own_names().get(name) or [each for each in self._given_classes if name_in_trace(each) == name]
+        if len(classes) == 1:
+            return classes[0]
+        if classes:
+            raise UnresolvedPropsError(f"{name} is the name of {len(classes)} classes, which a trace cannot tell apart")
         if name.startswith("flykka."):
             raise UnresolvedPropsError(f"{name} does not exist any more, or may not be named by a trace")
         raise UnknownTagError(name)
 
     @cached_property
-    def _passed_own(self) -> list[Declared]:
+    def _given_classes(self) -> list[Declared]:
         """The classes and functions of flykka's modules that the caller trusts."""
         modules = (import_module(each) for each in self._modules if _is_within(each, "flykka"))
         return [each for module in modules for each in _defined_in(module)]
@@ -143,9 +143,9 @@ def _defined_in(module: ModuleType) -> Iterable[Declared]:
 
 
 def _of_builtins(name: str) -> type:
-    found = getattr(builtins, name, None) if name.isidentifier() else None
-    if isinstance(found, type) and (name in _BUILTINS or issubclass(found, Exception)):
-        return found
+    builtin = getattr(builtins, name, None) if name.isidentifier() else None
+    if isinstance(builtin, type) and (name in _BUILTINS or issubclass(builtin, Exception)):
+        return builtin
     raise UnresolvedPropsError(f"builtins:{name} is of Python's own library: no trace may name it")
 
 
@@ -153,16 +153,16 @@ def _member(module_name: str, qualname: str) -> Declared:
     """Return the class or function that is defined there, not one that is only imported there or part of an object."""
     try:
         module = import_module(module_name)
-    except ImportError as missing:
-        raise UnresolvedPropsError(f"{module_name} cannot be imported here ({missing})") from None
+    except ImportError as error:
+        raise UnresolvedPropsError(f"{module_name} cannot be imported here ({error})") from None
     first, *rest = qualname.split(".")
     # Not with `getattr`, which runs code of modules and classes that compute their attributes.
-    found: object = vars(module).get(first)
+    member: object = vars(module).get(first)
     for part in rest:
-        found = vars(found).get(part) if isinstance(found, type) else None
-    if isinstance(found, Declared) and (found.__module__, found.__qualname__) == (module_name, qualname):
-        return found
-    if found is not None:
+        member = vars(member).get(part) if isinstance(member, type) else None
+    if isinstance(member, Declared) and (member.__module__, member.__qualname__) == (module_name, qualname):
+        return member
+    if member is not None:
         raise UnresolvedPropsError(f"{module_name} does not define {qualname!r}: it has it from elsewhere")
     if module_name == "__main__":
         raise UnresolvedPropsError(
@@ -171,14 +171,14 @@ def _member(module_name: str, qualname: str) -> Declared:
     raise UnresolvedPropsError(f"{module_name} has no class or function {qualname!r} any more")
 
 
-def _is_recordable(found: Declared, module_name: str) -> bool:
-    if tag_of(found):
+def _is_recordable(declared: Declared, module_name: str) -> bool:
+    if tag_of(declared):
         return True
-    if isinstance(found, FunctionType):
+    if isinstance(declared, FunctionType):
         return any(_is_within(module_name, each) for each in _PURE)
-    if issubclass(found, Value):
+    if issubclass(declared, Value):
         return False
-    return issubclass(found, Actor | Enum) or any(_is_within(module_name, each) for each in STATE)
+    return issubclass(declared, Actor | Enum) or any(_is_within(module_name, each) for each in STATE)
 
 
 def _is_within(module: str, package: str) -> bool:

@@ -68,8 +68,8 @@ class TurnInputs:
 
     @cached_property
     def _promises(self) -> Iterator[int]:
-        asked = [each.promise for each in self._all(Send)]
-        return iter([promise.incarnation for promise in asked if promise is not None])
+        promises = [each.promise for each in self._all(Send)]
+        return iter([promise.incarnation for promise in promises if promise is not None])
 
     @cached_property
     def _times(self) -> Iterator[int]:
@@ -102,7 +102,7 @@ class ReplayedTurn(Recorder):
         """Coroutines of earlier turns that have ended in the meantime."""
         self._recorded: Turn | None = None
         self._inputs: TurnInputs | None = None
-        self._waiting: dict[int, TurnInputs] = {}
+        self._suspended: dict[int, TurnInputs] = {}
 
     def begin(self, recorded: Turn) -> None:
         self.effects = self.failure = self._inputs = None
@@ -112,7 +112,7 @@ class ReplayedTurn(Recorder):
         """Let the turn, a waiting coroutine, continue while other turns are replayed."""
         inputs = self._of_recorded()
         if inputs is not None:
-            self._waiting[inputs.turn.sequence] = inputs
+            self._suspended[inputs.turn.sequence] = inputs
 
     def take_ended(self) -> list[tuple[int, list[EffectTuple], SerializedThrowable | None]]:
         """Return the coroutines of earlier turns that have ended since the last call, by their numbers."""
@@ -123,14 +123,14 @@ class ReplayedTurn(Recorder):
     def inputs(self) -> TurnInputs | None:
         """The record of the running turn."""
         cell = RUNNING.cell
-        if self._waiting and cell is not None and cell.sequence in self._waiting:
-            return self._waiting[cell.sequence]
+        if self._suspended and cell is not None and cell.sequence in self._suspended:
+            return self._suspended[cell.sequence]
         return self._of_recorded()
 
     def of(self, sequence: int | None) -> TurnInputs | None:
         """Return the record of an earlier suspended turn, or of the current one."""
-        if sequence in self._waiting:
-            return self._waiting[sequence]
+        if sequence in self._suspended:
+            return self._suspended[sequence]
         inputs = self._of_recorded()
         return inputs if inputs is not None and inputs.turn.sequence == sequence else None
 
@@ -153,5 +153,5 @@ class ReplayedTurn(Recorder):
         if self._recorded is None or sequence == self._recorded.sequence:
             self.effects = effects
             self.failure = failure
-        if self._waiting.pop(sequence, None) is not None:
+        if self._suspended.pop(sequence, None) is not None:
             self.ended.append((sequence, effects, failure))

@@ -83,14 +83,14 @@ class TraceReplayer:
         """Return an engine that replays turn by turn. Raises the errors of `replay`, and the engine raises
         `DivergenceError`.
         """
-        opened = trace if isinstance(trace, TraceReader) else TraceReader.open(trace)
-        return self._engine(opened, self.stand_ins(opened), only=self._only(opened, actor))
+        reader = trace if isinstance(trace, TraceReader) else TraceReader.open(trace)
+        return self._engine(reader, self.stand_ins(reader), only=self._only(reader, actor))
 
     def _engine(
         self, trace: TraceReader, stand_ins: Mapping[str, object], only: frozenset[str] | None = None
     ) -> ReplayEngine:
-        given = {**stand_ins, **self._stand_ins}
-        return ReplayEngine(trace, self._actors, given, only=only, outside=self.outside, modules=self._modules)
+        all_stand_ins = {**stand_ins, **self._stand_ins}
+        return ReplayEngine(trace, self._actors, all_stand_ins, only=only, outside=self.outside, modules=self._modules)
 
     def stand_ins(self, trace: TraceReader) -> Mapping[str, object]:
         """Return the default stand-ins, by the names of the classes that they replace."""
@@ -98,8 +98,8 @@ class TraceReplayer:
 
     def session(self, trace: TraceReader | str | os.PathLike[str]) -> ReplaySession:
         """Return an interactive replay at the start of the trace. Raises `TraceError` like `replay`."""
-        opened = trace if isinstance(trace, TraceReader) else TraceReader.open(trace)
-        return ReplaySession(lambda: self.engine(opened))
+        reader = trace if isinstance(trace, TraceReader) else TraceReader.open(trace)
+        return ReplaySession(lambda: self.engine(reader))
 
     def replay(
         self,
@@ -127,9 +127,9 @@ class TraceReplayer:
         divergence = None
         try:
             engine.run(until)
-        except DivergenceError as found:
+        except DivergenceError as error:
             divergence = replace(
-                found.divergence, notes=(*self._explanation(engine, actor, found), *found.divergence.notes)
+                error.divergence, notes=(*self._explanation(engine, actor, error), *error.divergence.notes)
             )
         if divergence is not None and raise_on_divergence:
             raise DivergenceError(divergence)
@@ -148,12 +148,12 @@ class TraceReplayer:
             return None
         pattern = actor if actor.startswith(("/", "*")) else f"{USER}/{actor}"
         paths = {turn.recipient.path for turn in trace}
-        found = frozenset(path for path in paths if fnmatchcase(path, pattern))
-        if not found:
+        matches = frozenset(path for path in paths if fnmatchcase(path, pattern))
+        if not matches:
             raise TraceError(
                 f"{trace.path} has no turn of an actor {pattern}; `flykka trace stats` names those that it has"
             )
-        return found
+        return matches
 
     def _explanation(self, engine: ReplayEngine, actor: str | None, error: DivergenceError) -> Iterator[str]:
         """Yield the nondeterministic calls of the diverging actor, found in a second replay, which is slow."""
@@ -162,5 +162,5 @@ class TraceReplayer:
         findings = second.observe(turn.recipient.path)
         with suppress(DivergenceError):
             second.run(turn.sequence)
-        texts = dict.fromkeys(found.text() for found in reversed(findings))
+        texts = dict.fromkeys(finding.text() for finding in reversed(findings))
         yield from islice(texts, _SHOWN)

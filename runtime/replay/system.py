@@ -94,8 +94,8 @@ class ReplayPromise(PromiseRef):
 
     __slots__ = ("_is_answered", "_replay")
 
-    def __init__(self, system: ReplaySystem, number: int, asked: ActorRef, promises: dict[int, PromiseRef]) -> None:
-        super().__init__(system, number, asked, promises)
+    def __init__(self, system: ReplaySystem, number: int, recipient: ActorRef, promises: dict[int, PromiseRef]) -> None:
+        super().__init__(system, number, recipient, promises)
         self._replay = system
         self._is_answered = False
 
@@ -194,9 +194,9 @@ class ReplaySystem(ActorSystem):
         """Create a mailbox that waits for the recorded turns; in a fork an ordinary one."""
         if self.fork is not None:
             return super().mailbox(cell, props, path)
-        return ReplayMailbox(cell) if props is not BOUNDARY and self.is_wanted(path) else ClosedMailbox(cell)
+        return ReplayMailbox(cell) if props is not BOUNDARY and self.is_replayed(path) else ClosedMailbox(cell)
 
-    def is_wanted(self, path: str) -> bool:
+    def is_replayed(self, path: str) -> bool:
         """Return True if the actor at `path` is to be replayed: one that was requested, or one above it."""
         only = self._only
         return only is None or path in only or any(each.startswith(f"{path.rstrip('/')}/") for each in only)
@@ -208,13 +208,13 @@ class ReplaySystem(ActorSystem):
         else:
             record_effect("kill", ref)
 
-    def look_up(self, path: str, found: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
+    def look_up(self, path: str, refs: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
         """Return the recorded result, since with threads it depends on timing."""
         inputs = None if RUNNING.cell is None else self._inputs
         recorded = None if inputs is None else inputs.lookup(path)
         if recorded is not None:
-            found = tuple(self.living(self.resolve(each.path, each.incarnation)) for each in recorded)
-        return super().look_up(path, found)
+            refs = tuple(self.living(self.resolve(each.path, each.incarnation)) for each in recorded)
+        return super().look_up(path, refs)
 
     def undecided(self, child: Cell, failed: Failed, error: BaseException | None) -> BaseException | None:
         inputs = self._inputs
@@ -229,12 +229,12 @@ class ReplaySystem(ActorSystem):
             self.replay_clock.set(recorded)
         return super().read_clock()
 
-    def promise(self, asked: ActorRef) -> PromiseRef:
+    def promise(self, recipient: ActorRef) -> PromiseRef:
         inputs = self._inputs
         number = None if inputs is None else inputs.promise()
         if number is None:
-            return super().promise(asked)
-        promise = self._promises[number] = ReplayPromise(self, number, asked, self._promises)
+            return super().promise(recipient)
+        promise = self._promises[number] = ReplayPromise(self, number, recipient, self._promises)
         return promise
 
     def forget_promise(self, promise: ReplayPromise) -> None:
@@ -255,10 +255,10 @@ class ReplaySystem(ActorSystem):
         """Admit or refuse the child as recorded, since with threads it depends on timing."""
         inputs = self._inputs
         path = paths.child_path(parent.ref.path, name)
-        refusal = None if inputs is None else inputs.refusal(path)
-        if refusal is not None:
-            kind = SpawnRefusedError if refusal.error == SpawnRefusedError.__name__ else InvalidActorNameError
-            raise kind(refusal.reason)
+        refused = None if inputs is None else inputs.refusal(path)
+        if refused is not None:
+            kind = SpawnRefusedError if refused.error == SpawnRefusedError.__name__ else InvalidActorNameError
+            raise kind(refused.reason)
         if inputs is None or inputs.incarnation(path) is None:
             return super().admit(parent, props, name)
         present = self.cells.find(path)
@@ -310,10 +310,10 @@ class ReplayLoop(VirtualLoop):
     def has_calls(self) -> bool:
         return bool(self._ready)
 
-    def due(self, now_ms: int, is_wanted: Callable[[Any], bool]) -> Any:
-        """Return the first due timer for which `is_wanted` returns True, or None."""
+    def due(self, now_ms: int, matches: Callable[[Any], bool]) -> Any:
+        """Return the first due timer for which `matches` returns True, or None."""
         running = [each for each in self.timers if not each.cancelled()]
-        due = [each for each in running if each.alarm.due_ms <= now_ms and is_wanted(each)]
+        due = [each for each in running if each.alarm.due_ms <= now_ms and matches(each)]
         return min(due, key=lambda each: each.alarm.due_ms, default=None)
 
     def ring(self, timer: Any) -> None:
@@ -363,12 +363,12 @@ class Coroutines:
     def pass_time(self, now_ms: int, ended: Cell | None = None) -> None:
         """Advance to this time of the trace, at which the current turn of `ended` has ended."""
 
-        def is_wanted(timer: Any) -> bool:
+        def matches(timer: Any) -> bool:
             turn = timer._context.get(TURN)
             return turn is None or turn.cell is ended or not self._is_perhaps_ended_by_signal(turn)
 
         loop = self._system.loop
-        while (timer := loop.due(now_ms, is_wanted)) is not None:
+        while (timer := loop.due(now_ms, matches)) is not None:
             self._system.replay_clock.set(self._rang_at(timer))
             loop.ring(timer)
             self.run_coroutines()
@@ -409,12 +409,12 @@ class Coroutines:
         """Return the future that waits for an outcome; None also for a cancelled wait."""
         if _is_cancelled(outcome):
             return None
-        waiting = [each for each in self._waiting.get(cell, ()) if not each.done()]
-        self._waiting[cell] = waiting
+        futures = [each for each in self._waiting.get(cell, ()) if not each.done()]
+        self._waiting[cell] = futures
         if outcome.promise is not None:
-            return next((each for each in waiting if each.promise == outcome.promise), None)
-        others = [each for each in waiting if each.promise is None]
-        return min(others, key=lambda each: each.due_ms if isinstance(each, Sleep) else 0, default=None)
+            return next((each for each in futures if each.promise == outcome.promise), None)
+        unnamed = [each for each in futures if each.promise is None]
+        return min(unnamed, key=lambda each: each.due_ms if isinstance(each, Sleep) else 0, default=None)
 
 
 def _is_cancelled(outcome: Awaited) -> bool:
@@ -475,15 +475,15 @@ class ReplayDispatcher(SeededDispatcher):
         self.run_blocking(work)
 
     def _draw(self, ready: Sequence[Runnable]) -> int:
-        chosen = None if self.fork is None else self.fork.choose(ready)
-        return super()._draw(ready) if chosen is None else chosen
+        choice = None if self.fork is None else self.fork.choose(ready)
+        return super()._draw(ready) if choice is None else choice
 
-    def drive(self, done: Callable[[], bool], timeout: float | None) -> None:
+    def drive(self, is_done: Callable[[], bool], timeout: float | None) -> None:
         """Complete the future that a turn waits for at once, with the recorded outcome."""
         if self.fork is not None:
-            super().drive(done, timeout)
+            super().drive(is_done, timeout)
             return
-        future, cell, inputs = getattr(done, "__self__", None), RUNNING.cell, self._replayed.inputs
+        future, cell, inputs = getattr(is_done, "__self__", None), RUNNING.cell, self._replayed.inputs
         if not isinstance(future, Future) or cell is None or inputs is None:
             return
         outcome = inputs.outcome(cell.effects or ())

@@ -79,13 +79,15 @@ class TestProbe:
     ) -> M:
         """Return the next message, which must be of the class `expected`, or equal to it; and satisfy `where`."""
         is_class = isinstance(expected, type)
-        wanted = f"a {expected.__name__}" if isinstance(expected, type) else repr(expected)
-        message = self._next_or_fail(wanted, timeout)
+        description = f"a {expected.__name__}" if isinstance(expected, type) else repr(expected)
+        message = self._next_or_fail(description, timeout)
         right = isinstance(message, expected) if isinstance(expected, type) else message == expected
-        assert right, f"expected {wanted}, got {message!r}"
-        found: M = message  # type: ignore[assignment]  # As the assertion says.
-        assert where is None or where(found), f"the {'' if is_class else 'expected '}message does not fit: {message!r}"
-        return found
+        assert right, f"expected {description}, got {message!r}"
+        expected_message: M = message  # type: ignore[assignment]  # As the assertion says.
+        assert where is None or where(expected_message), (
+            f"the {'' if is_class else 'expected '}message does not fit: {message!r}"
+        )
+        return expected_message
 
     def expect_no_message(self, timeout: float = 0.1) -> None:
         """Assert that no message arrives within `timeout` seconds."""
@@ -165,10 +167,10 @@ class TestProbe:
         reply_to = sender if isinstance(sender, PromiseRef) else None
         self._system.living(target).actor_inbox.put(Envelope(message, sender, None, reply_to))
 
-    def _next_or_fail(self, wanted: str, timeout: float | None) -> Message:
+    def _next_or_fail(self, description: str, timeout: float | None) -> Message:
         seconds = self._seconds(timeout)
         message = self._next(seconds)
-        assert message is not None, f"expected {wanted} within {seconds} s, nothing came"
+        assert message is not None, f"expected {description} within {seconds} s, nothing came"
         return message
 
     def _next(self, seconds: float) -> Message | None:

@@ -18,15 +18,15 @@ class StrictDispatcher(SeededDispatcher):
 
     def step(self) -> bool:
         """Draw one item and run it. Raises `NondeterminismError` after a turn that cannot be reproduced."""
-        found: list[Nondeterminism] = []
+        nondeterminisms: list[Nondeterminism] = []
 
         def report(each: Nondeterminism) -> None:
-            found.append(each)
+            nondeterminisms.append(each)
             refuse(each)
 
         with watched(report):
             has_run = super().step()
-        for each in found:
+        for each in nondeterminisms:
             # The supervisor handles the actor's failure; the test gets it too.
             refuse(each)
         return has_run

@@ -43,10 +43,12 @@ class ExpectedFailure:
         )
 
     def __str__(self) -> str:
-        what = self._error or "a failure"
+        description = self._error or "a failure"
         matching = "" if self._match is None else f" that matches {self._match!r}"
         where = "" if self._path is None else f" of {self._path}"
-        return f"{self._count} x {what}{where}{matching}" if self._count > 1 else f"{what}{where}{matching}"
+        return (
+            f"{self._count} x {description}{where}{matching}" if self._count > 1 else f"{description}{where}{matching}"
+        )
 
 
 class FailureWatch:
@@ -56,26 +58,26 @@ class FailureWatch:
         self._unexpected: list[ActorFailed] = []
         self._system = system
         self._expected: list[ExpectedFailure] = []
-        self._news = threading.Condition()
+        self._changed = threading.Condition()
         system.event_stream.subscribe(self._on_failed, ActorFailed)
 
     @contextmanager
     def expect(self, expected: ExpectedFailure, timeout: float) -> Iterator[ExpectedFailure]:
         """After the block, wait for missing failures. Raises `AssertionError` if they do not occur."""
-        with self._news:
+        with self._changed:
             self._expected.append(expected)
         try:
             yield expected
             came = self._wait(expected, timeout)
         finally:
-            with self._news:
+            with self._changed:
                 self._expected.remove(expected)
         others = ", ".join(described(failed) for failed in (*expected.failures, *self._unexpected))
         assert came, f"expected {expected} within {timeout} s; failed were {others or 'nothing'}"
 
     def pop_unexpected(self) -> list[ActorFailed]:
         """Return the unexpected failures since the last call."""
-        with self._news:
+        with self._changed:
             unexpected, self._unexpected = self._unexpected, []
         return unexpected
 
@@ -83,15 +85,15 @@ class FailureWatch:
         if self._system.driver is not None:
             self._system.driver.drive(lambda: expected.done, timeout)
             return expected.done
-        with self._news:
-            return self._news.wait_for(lambda: expected.done, timeout)
+        with self._changed:
+            return self._changed.wait_for(lambda: expected.done, timeout)
 
     def _on_failed(self, failed: ActorFailed) -> None:
-        with self._news:
+        with self._changed:
             for expected in self._expected:
                 if expected.matches(failed):
                     expected.failures.append(failed)
-                    self._news.notify_all()
+                    self._changed.notify_all()
                     return
             self._unexpected.append(failed)
 

@@ -90,9 +90,9 @@ class _Unread:
         # Python calls this for a slot that is not set. `_read` itself is set if other slots are not.
         if name not in _READ_LATER:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        found = self._read(name)
-        object.__setattr__(self, name, found)
-        return found
+        value = self._read(name)
+        object.__setattr__(self, name, value)
+        return value
 
 
 _READ_LATER = frozenset({"message", "effects", "failure"})

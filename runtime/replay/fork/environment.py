@@ -75,7 +75,7 @@ class ForkEnvironment:
         self._usual: dict[str, int] | None = None
         self.recorded = RecordedEvents(list(engine.records), self._is_boundary, self._is_waiting)
         self.schedule = RecordedSchedule(self.recorded.turns_by_actor)
-        self._coming: deque[FromOutside] = deque()
+        self._upcoming: deque[FromOutside] = deque()
 
     def stand_in_for_boundaries(self, cells: Sequence[Cell]) -> None:
         """Start stand-ins for the actors that are not replayed."""
@@ -95,8 +95,8 @@ class ForkEnvironment:
         """Schedule the messages from outside and those that the stand-ins send to themselves."""
         for stand_in in list(self._stand_ins):
             stand_in.schedule_own()
-        self._coming = deque(self.recorded.from_outside)
-        self._awaited = len(self._coming)
+        self._upcoming = deque(self.recorded.from_outside)
+        self._awaited = len(self._upcoming)
         self._schedule_next()
 
     def later(self, late_ms: int, call: Callable[[], object]) -> None:
@@ -172,11 +172,11 @@ class ForkEnvironment:
     def _schedule_next(self) -> None:
         """Deliver the messages from outside that are due, and set one alarm for the next."""
         clock = self._system.clock
-        while self._coming and self._coming[0].now_ms <= clock.now_ms():
-            record = self._coming.popleft()
+        while self._upcoming and self._upcoming[0].now_ms <= clock.now_ms():
+            record = self._upcoming.popleft()
             self._system.schedule.execute(Due(record.sequence, partial(self._bring, record)))
-        if self._coming:
-            clock.schedule(self._coming[0].now_ms, self._schedule_next)
+        if self._upcoming:
+            clock.schedule(self._upcoming[0].now_ms, self._schedule_next)
 
     def _bring(self, record: FromOutside) -> None:
         self._awaited -= 1
@@ -437,7 +437,7 @@ class RecordedStandIn:
         self._last_handled = (0, 0)
         """The times at which the last message was handled: here, and in the recording."""
         self._create = next((turn for turn in turns if isinstance(turn.message, Create)), None)
-        self._answered = {type(turn.message) for turn in turns if turn.effects}
+        self._answered_types = {type(turn.message) for turn in turns if turn.effects}
         for turn in turns:
             if turn.kind != "signal":
                 is_own = turn.kind == "timer" or turn.sender == context.ref
@@ -483,7 +483,7 @@ class RecordedStandIn:
             self._last_handled = (self._context.now(), turn.now_ms)
             self._play(turn)
             self.schedule_own()
-        elif type(message) in self._answered:
+        elif type(message) in self._answered_types:
             self._record_silence(self._context.path, message)
 
     def _play(self, turn: Turn) -> None:

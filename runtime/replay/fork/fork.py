@@ -77,7 +77,7 @@ class Fork:
         self.turn: Turn | None = upcoming[0] if upcoming else None
         """The turn whose message is to be handled next; None after the last one."""
         self._engine = engine
-        self._begins_ms = self.turn.now_ms if self.turn is not None else self.system.clock.now_ms()
+        self._start_ms = self.turn.now_ms if self.turn is not None else self.system.clock.now_ms()
         self._number = self.turn.sequence if self.turn is not None else engine.position + 1
         self._before: list[Callable[[], object]] = []
         self._copies = [0]
@@ -166,14 +166,14 @@ class Fork:
             ended = self._run(live, duration_ms(limit, "limit"), max_turns, at_rest)
         return ForkRun(
             turns=live.turns,
-            duration_ms=self.system.clock.now_ms() - self._begins_ms,
+            duration_ms=self.system.clock.now_ms() - self._start_ms,
             ended=ended,
             silent=dict(self._environment.silent),
         )
 
     def _go_live(self, recorder: ForkRecorder) -> None:
         system = self.system
-        system.replay_clock.set(self._begins_ms)
+        system.replay_clock.set(self._start_ms)
         system.go_live(self._environment, recorder, self._number)
         cells = system.cells.living()
         self._environment.stand_in_for_boundaries(cells)
@@ -199,7 +199,7 @@ class Fork:
 
     def _run(self, recorder: ForkRecorder, limit_ms: int, max_turns: int, at_rest: Callable[[], bool] | None) -> str:
         schedule, clock = self.system.schedule, self.system.replay_clock
-        until_ms = self._begins_ms + limit_ms
+        until_ms = self._start_ms + limit_ms
         while not recorder.is_over:
             if recorder.turns >= max_turns:
                 return f"after {max_turns} turns"
@@ -263,7 +263,7 @@ class ForkRecorder(ForwardingRecorder):
 
     def __init__(
         self,
-        taken: Callable[[Turn], object],
+        mark_taken: Callable[[Turn], object],
         until: Callable[[Record], bool] | None,
         observer: Callable[[Record], object] | None,
         recorder: Recorder | None,
@@ -271,7 +271,7 @@ class ForkRecorder(ForwardingRecorder):
         super().__init__(recorder)
         self.turns = 0
         self.is_over = False
-        self._taken = taken
+        self._mark_taken = mark_taken
         self._until = until
         self._observer = observer
 
@@ -300,7 +300,7 @@ class ForkRecorder(ForwardingRecorder):
             effects=tuple(map(effect_of, effects)),
             failure=failure,
         )
-        self._taken(turn)
+        self._mark_taken(turn)
         self._see(turn)
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:

@@ -45,11 +45,11 @@ class _Continuation(BlockWriter):
 
     def __init__(self, path: Path, begun: Path, number: int) -> None:
         super().__init__(path, None)
-        self._begun = begun
+        self._original = begun
         self._number = number
 
     def _begin(self, _system: str, _seed: int) -> None:
-        for frame in beginning(self._begun, self._number):
+        for frame in beginning(self._original, self._number):
             self._write(frame)
 
 
@@ -84,10 +84,10 @@ def _before(chunk: Sequence[Any], number: int) -> list[Any]:
                 kept_rows.append(row)
         elif other[1] < number:
             kept_others.append([len(kept_rows) + len(kept_others), *other])
-    kept: list[Any] = list(zip(*kept_rows, strict=True))
-    if kept:
-        kept[0], kept[1] = distances(kept[0]), distances(kept[1])
-    return [refs, values, kept_others, kept]
+    retained: list[Any] = list(zip(*kept_rows, strict=True))
+    if retained:
+        retained[0], retained[1] = distances(retained[0]), distances(retained[1])
+    return [refs, values, kept_others, retained]
 
 
 def _packed(chunk: list[Any]) -> bytes:

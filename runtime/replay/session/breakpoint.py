@@ -34,13 +34,13 @@ class Breakpoint:
     fields: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, wanted: str | type[Value], fields: Mapping[str, object]) -> Breakpoint:
+    def of(cls, pattern: str | type[Value], fields: Mapping[str, object]) -> Breakpoint:
         """Return a breakpoint for a message class with values of its fields, or for a text. Raises the errors of
         `parse`.
         """
-        if not isinstance(wanted, str):
-            return cls(None, wanted, fields)
-        parsed = cls.parse(wanted)
+        if not isinstance(pattern, str):
+            return cls(None, pattern, fields)
+        parsed = cls.parse(pattern)
         return cls(parsed.actor, parsed.message, {**parsed.fields, **fields})
 
     @classmethod
@@ -81,16 +81,16 @@ class Breakpoint:
         return any(fnmatchcase(name, self.actor) for name in names) or last == _in_path_form(self.actor)
 
     def _says(self, message: Value | Undecoded) -> bool:
-        said = unwrapped(message)
+        content = unwrapped(message)
         return all(
-            hasattr(said, name) and (getattr(said, name) == value or str(getattr(said, name)) == value)
+            hasattr(content, name) and (getattr(content, name) == value or str(getattr(content, name)) == value)
             for name, value in self.fields.items()
         )
 
     def __str__(self) -> str:
         message = self.message.__name__ if isinstance(self.message, type) else self.message or "*"
-        said = ", ".join(f"{name}={value}" for name, value in self.fields.items())
-        return f"{self.actor or '*'} <- {message}{f'({said})' if said else ''}"
+        fields = ", ".join(f"{name}={value}" for name, value in self.fields.items())
+        return f"{self.actor or '*'} <- {message}{f'({fields})' if fields else ''}"
 
 
 def _in_path_form(class_name: str) -> str:

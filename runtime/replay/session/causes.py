@@ -47,21 +47,21 @@ def causes_of(trace: TraceReader, turn: Turn) -> list[Cause]:
             break  # It was not kept, or is not a turn.
         chain.append(cause)
         cause = causes[place]
-    wanted = set(chain)
-    found = {each.sequence: each for each in trace if each.sequence in wanted}
+    sequences = set(chain)
+    turns = {each.sequence: each for each in trace if each.sequence in sequences}
     explained: list[Cause] = []
     effect_of = turn
     for number in chain:
-        explained.append(Cause(found[number], _led_to(found[number], effect_of)))
-        effect_of = found[number]
+        explained.append(Cause(turns[number], _led_to(turns[number], effect_of)))
+        effect_of = turns[number]
     return explained
 
 
 def _led_to(cause: Turn, turn: Turn) -> Effect | None:
     """Return the effect of `cause` that led to `turn`."""
-    found = (effect for effect in cause.effects if _leads_to(effect, turn))
+    leading = (effect for effect in cause.effects if _leads_to(effect, turn))
     # The outcome of blocking work is not an effect; a message that the turn has sent takes precedence.
-    return next(found, None) or next((effect for effect in cause.effects if _may_lead_to(effect, turn)), None)
+    return next(leading, None) or next((effect for effect in cause.effects if _may_lead_to(effect, turn)), None)
 
 
 def _leads_to(effect: Effect, turn: Turn) -> bool:

@@ -171,8 +171,8 @@ class Walk:
         asides = self.engine.asides
         try:
             turn = self.engine.advance()
-        except DivergenceError as found:
-            self._divergences[self._replayed + 1] = found.divergence
+        except DivergenceError as error:
+            self._divergences[self._replayed + 1] = error.divergence
         else:
             if turn is None:
                 return False
@@ -238,8 +238,8 @@ class ReplaySession(Walk):
         return dict(self.engine.boundary)
 
     def upcoming(self, count: int = 1) -> list[Turn]:
-        kept = [step.turn for step in self.ahead()]
-        return [*kept, *self.engine.records.turns(max(0, count - len(kept)))][:count]
+        turns = [step.turn for step in self.ahead()]
+        return [*turns, *self.engine.records.turns(max(0, count - len(turns)))][:count]
 
     def recent(self, count: int = 1) -> list[Turn]:
         """Return the last `count` turns, as far as they are kept."""
@@ -262,17 +262,17 @@ class ReplaySession(Walk):
         """
         here = self.turn
         if here is not None and here.sequence >= number:
-            kept = next((step for step in self.steps if step.turn.sequence == number), None)
-            if kept is not None:
-                self.position = kept.position
-                return kept
+            retained = next((step for step in self.steps if step.turn.sequence == number), None)
+            if retained is not None:
+                self.position = retained.position
+                return retained
             self.restart()
-        found = self.run(lambda turn: turn.sequence >= number)
-        if self.divergence is not None and found is not None:
-            return found
-        if found is None or found.turn.sequence != number:
-            raise ReplaySessionError(f"{self.trace.path} has no turn {number}{self._nearest(found)}")
-        return found
+        stopped_at = self.run(lambda turn: turn.sequence >= number)
+        if self.divergence is not None and stopped_at is not None:
+            return stopped_at
+        if stopped_at is None or stopped_at.turn.sequence != number:
+            raise ReplaySessionError(f"{self.trace.path} has no turn {number}{self._nearest(stopped_at)}")
+        return stopped_at
 
     def run_until(self, wanted: str | type[Value], **fields: object) -> Step | None:
         """Move to after the next turn that handles such a message, or that diverges; return None if there is none.
@@ -331,11 +331,11 @@ class ReplaySession(Walk):
             engine.advance()
         return engine
 
-    def _nearest(self, found: Step | None) -> str:
+    def _nearest(self, step: Step | None) -> str:
         turns = [turn.sequence for turn in self.recent()]
-        if found is None:
+        if step is None:
             return f": its last one is turn {turns[0]}" if turns else ": it has none"
-        return f": the next one is turn {found.turn.sequence}"
+        return f": the next one is turn {step.turn.sequence}"
 
     def _reason_for_no_turn(self, path: str) -> str:
         where = f"at turn {self.turn.sequence}" if self.turn is not None else "at the beginning"

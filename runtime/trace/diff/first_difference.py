@@ -36,13 +36,13 @@ class RecordedCause:
 class TraceSide:
     """A side of the comparison: the records read from its run that have no counterpart yet."""
 
-    def __init__(self, records: Iterable[Record], wanted: Callable[[Record], bool]) -> None:
+    def __init__(self, records: Iterable[Record], is_compared: Callable[[Record], bool]) -> None:
         self._records = iter(records)
-        self._wanted = wanted
+        self._is_compared = is_compared
         self._names: dict[str, str] = {}
         # For each turn its cause and its description: turns themselves would be a hundred times as large.
         self._turns: dict[int, tuple[int | None, str, str]] = {}
-        self.waiting: dict[str, deque[Record]] = {}
+        self.queues: dict[str, deque[Record]] = {}
         self.ended = False
 
     def read(self) -> tuple[str, Record] | None:
@@ -52,7 +52,7 @@ class TraceSide:
                 self._turns[record.sequence] = (record.cause, record.recipient.path, message_name(record.message))
                 if len(self._turns) > _REMEMBERED:
                     del self._turns[next(iter(self._turns))]
-            if self._wanted(record):
+            if self._is_compared(record):
                 return self._name(recipient_of(record).path), record
         self.ended = True
         return None
@@ -69,17 +69,17 @@ class TraceSide:
 
     def ahead(self, actor: str) -> Iterator[Record]:
         """Yield the coming records of an actor, up to a limit."""
-        yield from self.waiting.get(actor, ())
+        yield from self.queues.get(actor, ())
         for _ in range(LOOKED_AHEAD):
-            found = self.read()
-            if found is None:
+            record = self.read()
+            if record is None:
                 return
-            if found[0] == actor:
-                yield found[1]
+            if record[0] == actor:
+                yield record[1]
 
     def _name(self, path: str) -> str:
         """Return the path with its ids numbered in order, since another run has other ids."""
-        return ID.sub(lambda found: self._names.setdefault(found[0], f"<id {len(self._names) + 1}>"), path)
+        return ID.sub(lambda match: self._names.setdefault(match[0], f"<id {len(self._names) + 1}>"), path)
 
 
 VARYING: Final = ("*_ms", "incarnation")
@@ -120,7 +120,7 @@ def first_difference(
     left: Iterable[Record],
     right: Iterable[Record],
     *,
-    wanted: Callable[[Record], bool] = lambda record: True,
+    is_compared: Callable[[Record], bool] = lambda record: True,
     ignored: Iterable[str] = VARYING,
     renames: bool = True,
 ) -> Comparison:
@@ -134,7 +134,9 @@ def first_difference(
         renames: True if ids may differ in the other run, as long as they do so consistently.
     """
     return _Comparing(
-        TraceSide(left, wanted), TraceSide(right, wanted), ValueComparator(ignored=tuple(ignored), renames=renames)
+        TraceSide(left, is_compared),
+        TraceSide(right, is_compared),
+        ValueComparator(ignored=tuple(ignored), renames=renames),
     ).run()
 
 
@@ -146,92 +148,96 @@ class _Comparing:
         self._counts: dict[str, int] = {}
         self._same = 0
         # The place of the first difference of each actor; its later records are not compared.
-        self._found: dict[str, tuple[Record | None, Record | None, tuple[FieldDifference, ...]]] = {}
+        self._differences: dict[str, tuple[Record | None, Record | None, tuple[FieldDifference, ...]]] = {}
 
     def run(self) -> Comparison:
         """Read both in turns until the first difference is known to be the first."""
         steps = 0
         while not (self._left.ended and self._right.ended):
             for side in (self._left, self._right):
-                if not side.ended and (read := side.read()) is not None:
-                    self._take(side, *read)
+                if not side.ended and (record := side.read()) is not None:
+                    self._take(side, *record)
             steps += 1
             if steps % _CHECKED_EVERY == 0:
                 self._record_rest()
-                if self._found and self._is_settled():
+                if self._differences and self._is_settled():
                     break
         self._record_rest()
         return Comparison(same=self._same, actors=len(self._counts), difference=self._first())
 
     def _take(self, side: TraceSide, actor: str, record: Record) -> None:
-        waiting = side.waiting.setdefault(actor, deque())
-        if actor not in self._found:
-            waiting.append(record)
+        queue = side.queues.setdefault(actor, deque())
+        if actor not in self._differences:
+            queue.append(record)
             self._match(actor)
-        elif len(waiting) < LOOKED_AHEAD:
+        elif len(queue) < LOOKED_AHEAD:
             # Later records show whether only the order differs.
-            waiting.append(record)
+            queue.append(record)
 
     def _match(self, actor: str) -> None:
-        lefts, rights = self._left.waiting.get(actor), self._right.waiting.get(actor)
+        lefts, rights = self._left.queues.get(actor), self._right.queues.get(actor)
         if not lefts or not rights:
             return
         one, other = lefts.popleft(), rights.popleft()
         self._counts[actor] = self._counts.get(actor, 0) + 1
         unlike = tuple(islice(self._unlike(one, other), 20))
         if unlike:
-            self._found[actor] = (one, other, unlike)
+            self._differences[actor] = (one, other, unlike)
         else:
             self._same += 1
 
-    def _unlike(self, one: Record, other: Record) -> Iterator[FieldDifference]:
-        left, right = _compared(one), _compared(other)
+    def _unlike(self, first: Record, second: Record) -> Iterator[FieldDifference]:
+        left, right = _compared(first), _compared(second)
         if not self._comparator.ignores("now_ms"):
-            left["now_ms"], right["now_ms"] = one.now_ms, other.now_ms
+            left["now_ms"], right["now_ms"] = first.now_ms, second.now_ms
         if left != right:
             yield from self._comparator.differences(left, right)
 
     def _is_settled(self) -> bool:
         """Return True if no earlier difference is possible: all earlier records of the left run were equal."""
-        earliest = min(_place(one, other) for one, other, _ in self._found.values())
-        waiting = (
-            records[0].sequence for actor, records in self._left.waiting.items() if actor not in self._found and records
+        earliest = min(_place(first, second) for first, second, _ in self._differences.values())
+        queues = (
+            records[0].sequence
+            for actor, records in self._left.queues.items()
+            if actor not in self._differences and records
         )
-        return all(number > earliest for number in waiting)
+        return all(number > earliest for number in queues)
 
     def _record_rest(self) -> None:
         """Record a difference for records of one run without a counterpart, because the other has ended."""
         for side, other in ((self._left, self._right), (self._right, self._left)):
-            for actor, records in side.waiting.items():
-                if other.ended and records and actor not in self._found:
+            for actor, records in side.queues.items():
+                if other.ended and records and actor not in self._differences:
                     self._counts[actor] = self._counts.get(actor, 0) + 1
                     pair = (records[0], None) if side is self._left else (None, records[0])
-                    self._found[actor] = (*pair, ())
+                    self._differences[actor] = (*pair, ())
 
     def _first(self) -> Difference | None:
-        if not self._found:
+        if not self._differences:
             return None
-        actor, (one, other, fields) = min(self._found.items(), key=lambda found: _place(*found[1][:2]))
+        actor, (first, second, fields) = min(
+            self._differences.items(), key=lambda difference: _place(*difference[1][:2])
+        )
         return Difference(
             actor=actor,
             number=self._counts[actor],
-            left=one,
-            right=other,
+            left=first,
+            right=second,
             fields=fields,
-            left_causes=self._left.causes(one),
-            right_causes=self._right.causes(other),
-            moved_to=self._moved_to(actor, one),
+            left_causes=self._left.causes(first),
+            right_causes=self._right.causes(second),
+            moved_to=self._moved_to(actor, first),
         )
 
-    def _moved_to(self, actor: str, one: Record | None) -> int | None:
-        if one is None:
+    def _moved_to(self, actor: str, record: Record | None) -> int | None:
+        if record is None:
             return None
         ahead = self._right.ahead(actor)
-        return next((other.sequence for other in ahead if not any(self._unlike(one, other))), None)
+        return next((other.sequence for other in ahead if not any(self._unlike(record, other))), None)
 
 
-def _place(one: Record | None, other: Record | None) -> int:
-    record = one or other
+def _place(first: Record | None, second: Record | None) -> int:
+    record = first or second
     assert record is not None
     return record.sequence
 

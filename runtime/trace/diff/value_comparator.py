@@ -94,10 +94,10 @@ class ValueComparator:
 
     def ignores(self, name: str) -> bool:
         """Return True if fields of this name are ignored."""
-        found = self._is_ignored.get(name)
-        if found is None:
-            found = self._is_ignored[name] = any(fnmatchcase(name, pattern) for pattern in self._ignored)
-        return found
+        is_ignored = self._is_ignored.get(name)
+        if is_ignored is None:
+            is_ignored = self._is_ignored[name] = any(fnmatchcase(name, pattern) for pattern in self._ignored)
+        return is_ignored
 
     def _of_maps(self, left: dict[Any, Any], right: dict[Any, Any], path: str) -> Iterator[FieldDifference]:
         for name in sorted({*left, *right}, key=str):
@@ -108,20 +108,20 @@ class ValueComparator:
     def _compared(self, kind: type) -> tuple[str, ...]:
         names = self._field_names.get(kind)
         if names is None:
-            declared = (field.name for field in fields(kind))
-            names = self._field_names[kind] = tuple(name for name in declared if not self.ignores(name))
+            field_names = (field.name for field in fields(kind))
+            names = self._field_names[kind] = tuple(name for name in field_names if not self.ignores(name))
         return names
 
     def _same_text(self, left: str, right: str) -> bool:
         if not self._renames:
             return left == right
         # Pairs of ids are never removed: a result for two texts stays valid.
-        found = self._same.get((left, right))
-        if found is None:
+        is_same = self._same.get((left, right))
+        if is_same is None:
             if len(self._same) > _KEPT:
                 self._same.clear()
-            found = self._same[left, right] = self._has_same_words(left, right)
-        return found
+            is_same = self._same[left, right] = self._has_same_words(left, right)
+        return is_same
 
     def _has_same_words(self, left: str, right: str) -> bool:
         if ID.split(left) != ID.split(right):

@@ -45,25 +45,25 @@ class Decoding:
     """Caches the values decoded lately. They are immutable, so that records may share them."""
 
     def __init__(self) -> None:
-        self._kept: dict[bytes | str, Value | Undecoded] = {}
+        self._cache: dict[bytes | str, Value | Undecoded] = {}
 
     def value(self, packed: bytes | str) -> Value | Undecoded:
         """Return the message, or the reason why there is none."""
-        found = self._kept.get(packed)
-        if found is None:
-            found = _value(packed)
+        value = self._cache.get(packed)
+        if value is None:
+            value = _value(packed)
             if len(packed) <= _KEPT_BYTES:
-                if len(self._kept) >= _KEPT:
-                    self._kept.clear()
-                self._kept[packed] = found
-        return found
+                if len(self._cache) >= _KEPT:
+                    self._cache.clear()
+                self._cache[packed] = value
+        return value
 
     def failure(self, packed: bytes | str) -> SerializedThrowable:
         """Return a failure, whatever the state of its record."""
-        found = self.value(packed)
-        if isinstance(found, SerializedThrowable):
-            return found
-        reason = found.reason if isinstance(found, Undecoded) else f"not the record of a failure: {found}"
+        failure = self.value(packed)
+        if isinstance(failure, SerializedThrowable):
+            return failure
+        reason = failure.reason if isinstance(failure, Undecoded) else f"not the record of a failure: {failure}"
         return SerializedThrowable(type_name="Undecoded", message=reason)
 
 
@@ -85,9 +85,9 @@ def _value(packed: bytes | str) -> Value | Undecoded:
         return Undecoded(data=b"", reason=packed)
     try:
         return decode(packed)
-    except CodecError as refusal:
+    except CodecError as error:
         # A class that is not imported here, or of another version: the turn can still be shown.
-        return Undecoded(data=packed, reason=str(refusal))
+        return Undecoded(data=packed, reason=str(error))
 
 
 class Chunk:
@@ -168,7 +168,9 @@ class Chunk:
             raise TraceError(f"{self._place} has effects of kind {code}: a newer version wrote it, or it is damaged")
         pairs = zip(OPERANDS[code], operands, strict=False)
         types = PLAIN_TYPES[code]
-        effect: Effect = EFFECTS[code](**{name: self._operand(name, what, item, types) for (name, what), item in pairs})
+        effect: Effect = EFFECTS[code](
+            **{name: self._operand(name, operand_type, item, types) for (name, operand_type), item in pairs}
+        )
         return effect
 
     def _operand(self, name: str, operand: Operand, item: Any, types: Mapping[str, frozenset[type]]) -> object:
@@ -279,25 +281,25 @@ class Content:
             return False
         chunk = self._chunk
         refs, values = chunk.refs, chunk.values
-        for effect, done in zip(effects, performed, strict=True):
-            if effect[0] == SEND and len(effect) == len(done) == 3 and done[0] == "send":
+        for effect, actual in zip(effects, performed, strict=True):
+            if effect[0] == SEND and len(effect) == len(actual) == 3 and actual[0] == "send":
                 # The most frequent effect, in the fastest way.
-                if refs[effect[1]] != done[1] or not is_form_of(values[effect[2]], done[2]):
+                if refs[effect[1]] != actual[1] or not is_form_of(values[effect[2]], actual[2]):
                     return False
                 continue
             code, *packed = effect
-            kind, *operands = done
+            kind, *operands = actual
             if CODES.get(kind) != code or len(packed) != len(operands):
                 return False
-            for (_, what), place, operand in zip(OPERANDS[code], packed, operands, strict=False):
+            for (_, operand_type), place, operand in zip(OPERANDS[code], packed, operands, strict=False):
                 if place is None or operand is None:
                     alike = place is operand
-                elif what is Operand.REF:
+                elif operand_type is Operand.REF:
                     alike = refs[place] == operand
-                elif what is Operand.VALUE:
+                elif operand_type is Operand.VALUE:
                     alike = is_form_of(values[place], operand)
                 else:
-                    alike = what is Operand.PLAIN and place == operand
+                    alike = operand_type is Operand.PLAIN and place == operand
                 if not alike:
                     return False
         return True

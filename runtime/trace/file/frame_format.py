@@ -87,14 +87,14 @@ def block(chunks: Iterable[bytes]) -> bytes:
 
 def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the frames of some chunks, each as soon as it is large enough."""
-    taken: list[bytes] = []
+    payloads: list[bytes] = []
     for chunk in chunks:
-        taken.append(chunk)
-        if sum(map(len, taken)) >= BLOCK_BYTES:
-            yield block(taken)
-            taken = []
-    if taken:
-        yield block(taken)
+        payloads.append(chunk)
+        if sum(map(len, payloads)) >= BLOCK_BYTES:
+            yield block(payloads)
+            payloads = []
+    if payloads:
+        yield block(payloads)
 
 
 def inflated(compressed: bytes) -> bytes:
@@ -121,9 +121,9 @@ def names(content: Mapping[str, object]) -> bytes:
 
 def merge_names(known: dict[str, Any], more: Mapping[str, Any]) -> None:
     """Merge the content of another frame of names into `known`."""
-    for key, found in more.items():
-        kept = known.setdefault(key, type(found)())
-        known[key] = kept | found if isinstance(found, dict) else kept + found
+    for key, names in more.items():
+        merged = known.setdefault(key, type(names)())
+        known[key] = merged | names if isinstance(names, dict) else merged + names
 
 
 def snapshots(rows: Sequence[object]) -> bytes:

@@ -73,32 +73,32 @@ class EncodedMessage:
         """Collect the names of a spawned actor's class."""
         if name not in self._actors:
             self._actors.add(name)
-            declared = class_of(name)
-            module = name.partition(":")[0] if declared is None else declared.__module__
+            actor_class = class_of(name)
+            module = name.partition(":")[0] if actor_class is None else actor_class.__module__
             self._modules |= module_hashes(module)
 
     def take_names(self) -> dict[str, object]:
         """Return the collected schemas, modules and redacted tags; empty if there are none."""
         names = {"schemas": self._schemas, "modules": self._modules, "redacted": self._redacted}
         self._schemas, self._modules, self._redacted = {}, {}, []
-        return {key: found for key, found in names.items() if found}
+        return {key: entries for key, entries in names.items() if entries}
 
     def _form(self, value: Value) -> bytes | str:
         self._meet(value)
         try:
             value = self._redacted_form(value)
-        except Exception as refusal:  # noqa: BLE001 - the user's function; what it was to hide must not be written.
-            return f"{name_in_trace(value)}: it could not be redacted ({type(refusal).__name__}: {refusal})"
+        except Exception as error:  # noqa: BLE001 - the user's function; what it was to hide must not be written.
+            return f"{name_in_trace(value)}: it could not be redacted ({type(error).__name__}: {error})"
         # Before the encoding, which would need as much memory once more.
         carried = weight(value)
         if carried > MAX_MESSAGE_BYTES:
             return _too_large(value, carried)
         try:
             packed = encode(value, self._pack)
-        except CodecError as refusal:
+        except CodecError as error:
             # Its `repr`, since a trace must not lose the turn.
-            shown = repr(value)
-            return f"{shown[:_SHOWN_CHARACTERS]} ({refusal})"
+            text = repr(value)
+            return f"{text[:_SHOWN_CHARACTERS]} ({error})"
         if len(packed) > MAX_MESSAGE_BYTES:
             return _too_large(value, len(packed))
         return packed

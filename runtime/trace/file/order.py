@@ -32,18 +32,18 @@ def recipient_of(record: Record) -> Ref:
 
 def nearly_in_order(records: Iterable[Record]) -> Iterator[Record]:
     """Yield the records sorted by sequence number, with few of them in memory; turns that waited long may come late."""
-    waiting: list[tuple[int, int, int, Record]] = []
-    held = 0
+    heap: list[tuple[int, int, int, Record]] = []
+    total = 0
     for position, record in enumerate(records):
         weight = _weight(record)
-        held += weight
-        heapq.heappush(waiting, (record.sequence, position, weight, record))
-        while len(waiting) > _WINDOW or (held > _HELD_BYTES and waiting):
-            _, _, weight, first = heapq.heappop(waiting)
-            held -= weight
+        total += weight
+        heapq.heappush(heap, (record.sequence, position, weight, record))
+        while len(heap) > _WINDOW or (total > _HELD_BYTES and heap):
+            _, _, weight, first = heapq.heappop(heap)
+            total -= weight
             yield first
-    while waiting:
-        yield heapq.heappop(waiting)[3]
+    while heap:
+        yield heapq.heappop(heap)[3]
 
 
 def _weight(record: Record) -> int:
@@ -58,18 +58,18 @@ def exactly_in_order(trace: TraceReader) -> Iterator[Record]:
     In memory are eight bytes per record, and the records that wait for their turn.
     """
     lowest = _lowest_from(trace)
-    waiting: list[tuple[int, int, Record]] = []
+    heap: list[tuple[int, int, Record]] = []
     for place, record in enumerate(trace.records(), start=1):
         # A growing file has records that the first pass did not see.
-        bound = lowest[place] if place < len(lowest) else None
-        if not waiting and (bound is None or record.sequence <= bound):
+        limit = lowest[place] if place < len(lowest) else None
+        if not heap and (limit is None or record.sequence <= limit):
             yield record
             continue
-        heapq.heappush(waiting, (record.sequence, place, record))
-        while waiting and (bound is None or waiting[0][0] <= bound):
-            yield heapq.heappop(waiting)[2]
-    while waiting:
-        yield heapq.heappop(waiting)[2]
+        heapq.heappush(heap, (record.sequence, place, record))
+        while heap and (limit is None or heap[0][0] <= limit):
+            yield heapq.heappop(heap)[2]
+    while heap:
+        yield heapq.heappop(heap)[2]
 
 
 def _lowest_from(trace: TraceReader) -> array[int]:
@@ -86,21 +86,21 @@ class Prefetch:
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._records = iter(records)
-        self._seen: deque[Record] = deque()
+        self._prefetched: deque[Record] = deque()
 
     def __iter__(self) -> Iterator[Record]:
         return self
 
     def __next__(self) -> Record:
-        return self._seen.popleft() if self._seen else next(self._records)
+        return self._prefetched.popleft() if self._prefetched else next(self._records)
 
     def turns(self, count: int = 1) -> list[Turn]:
-        found = [record for record in self._seen if isinstance(record, Turn)]
-        while len(found) < count:
+        turns = [record for record in self._prefetched if isinstance(record, Turn)]
+        while len(turns) < count:
             record = next(self._records, None)
             if record is None:
                 break
-            self._seen.append(record)
+            self._prefetched.append(record)
             if isinstance(record, Turn):
-                found.append(record)
-        return found[:count]
+                turns.append(record)
+        return turns[:count]

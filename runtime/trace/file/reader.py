@@ -212,17 +212,17 @@ def _begins_as_one(path: Path) -> bool:
 
 def _of(kind: type[T], name: str, fields: dict[str, Any]) -> T | None:
     """Return an optional field. Raises `TypeError` if it has another type."""
-    found = fields.get(name)
-    if found is None or type(found) is kind:
-        return found
-    raise TypeError(f"{name} is a {type(found).__name__}")
+    value = fields.get(name)
+    if value is None or type(value) is kind:
+        return value
+    raise TypeError(f"{name} is a {type(value).__name__}")
 
 
 def _texts(name: str, fields: dict[str, Any]) -> dict[str, str]:
-    found = _of(dict, name, fields) or {}
-    if not all(type(each) is str for each in (*found, *found.values())):
+    texts = _of(dict, name, fields) or {}
+    if not all(type(each) is str for each in (*texts, *texts.values())):
         raise TypeError(f"{name} has something else than texts")
-    return found
+    return texts
 
 
 def _redacted(fields: dict[str, Any]) -> frozenset[str]:
@@ -234,27 +234,27 @@ def _redacted(fields: dict[str, Any]) -> frozenset[str]:
 
 def _numbers(name: str, fields: dict[str, Any], optional: Container[str] = ()) -> dict[str, int] | None:
     """Return a map of whole numbers, of which the `optional` may be None."""
-    found: dict[str, Any] | None = _of(dict, name, fields)
-    for key, number in (found or {}).items():
+    numbers: dict[str, Any] | None = _of(dict, name, fields)
+    for key, number in (numbers or {}).items():
         if not (number is None and key in optional) and not (type(number) is int and number >= 0):
             raise TypeError(f"{name}.{key} is a {type(number).__name__}, or negative")
-    return found
+    return numbers
 
 
 def _map(payload: bytes) -> dict[str, Any]:
     try:
-        found = unpack(payload)
+        content = unpack(payload)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _names_of(frame: Frame) -> dict[str, Any]:
-    found = _map(frame.payload[1:])
+    names = _map(frame.payload[1:])
     for key, kind in _NAMES.items():
-        if type(found.get(key, kind())) is not kind:
-            raise TypeError(f"{key} is a {type(found[key]).__name__}, at byte {frame.offset}")
-    return found
+        if type(names.get(key, kind())) is not kind:
+            raise TypeError(f"{key} is a {type(names[key]).__name__}, at byte {frame.offset}")
+    return names
 
 
 class TraceReader:
@@ -357,7 +357,7 @@ class TraceReader:
                 return
             yield frame
 
-    def _block(self, block: Frame, decoding: Decoding, read: Callable[[Chunk], Iterator[T]]) -> Iterator[T]:
+    def _block(self, block: Frame, decoding: Decoding, extract: Callable[[Chunk], Iterator[T]]) -> Iterator[T]:
         place = self._place(block)
         try:
             data = layout.inflated(block.payload[1:])
@@ -366,7 +366,7 @@ class TraceReader:
             unpacker = msgpack.Unpacker(max_buffer_size=len(data), **limits)
             unpacker.feed(data)
             while unpacker.tell() < len(data):
-                yield from read(Chunk(unpacker.unpack(), decoding, place))
+                yield from extract(Chunk(unpacker.unpack(), decoding, place))
         except (msgpack.UnpackException, *MALFORMED) as wrong:
             raise wrong if isinstance(wrong, TraceError) else TraceError(f"{place} cannot be read: {wrong}") from wrong
 

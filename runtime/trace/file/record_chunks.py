@@ -48,8 +48,8 @@ Row = tuple[Any, ...]
 class ChunkPacker:
     """Creates chunks. Not thread-safe: it keeps its buffers, and the values it has packed lately."""
 
-    def __init__(self, written: EncodedMessage) -> None:
-        self._written = written
+    def __init__(self, encoded: EncodedMessage) -> None:
+        self._encoded = encoded
         # A value without a msgpack form, such as the key of a timer, is written as its `repr`, so that no turn is
         # lost.
         self._pack = msgpack.Packer(default=repr).pack
@@ -73,9 +73,9 @@ class ChunkPacker:
     def _begin(self, records: Sequence[RecordTuple]) -> None:
         # A message sent at the end of a chunk is handled at the beginning of the next one. Its records are kept too,
         # so that the id of a message is not reused by then; but not if they hold much memory.
-        kept = self._bytes < _KEPT_BYTES
-        self._last_values, self._last_value_ids = (self._values, self._value_ids) if kept else ([], {})
-        self._last_records, self._records = (self._records if kept else ()), records
+        is_kept = self._bytes < _KEPT_BYTES
+        self._last_values, self._last_value_ids = (self._values, self._value_ids) if is_kept else ([], {})
+        self._last_records, self._records = (self._records if is_kept else ()), records
         self._refs: list[tuple[str, int]] = []
         self._ref_places: dict[tuple[str, int], int] = {}
         self._ref_ids: dict[int, int] = {}
@@ -140,7 +140,7 @@ class ChunkPacker:
             return (kind, sequence, now_ms, self._value(message), sender, self._ref(recipient), reason)
         ref, parent, actor, props = record[3:]
         self._bytes += len(props or b"")
-        self._written.actor(actor)
+        self._encoded.actor(actor)
         return (kind, sequence, now_ms, self._ref(ref), self._ref(parent), actor, props)
 
     def _effect(self, effect: Row) -> Row:
@@ -154,9 +154,15 @@ class ChunkPacker:
                 self._value(message) if value is None else value,
             )
         if kind == "spawn" and len(effect) == 3:
-            self._written.actor(effect[2])
+            self._encoded.actor(effect[2])
         code = CODES[kind]
-        return (code, *(self._operand(what, item) for (_, what), item in zip(OPERANDS[code], effect[1:], strict=False)))
+        return (
+            code,
+            *(
+                self._operand(operand_type, item)
+                for (_, operand_type), item in zip(OPERANDS[code], effect[1:], strict=False)
+            ),
+        )
 
     def _operand(self, operand: Operand, item: Any) -> object:
         if item is None or operand is Operand.PLAIN:
@@ -180,12 +186,12 @@ class ChunkPacker:
     def _value(self, value: Value) -> int:
         place = self._value_ids.get(id(value))
         if place is None:
-            known = self._last_value_ids.get(id(value))
-            written = self._written.form(value) if known is None else self._last_values[known]
-            place = self._value_places.setdefault(written, len(self._values))
+            earlier = self._last_value_ids.get(id(value))
+            form = self._encoded.form(value) if earlier is None else self._last_values[earlier]
+            place = self._value_places.setdefault(form, len(self._values))
             if place == len(self._values):
-                self._values.append(written)
-                self._bytes += len(written)
+                self._values.append(form)
+                self._bytes += len(form)
             self._value_ids[id(value)] = place
         return place
 

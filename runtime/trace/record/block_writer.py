@@ -98,19 +98,19 @@ class BlockWriter:
         if self.ended:
             self._waiting.clear()  # They arrived after the end.
             return
-        taken = [self._waiting.popleft()]
-        while self._waiting and sum(len(chunk) for _, chunk, _ in taken) < self._block_bytes:
-            taken.append(self._waiting.popleft())
-        data = _block(taken)
+        chunks = [self._waiting.popleft()]
+        while self._waiting and sum(len(chunk) for _, chunk, _ in chunks) < self._block_bytes:
+            chunks.append(self._waiting.popleft())
+        data = _block(chunks)
         is_too_large = self._max_bytes is not None and self._size + len(data) > self._max_bytes - _END_BYTES
-        if is_too_large and len(taken) > 1:
+        if is_too_large and len(chunks) > 1:
             # The first of these chunks may still fit.
-            self._waiting.extendleft(reversed(taken))
+            self._waiting.extendleft(reversed(chunks))
             self._block_bytes = 0
             return
-        self._taken_bytes += sum(len(chunk) for _, chunk, _ in taken)
+        self._taken_bytes += sum(len(chunk) for _, chunk, _ in chunks)
         if is_too_large:
-            self._end_at_cap(first=taken[0][0])
+            self._end_at_cap(first=chunks[0][0])
         else:
             self._write(data)
 
@@ -132,10 +132,10 @@ class BlockWriter:
             rest = rest[self._file.write(rest) :]
 
 
-def _block(taken: Iterable[tuple[int, bytes, dict[str, object]]]) -> bytes:
+def _block(chunks: Iterable[tuple[int, bytes, dict[str, object]]]) -> bytes:
     """Return the block of these chunks, preceded by their names."""
     names: dict[str, Any] = {}
-    for _, _, found in taken:
-        layout.merge_names(names, found)
-    data = layout.block([chunk for _, chunk, _ in taken])
+    for _, _, names_of_chunk in chunks:
+        layout.merge_names(names, names_of_chunk)
+    data = layout.block([chunk for _, chunk, _ in chunks])
     return layout.names(names) + data if names else data

@@ -186,7 +186,7 @@ class FlightRecorder(Recorder):
                 self._turn_page()
 
     def _turn_page(self) -> None:
-        gone = []
+        dropped = []
         self._recorded += self._page.count
         self._count += self._page.count
         self._payload += self._page.payload
@@ -195,11 +195,11 @@ class FlightRecorder(Recorder):
             oldest = self._pages.popleft()
             self._count -= oldest.count
             self._payload -= oldest.payload
-            gone.append(oldest)
+            dropped.append(oldest)
         self._page = _Page()
         self._pages.append(self._page)
         # After all changes: the dropped objects may have finalizers.
-        gone.clear()
+        dropped.clear()
 
     def _is_dispensable(self, oldest: _Page) -> bool:
         return self._count - oldest.count >= self._limit or self._payload > self._payload_limit
@@ -252,11 +252,11 @@ def _turn(flat: tuple[Any, ...]) -> RecordTuple:
 
 
 def _frames(head: bytes, records: list[RecordTuple]) -> Iterator[bytes]:
-    written = EncodedMessage()
+    encoded = EncodedMessage()
     yield head
     for begin in range(0, len(records), _BLOCK_RECORDS):
-        chunks = [chunk for _, chunk in ChunkPacker(written).pack(records[begin : begin + _BLOCK_RECORDS])]
-        if names := written.take_names():
+        chunks = [chunk for _, chunk in ChunkPacker(encoded).pack(records[begin : begin + _BLOCK_RECORDS])]
+        if names := encoded.take_names():
             yield layout.names(names)
         yield from layout.blocks(chunks)
     yield layout.end({})

@@ -80,9 +80,9 @@ class TraceRecorder(Recorder):
         self._blocks = self._ring or BlockWriter(self.path, max_bytes)
         self._records: deque[RecordTuple] = deque()
         self._packing = threading.Lock()
-        self._begun = threading.Event()
+        self._wake = threading.Event()
         self._urgent = threading.Event()
-        self._wanted_at = 1
+        self._act_at = 1
         """Number of waiting records that triggers an action: 1 while the writer sleeps, 0 after the end."""
         self._closed = False
         self._opened = False
@@ -122,8 +122,8 @@ class TraceRecorder(Recorder):
         records.append(
             (TURN, sequence, now_ms, recipient, sender, cause, envelope.kind, message, effects, failure, state)
         )
-        if len(records) >= self._wanted_at:
-            self._see_to_records()
+        if len(records) >= self._act_at:
+            self._process_records()
 
     def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
         if self._ring is not None:
@@ -151,27 +151,27 @@ class TraceRecorder(Recorder):
         self._closed = True
         atexit.unregister(self.close)
         self._urgent.set()
-        self._begun.set()
+        self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
         with self._packing:
             self._pack()
         self._blocks.close()
-        self._wanted_at = 0
+        self._act_at = 0
 
     def _add(self, record: RecordTuple) -> None:
         self._records.append(record)
-        if len(self._records) >= self._wanted_at:
-            self._see_to_records()
+        if len(self._records) >= self._act_at:
+            self._process_records()
 
-    def _see_to_records(self) -> None:
+    def _process_records(self) -> None:
         if self._blocks.ended:
-            self._wanted_at = 0
+            self._act_at = 0
             self._records.clear()
             return
-        if not self._begun.is_set():
-            self._wanted_at = _FLUSH_RECORDS
-            self._begun.set()
+        if not self._wake.is_set():
+            self._act_at = _FLUSH_RECORDS
+            self._wake.set()
         # Does not wait for a thread that is packing: it may be this very thread, if packing frees an object with a
         # finalizer.
         if len(self._records) >= _FLUSH_RECORDS and self._packing.acquire(blocking=False):
@@ -184,12 +184,12 @@ class TraceRecorder(Recorder):
 
     def _run(self) -> None:
         while not self._closed:
-            self._begun.wait()
+            self._wake.wait()
             self._urgent.wait(_FLUSH_SECONDS)
             self._urgent.clear()
-            self._begun.clear()
+            self._wake.clear()
             # In this order: records from here on wake this thread again, earlier ones are packed here.
-            self._wanted_at = 1
+            self._act_at = 1
             with self._packing:
                 self._pack()
             self._blocks.write_waiting()

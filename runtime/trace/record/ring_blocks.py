@@ -122,12 +122,12 @@ class RingBlocks:
         assert self._origin is not None, "a system has started"
         self.write_waiting()
         with self._lock:
-            kept = [(number, self._generations[number]) for number in self._kept()]
-            begins_at = kept[0][0] * self._limit + 1 if kept else None
+            generations = [(number, self._generations[number]) for number in self._retained()]
+            begins_at = generations[0][0] * self._limit + 1 if generations else None
             ring = {"limit": self._limit, "not_kept": (begins_at or 1) - 1, "begins_at": begins_at}
             frames = [layout.header(*self._origin, ring=ring), layout.names(self._names)]
             frames += _snapshot_frames(self._rows(begins_at or 1))
-            frames += [block for _, generation in kept for block in generation.blocks]
+            frames += [block for _, generation in generations for block in generation.blocks]
             frames.append(layout.end({}))
         layout.write_whole(path, frames)
 
@@ -142,7 +142,7 @@ class RingBlocks:
                         del self._generations[old]
         return generation
 
-    def _kept(self) -> list[int]:
+    def _retained(self) -> list[int]:
         # A delayed thread may just have requested an older one.
         return sorted(number for number in self._generations if number >= self._newest - 1)
 
@@ -154,15 +154,15 @@ class RingBlocks:
         cause = getattr(current, "cause", None)
         if cause is not None:
             return int(cause)
-        found = (generation.spawned.get(cell.ref) for generation in list(self._generations.values()))
-        return next((sequence for sequence in found if sequence is not None), 0)
+        turns = (generation.spawned.get(cell.ref) for generation in list(self._generations.values()))
+        return next((sequence for sequence in turns if sequence is not None), 0)
 
     def _rows(self, begins_at: int) -> Iterator[Row]:
         """Yield the rows of all actors that lived at the start of the ring, parents first."""
         if begins_at == 1:
             return
         rows: dict[Ref, tuple[int | None, Row]] = {}
-        for number in self._kept():
+        for number in self._retained():
             for ref, entry in list(self._generations[number].snapshots.items()):
                 rows.setdefault(ref, entry)
         born = {ref for ref, (spawned_at, _) in rows.items() if spawned_at is not None and spawned_at >= begins_at}
@@ -170,22 +170,22 @@ class RingBlocks:
         for cell in living:
             if cell.ref not in rows and cell.state is not CellState.STARTING:
                 rows[cell.ref] = (None, _row(cell, pack_props(cell.props), None, IDLE))
-        there = [row for ref, (_, row) in rows.items() if ref not in born]
-        yield from sorted(there, key=lambda row: row[0].count("/") if row[0] != "/" else 0)
+        current = [row for ref, (_, row) in rows.items() if ref not in born]
+        yield from sorted(current, key=lambda row: row[0].count("/") if row[0] != "/" else 0)
 
 
 def _snapshot_frames(rows: Iterable[Row]) -> Iterator[bytes]:
-    taken: list[Row] = []
+    batch: list[Row] = []
     size = 0
     for row in rows:
         *_, props, state, _ = row
-        taken.append(row)
+        batch.append(row)
         size += len(props or b"") + len(state or b"")
-        if size >= _FRAME_BYTES or len(taken) == _SNAPSHOTS_PER_FRAME:
-            yield layout.snapshots(taken)
-            taken, size = [], 0
-    if taken:
-        yield layout.snapshots(taken)
+        if size >= _FRAME_BYTES or len(batch) == _SNAPSHOTS_PER_FRAME:
+            yield layout.snapshots(batch)
+            batch, size = [], 0
+    if batch:
+        yield layout.snapshots(batch)
 
 
 def _row(cell: Cell, props: bytes | None, state: bytes | None, reason: str | None) -> Row:

@@ -149,11 +149,11 @@ def _changes_of_list(path: str, before: list[State], after: list[State]) -> Iter
         yield from _changes(f"{path}[{head + place}]", was, now)
 
 
-def _same(one: State | Absent, other: State | Absent) -> bool:
+def _same(state: State | Absent, other: State | Absent) -> bool:
     """Compare two values: unlike in Python, True differs from 1, and two NaNs are equal."""
-    if type(one) is not type(other):
+    if type(state) is not type(other):
         return False
-    return one == other or (isinstance(one, float) and repr(one) == repr(other))
+    return state == other or (isinstance(state, float) and repr(state) == repr(other))
 
 
 def _at(mapping: dict[str, State], name: str) -> State | Absent:
@@ -193,9 +193,9 @@ def _lines(name: str, state: State, width: int, depth: int) -> Iterator[str]:
         yield cut(line, width)
         return
     yield name + (state.kind if isinstance(state, Fields) else f"{len(state)} items")
-    for member, held in state.items() if isinstance(state, dict) else enumerate(state):
+    for member, content in state.items() if isinstance(state, dict) else enumerate(state):
         label = f"{member}: " if isinstance(state, Fields) else f"[{member}]: "
-        for inner in _lines(label, held, width - 2, depth - 1):
+        for inner in _lines(label, content, width - 2, depth - 1):
             yield f"  {inner}"
 
 
@@ -252,8 +252,8 @@ class _StateWalk:
             if isinstance(container, list):
                 container.extend(self._members(compound, place, depth))
             elif isinstance(container, Fields):
-                for name, held in _named_parts(compound):
-                    described = self._described(held, f"{place}.{name}" if place else name, depth)
+                for name, content in _named_parts(compound):
+                    described = self._described(content, f"{place}.{name}" if place else name, depth)
                     if not isinstance(described, _Outside):
                         container[name] = described
             else:
@@ -269,11 +269,11 @@ class _StateWalk:
 
     def _fill_mapping(self, container: dict[str, State], mapping: object, place: str, depth: int) -> None:
         assert isinstance(mapping, Mapping)
-        for key, held in mapping.items():
+        for key, content in mapping.items():
             name = one_line(self._whole(key, f"{place}.keys()"))
             while name in container:
                 name += "'"  # For example 7 and "7".
-            container[name] = self._member(held, f"{place}[{name}]", depth)
+            container[name] = self._member(content, f"{place}[{name}]", depth)
 
     def _whole(self, item: object, place: str) -> State:
         """Describe a key, or a member of a set, which is needed at once."""
@@ -301,14 +301,14 @@ class _StateWalk:
             if id(item) in self._places:
                 return f"<{self._places[id(item)] or 'itself'}>"
             self._places[id(item)] = place
-        return self._begun(empty, item, place, depth)
+        return self._add_compound(empty, item, place, depth)
 
     def _value(self, value: Value, place: str, depth: int) -> State:
         if depth < 0:  # Within another value, which is kept as a whole.
-            return self._begun(Fields(type(value).__name__), value, place, depth)
-        kept = _kept.get(id(value))
-        if kept is not None and kept[0] is value:
-            return kept[1]
+            return self._add_compound(Fields(type(value).__name__), value, place, depth)
+        cached = _kept.get(id(value))
+        if cached is not None and cached[0] is value:
+            return cached[1]
         walk = _StateWalk(self._outside)
         described = Fields(type(value).__name__)
         walk._later.append((described, value, "", -_MAX_DEPTH))
@@ -319,7 +319,7 @@ class _StateWalk:
         _kept[id(value)] = (value, described)
         return described
 
-    def _begun(self, empty: list[State] | dict[str, State], item: object, place: str, depth: int) -> State:
+    def _add_compound(self, empty: list[State] | dict[str, State], item: object, place: str, depth: int) -> State:
         if depth + 1 in (0, _MAX_DEPTH):
             return TOO_DEEP
         self._later.append((empty, item, place, depth + 1))

@@ -47,11 +47,13 @@ def classes_of(graph: bytes, name: str, owners: str = "") -> list[str]:
     try:
         nodes, _ = unpacked(graph)
         named = [pair for kind, content in nodes for pair in _named_parts(nodes, kind, content, owners)]
-        held = [nodes[item[0]] for key, item in named if key == name and isinstance(item, list)]
-        found = [content[0] if kind == "object" else content for kind, content in held if kind in ("object", "opaque")]
+        contents = [nodes[item[0]] for key, item in named if key == name and isinstance(item, list)]
+        classes = [
+            content[0] if kind == "object" else content for kind, content in contents if kind in ("object", "opaque")
+        ]
     except _MALFORMED:
         return []  # The error is raised when the actor is created.
-    return [each for each in found if isinstance(each, str)]
+    return [each for each in classes if isinstance(each, str)]
 
 
 def _named_parts(nodes: list[Any], kind: str, content: Any, owners: str) -> Iterable[tuple[str, Any]]:
@@ -93,8 +95,8 @@ class _Text:
             case "object":
                 return f"{content[0]}({', '.join(_assigned(text, content[1]))})"
             case "value":
-                said = unpack(content, strict_map_key=False)
-                return str(said.get(TAG_KEY, "?"))[:_MAX_PARTS] if isinstance(said, dict) else "?"
+                values = unpack(content, strict_map_key=False)
+                return str(values.get(TAG_KEY, "?"))[:_MAX_PARTS] if isinstance(values, dict) else "?"
             case "ref":
                 return f"{content[0]}#{content[1]}"
             case "enum":

@@ -82,17 +82,17 @@ class GraphWriter:
         self._cell = cell
         self._nodes: list[Node | None] = []
         self._places: dict[int, int] = {}
-        self._held: list[object] = []
+        self._kept_alive: list[object] = []
         self._path: list[str] = []
         self._in_props = 0
 
     def pack(self, *items: object) -> bytes:
         """Return the graph of all objects reachable from `items`. Raises `NoFormError`."""
         try:
-            written = [self._item(item) for item in items]
-            packed: bytes = msgpack.Packer(unicode_errors="surrogatepass").pack([self._nodes, written])
-        except (RecursionError, ValueError) as refusal:
-            raise NoFormError(f"{self._where()}: {refusal}") from None
+            places = [self._item(item) for item in items]
+            packed: bytes = msgpack.Packer(unicode_errors="surrogatepass").pack([self._nodes, places])
+        except (RecursionError, ValueError) as error:
+            raise NoFormError(f"{self._where()}: {error}") from None
         if self._cell is not None and len(packed) > MAX_PROPS_BYTES:
             raise NoFormError(f"it holds {len(packed):,} bytes, more than {MAX_PROPS_BYTES:,}")
         return packed
@@ -107,16 +107,16 @@ class GraphWriter:
             if place >= MAX_NODES:
                 raise NoFormError(f"it holds more than {MAX_NODES:,} objects")
             # FlightRecordState, so that the id of a temporary object is not reused.
-            self._held.append(item)
+            self._kept_alive.append(item)
             self._nodes.append(None)
             self._nodes[place] = self._node(item)
         return [place]
 
     def _step(self, name: object, item: object) -> object:
         self._path.append(str(name))
-        written = self._item(item)
+        packed = self._item(item)
         self._path.pop()
-        return written
+        return packed
 
     def _items(self, items: Iterable[object]) -> list[object]:
         return [self._step(f"[{place}]", item) for place, item in enumerate(items)]
@@ -187,19 +187,19 @@ class GraphWriter:
         graph.
         """
         kind: type = type(item)
-        nodes, held, depth = len(self._nodes), len(self._held), len(self._path)
+        nodes, kept_alive, depth = len(self._nodes), len(self._kept_alive), len(self._path)
         if kind not in _OPAQUE:
             try:
                 return self._item(item)
             except (NoFormError, RecursionError):
                 if kind.__module__ != "builtins":
                     _OPAQUE.add(kind)
-                for each in self._held[held:]:
+                for each in self._kept_alive[kept_alive:]:
                     self._places.pop(id(each), None)
-                del self._nodes[nodes:], self._held[held:], self._path[depth:]
+                del self._nodes[nodes:], self._kept_alive[kept_alive:], self._path[depth:]
         place = self._places.setdefault(id(item), len(self._nodes))
         if place == len(self._nodes):
-            self._held.append(item)
+            self._kept_alive.append(item)
             self._nodes.append(("opaque", name_in_trace(item)))
         return [place]
 
@@ -211,12 +211,12 @@ class GraphWriter:
             raise NoFormError(f"{self._where()} is a {name_in_trace(kind)}, which a trace cannot copy")
         # A dataclass among the arguments of Props is written field by field: only the field without a form is opaque.
         write = self._argument if self._in_props and is_dataclass(kind) else self._item
-        written = []
+        packed = []
         for name, value in _attributes(item):
             self._path.append(f".{name}")
-            written.append([name, write(value)])
+            packed.append([name, write(value)])
             self._path.pop()
-        return "object", [name_in_trace(kind), written]
+        return "object", [name_in_trace(kind), packed]
 
     def _where(self) -> str:
         return "".join(self._path).removeprefix(".") or "it"
@@ -224,10 +224,10 @@ class GraphWriter:
 
 def _is_of_module(item: Any) -> bool:
     """Return True if `item` can be found under its name."""
-    found: object = sys.modules.get(item.__module__)
+    member: object = sys.modules.get(item.__module__)
     for part in item.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is item
+        member = getattr(member, part, None)
+    return member is item
 
 
 def _attributes(item: object) -> list[tuple[str, object]]:
@@ -239,8 +239,8 @@ def _attributes(item: object) -> list[tuple[str, object]]:
     if getattr(kind, "outside_state", False):
         # An object that accesses the outside is created again from its arguments.
         left_out |= {name for name in dir(kind) if isinstance(getattr(kind, name, None), cached_property)}
-    own = getattr(item, "__dict__", {}).items()
-    return [*slots, *((name, value) for name, value in own if name not in left_out)]
+    instance_attributes = getattr(item, "__dict__", {}).items()
+    return [*slots, *((name, value) for name, value in instance_attributes if name not in left_out)]
 
 
 @cache

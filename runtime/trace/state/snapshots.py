@@ -79,8 +79,8 @@ def snapshot_of(cell: Cell) -> tuple[bytes | None, bytes | None, str | None]:
         return props, None, "it was in the midst of a coroutine when the ring began"
     try:
         return props, GraphWriter(cell).pack(cell.props, _state(cell)), None
-    except NoFormError as refusal:
-        return props, None, str(refusal)
+    except NoFormError as no_form:
+        return props, None, str(no_form)
     except Exception as error:  # noqa: BLE001 - of code that its objects run when they are looked at: not the turn's.
         return props, None, f"its attributes cannot be read ({type(error).__name__}: {error})"
 
