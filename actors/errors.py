@@ -42,7 +42,7 @@ class JobRuntimeError(Exception):
     """True if the next attempt would fail the same way: the job fails whatever its restart strategy."""
 
 
-def described(error: Exception) -> SerializedThrowable:
+def serialize_error(error: Exception) -> SerializedThrowable:
     """Return the error as text without a stack, for an actor that rejects a message in its own turn.
 
     A stack would show the actor's code and none of the user's, and would change with every version, so that the turn

@@ -97,7 +97,7 @@ class FailureEnrichers:
         for enricher, keys in tuple(self._keys.items()):
             try:
                 labels: dict[str, object] = dict(enricher.process_failure(cause, context))
-            except Exception:  # noqa: BLE001 - whatever user code raises, the job goes on as it would have.
+            except Exception:  # noqa: BLE001 - whatever user code raises, the job continues as it would have.
                 _log.exception("the failure enricher %s has failed, and gives no labels", _name(enricher))
                 continue
             values.update(_allowed(enricher, keys, labels))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from flykka.messages.wire.tags import name_in_trace
 from flykka.runtime.cell.parts import Behaviours, Stash, refuse_behaviour
 from flykka.runtime.cell.receive_timeout import ReceiveTimeoutTask
-from flykka.runtime.dispatch.dispatcher import Pipe, described
+from flykka.runtime.dispatch.dispatcher import Pipe, describe_work
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.runtime.errors import DeathPactError
 from flykka.runtime.events import UnhandledMessage
@@ -116,7 +116,7 @@ class ActorContext:
         """Stop `ref`, or myself: after the current turn, ahead of all waiting messages."""
         cell = self._cell
         target = cell.ref if ref is None else ref
-        if cell.may_effect("stop", target):
+        if cell.may_act("stop", target):
             child = cell.children.find(target)
             if child is None:
                 cell.system.living(target).signal(Stop())
@@ -137,26 +137,26 @@ class ActorContext:
         cell = self._cell
         if cell.system.serialize_messages:
             message = cell.system.wire(message)
-        if cell.may_effect("send", ref, message, None, True):
+        if cell.may_act("send", ref, message, None, True):
             asker = cell.sender if isinstance(cell.sender, PromiseRef) else None
             cell.system.living(ref).actor_inbox.put(Envelope(message, cell.sender, cell.sequence, asker))
 
     def reject(self, reason: str) -> None:
         """Make the message being handled a dead letter; its ask fails."""
         cell = self._cell
-        if cell.current is not None and cell.may_effect("reject", reason):
+        if cell.current is not None and cell.may_act("reject", reason):
             cell.system.dead_letters.reject(Envelope.wrap(cell.current), cell.ref, reason)
 
     def watch(self, ref: Ref, message: Message | None = None) -> None:
         """Send me `Terminated(ref)`, or `message`, once when `ref` has ended, even if it is already dead."""
         if message is not None and self._cell.system.serialize_messages:
             message = self._cell.system.wire(message)
-        if self._cell.may_effect("watch", ref, message):
+        if self._cell.may_act("watch", ref, message):
             self._cell.death_watch.watch(ref, message)
 
     def unwatch(self, ref: Ref) -> None:
         """Cancel a `watch` of `ref`."""
-        if self._cell.may_effect("unwatch", ref):
+        if self._cell.may_act("unwatch", ref):
             self._cell.death_watch.unwatch(ref)
 
     async def sleep(self, duration: Duration) -> None:
@@ -187,7 +187,7 @@ class ActorContext:
         use my state.
         """
         cell = self._cell
-        if not cell.may_effect("pipe", *(() if cell.effects is None else (described(work),))):
+        if not cell.may_act("pipe", *(() if cell.effects is None else (describe_work(work),))):
             return
         if isinstance(work, Future):
             pipe = Pipe(cell, lambda: work.get(timeout=0), on_success, on_failure)
@@ -219,7 +219,7 @@ class ActorContext:
     def unstash_all(self) -> None:
         """Queue all stashed messages ahead of the waiting ones, in order."""
         stash = self._cell.stash
-        if stash is not None and self._cell.may_effect("unstash_all", len(stash)):
+        if stash is not None and self._cell.may_act("unstash_all", len(stash)):
             stash.unstash_all()
 
     def become(self, behaviour: Behaviour, discard_old: bool = True) -> None:
@@ -254,13 +254,13 @@ class ActorContext:
         """
         cell, instance = self._cell, self._cell.instance
         timeout_ms = None if timeout is None else positive_duration_ms(timeout, "receive timeout")
-        if not cell.may_effect("set_receive_timeout", timeout_ms) or instance is None:
+        if not cell.may_act("set_receive_timeout", timeout_ms) or instance is None:
             return
         if cell.receive_timeout is not None:
             cell.receive_timeout.cancel()
         cell.receive_timeout = None if timeout_ms is None else ReceiveTimeoutTask(cell, timeout_ms)
         behaviours = cell.behaviours
-        cell.behave(instance.handle_message if behaviours is None else behaviours.top)
+        cell.set_behaviour(instance.handle_message if behaviours is None else behaviours.top)
 
     def accept_session(self, leader_session_id: LeaderSessionId) -> None:
         """Accept messages of this leader session. A restart revokes it."""
@@ -287,7 +287,7 @@ class ActorContext:
 
     def publish(self, event: Message) -> None:
         """Publish `event` on the system's event stream."""
-        if self._cell.may_effect("publish", event):
+        if self._cell.may_act("publish", event):
             self._cell.system.event_stream.publish(event)
 
     def _spawn(self, parent: Cell, props: Props, name: str) -> ActorRef:

@@ -153,14 +153,14 @@ class ActorRef(PykkaRef, Ref):
         cell = RUNNING.cell
         if not block:
             promise.expire_in(seconds)
-            self._question(question, promise, cell)
+            self._send_ask(question, promise, cell)
             return promise.future
         if cell is not None:
             return self._ask_in_turn(cell, question, promise, seconds)
-        self._question(question, promise, None)
+        self._send_ask(question, promise, None)
         return self._answer(promise, seconds)
 
-    def _question(self, message: Message, promise: PromiseRef, cell: Cell | None) -> None:
+    def _send_ask(self, message: Message, promise: PromiseRef, cell: Cell | None) -> None:
         if cell is not None and cell.end_reason is not None:
             return promise.refuse("the asking actor was killed")
         if self._system.serialize_messages:
@@ -174,7 +174,7 @@ class ActorRef(PykkaRef, Ref):
         refuse_to_block()
         try:
             begin_asking(cell, promise.future)
-            self._question(message, promise, cell)
+            self._send_ask(message, promise, cell)
             reply = self._answer(promise, seconds)
         except BaseException as error:
             record_outcome(cell, None, error, promise)

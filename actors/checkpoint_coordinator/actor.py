@@ -16,7 +16,7 @@ from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob, hook_f
 from flykka.actors.checkpoint_coordinator.storage_view import CheckpointStorageView, CheckpointStoreMessage
 from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
-from flykka.actors.errors import described
+from flykka.actors.errors import serialize_error
 from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
 from flykka.actors.machines.checkpoint.events import CheckpointReport, CoordinatorEffect, CoordinatorEvent
@@ -184,7 +184,7 @@ class CheckpointCoordinator(Actor):
                 raise
             name = type(effect).__name__
             _log.exception("job %s: %s failed, and checkpoint %d with it", self._job_id, name, checkpoint_id)
-            self._events.append(events.EffectFailed(checkpoint_id=checkpoint_id, cause=described(error)))
+            self._events.append(events.EffectFailed(checkpoint_id=checkpoint_id, cause=serialize_error(error)))
 
     def _perform(self, effect: CoordinatorEffect) -> None:
         match effect:

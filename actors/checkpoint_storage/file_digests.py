@@ -24,7 +24,7 @@ _UNSYNCABLE = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EACCES})
 """Errors of a file system that cannot fsync folders, or of a folder in which files can be created but not listed."""
 
 
-def located(address: str) -> tuple[AbstractFileSystem, str]:
+def split_address(address: str) -> tuple[AbstractFileSystem, str]:
     """Return the file system of an address and the path in it. Hadoop writes a local path as `file:/folder`."""
     fs, path = url_to_fs(address if "://" in address else address.removeprefix("file:"))
     return fs, path
@@ -59,7 +59,7 @@ def sealed(address: str, name: str, *, sync: bool) -> FileDigest:
 
     Hadoop's own checksum of a local file is deleted: it covers less, and would have to be synced as well.
     """
-    fs, path = located(address)
+    fs, path = split_address(address)
     if is_local(address):
         folder, _, file_name = path.rpartition("/")
         with suppress(FileNotFoundError):
@@ -79,7 +79,7 @@ def verify_file(address: str, expected: FileDigest, *, shown: str | None = None)
         CheckpointFormatError: the file was altered or truncated.
         OSError: it cannot be read.
     """
-    fs, path = located(address)
+    fs, path = split_address(address)
     try:
         with fs.open(path, "rb") as file:
             size_bytes, digest = _read(file)
@@ -94,16 +94,16 @@ def verify_file(address: str, expected: FileDigest, *, shown: str | None = None)
 
 
 def verify_names(folder: str, files: Iterable[FileDigest]) -> None:
-    for error in wrong_names(folder, files):
+    for error in name_errors(folder, files):
         raise error
 
 
-def wrong_names(folder: str, files: Iterable[FileDigest]) -> Iterator[CheckpointStorageError]:
+def name_errors(folder: str, files: Iterable[FileDigest]) -> Iterator[CheckpointStorageError]:
     """Compare the names of the files in a handle's folder with those that were written there.
 
     Yields a `CheckpointStateMissingError` for each missing file, and a `CheckpointFormatError` for each unexpected one.
     """
-    fs, top = located(folder)
+    fs, top = split_address(folder)
     expected = {file.name for file in files}
     fs.invalidate_cache(top)
     existing = {path.removeprefix(f"{top}/") for path in fs.find(top)}
@@ -128,10 +128,10 @@ def folders_within(addresses: Iterable[str], within: str) -> list[str]:
     """Return the local folders from `within` down to the files, deepest first, each once; `within` itself is last."""
     if not is_local(within):
         return []
-    _, top = located(within)
+    _, top = split_address(within)
     folders = {top}
     for address in addresses:
-        _, folder = located(address)
+        _, folder = split_address(address)
         while folder != top:
             folder, _, name = folder.rpartition("/")
             assert name, f"{address} is not in {within}"
@@ -143,7 +143,7 @@ def sync_files(addresses: Iterable[str]) -> None:
     """Make local files that another library has written durable; files that no longer exist are skipped."""
     for address in addresses:
         if is_local(address):
-            with suppress(FileNotFoundError), located(address)[0].open(located(address)[1], "rb") as file:
+            with suppress(FileNotFoundError), split_address(address)[0].open(split_address(address)[1], "rb") as file:
                 _sync_open(file)
 
 

@@ -11,7 +11,7 @@ _READABLE = 64
 _DIGITS = 8
 
 
-def in_a_name(text: str) -> str:
+def file_name_part(text: str) -> str:
     """Return a file name for the text that every file system accepts; different texts get different names.
 
     `<readable>-<digest>`; the readable part has no hyphen, so that several of them can be combined in one name.

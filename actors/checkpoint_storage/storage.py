@@ -30,8 +30,8 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from flykka.actors.checkpoint_storage.file_digests import located, sync_folders
-from flykka.actors.checkpoint_storage.file_names import SAVEPOINT, in_a_name, is_savepoint
+from flykka.actors.checkpoint_storage.file_digests import split_address, sync_folders
+from flykka.actors.checkpoint_storage.file_names import SAVEPOINT, file_name_part, is_savepoint
 from flykka.actors.checkpoint_storage.format import is_packed, packed, unpacked
 from flykka.actors.checkpoint_storage.private_files import make_folder
 from flykka.actors.errors import (
@@ -171,7 +171,7 @@ class CheckpointStorage:
 
     def drop_checkpoint(self, path: str) -> None:
         """Delete a checkpoint; its metadata goes first, so that it no longer exists from then on."""
-        fs, folder = located(path)
+        fs, folder = split_address(path)
         _remove(fs, f"{folder}/{_METADATA}")
         _remove(fs, folder)
 
@@ -182,7 +182,7 @@ class CheckpointStorage:
         """
         errors: list[OSError] = []
         for address in paths:
-            fs, path = located(address)
+            fs, path = split_address(address)
             try:
                 _remove(fs, path)
             except OSError as error:
@@ -226,15 +226,15 @@ class CheckpointStorage:
         except CheckpointFileNotFoundError:
             return None
 
-    def note_run(self, run: JobRun) -> None:
+    def record_run(self, run: JobRun) -> None:
         """Record that a job runs, replacing the previous run's record. Raises `OSError`."""
         self._write(self._run(run.job_name), run)
 
-    def note_end_of_run(self, job_name: str, end: JobEnded) -> None:
+    def record_end_of_run(self, job_name: str, end: JobEnded) -> None:
         """Record how a job has ended, unless the recorded run is another job's. Raises `OSError`."""
         run = self.last_run(job_name)
         if run is not None and run.job_id == end.job_id:
-            self.note_run(replace(run, status=end.status, checkpoint_path=end.checkpoint_path))
+            self.record_run(replace(run, status=end.status, checkpoint_path=end.checkpoint_path))
 
     def delete_job(self, job_id: JobId, continued: str | None = None) -> None:
         """Delete everything of the job, and record at the checkpoint `continued` that the job has continued from it."""
@@ -293,7 +293,7 @@ class CheckpointStorage:
 
     def _from(self, folder: str, address: str) -> str:
         """Make a path inside the folder relative to it; others stay addresses."""
-        fs, path = located(address)
+        fs, path = split_address(address)
         is_inside = fs == self._fs and path.startswith(f"{folder}/")
         return _HERE + path.removeprefix(f"{folder}/") if is_inside else address
 
@@ -301,7 +301,7 @@ class CheckpointStorage:
         return f"{self._root}/{job_id}"
 
     def _run(self, job_name: str) -> str:
-        return f"{self._root}/{RUNS}/{in_a_name(job_name)}"
+        return f"{self._root}/{RUNS}/{file_name_part(job_name)}"
 
     def _folders(self, below: str) -> list[str]:
         return [path.rsplit("/", 1)[0] for path in self._fs.glob(f"{below}/{CHECKPOINT}*/{_METADATA}")]
@@ -387,7 +387,7 @@ def initialize_savepoint(directory: str, name: str, permissions: int = PRIVATE) 
 
 
 def discard_savepoint(location: str) -> None:
-    _remove(*located(location))
+    _remove(*split_address(location))
 
 
 def _first_line(error: BaseException | None) -> str:

@@ -7,7 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 
-from flykka.actors.checkpoint_storage.file_digests import is_hidden, located, verify_file, verify_names, wrong_names
+from flykka.actors.checkpoint_storage.file_digests import (
+    is_hidden,
+    name_errors,
+    split_address,
+    verify_file,
+    verify_names,
+)
 from flykka.actors.checkpoint_storage.file_names import is_savepoint
 from flykka.actors.checkpoint_storage.staged_paths import batch_folder, current_path, job_folder
 from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError, CheckpointStorageError
@@ -81,7 +87,7 @@ def check_state(checkpoint: CompletedCheckpoint) -> None:
         CheckpointFormatError: there is an unexpected file; the text names it.
     """
     for handle in state_handles(checkpoint):
-        fs, path = located(handle.path)
+        fs, path = split_address(handle.path)
         size = fs.du(path) if fs.exists(path) else None
         if size is None or size < handle.size_bytes:
             raise CheckpointStateMissingError(
@@ -103,21 +109,21 @@ def damages(checkpoint: CompletedCheckpoint) -> Iterator[CheckpointStorageError]
         if not handle.files:
             yield from _wrong_size(handle)
             continue
-        missing = list(wrong_names(handle.path, handle.files))
+        missing = list(name_errors(handle.path, handle.files))
         yield from missing
-        fs, folder = located(handle.path)
+        fs, folder = split_address(handle.path)
         files += [(f"{folder}/{file.name}", file) for file in handle.files if fs.exists(f"{folder}/{file.name}")]
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="flykka-verify") as threads:
         for damage in threads.map(lambda file: _damage(*file), files):
             if damage is not None:
                 yield damage
         compared = {(path, file.size_bytes, file.digest) for path, file in files}
-        staged = _located(staged_files(checkpoint))
+        staged = _with_current_paths(staged_files(checkpoint))
         for damage in threads.map(lambda file: _staged_damage(file[0], file[1], compared), staged):
             if damage is not None:
                 yield damage
     if is_savepoint(checkpoint.path):
-        yield from _strangers(checkpoint)
+        yield from _foreign_files(checkpoint)
 
 
 def _damage(path: str, expected: FileDigest) -> CheckpointStorageError | None:
@@ -130,7 +136,7 @@ def _damage(path: str, expected: FileDigest) -> CheckpointStorageError | None:
     return None
 
 
-def _located(staged: list[UnpublishedFile]) -> Iterator[tuple[UnpublishedFile, str]]:
+def _with_current_paths(staged: list[UnpublishedFile]) -> Iterator[tuple[UnpublishedFile, str]]:
     """Yield staged files with their current paths: a later owner of the job moves files that were staged before."""
 
     @cache
@@ -155,7 +161,7 @@ def _staged_damage(
     try:
         if file.digest is None:
             damage = None if _exists(path) else CheckpointStateMissingError()
-        elif file.in_savepoint and (located(path)[1], file.digest.size_bytes, file.digest.digest) in compared:
+        elif file.in_savepoint and (split_address(path)[1], file.digest.size_bytes, file.digest.digest) in compared:
             return None
         else:
             damage = _damage(path, file.digest)
@@ -166,7 +172,9 @@ def _staged_damage(
             return None
     except (OSError, ValueError, ImportError) as error:
         return _unreadable(path, error)
-    return CheckpointStateMissingError(f"{located(path)[1]} was staged by a sink and is not there: its rows are lost")
+    return CheckpointStateMissingError(
+        f"{split_address(path)[1]} was staged by a sink and is not there: its rows are lost"
+    )
 
 
 def _is_published(file: UnpublishedFile, path: str) -> bool:
@@ -180,13 +188,13 @@ def _is_published(file: UnpublishedFile, path: str) -> bool:
 
 
 def _names(folder: str) -> list[str]:
-    fs, path = located(folder)
+    fs, path = split_address(folder)
     fs.invalidate_cache(path)
     return [str(each).rstrip("/").rsplit("/", 1)[-1] for each in fs.ls(path, detail=False)] if fs.exists(path) else []
 
 
 def _exists(address: str) -> bool:
-    fs, path = located(address)
+    fs, path = split_address(address)
     return bool(fs.exists(path))
 
 
@@ -195,7 +203,7 @@ def _unreadable(path: str, error: Exception) -> CheckpointStorageError:
 
 
 def _wrong_size(handle: StateHandle) -> Iterator[CheckpointStorageError]:
-    fs, path = located(handle.path)
+    fs, path = split_address(handle.path)
     if not fs.exists(path):
         yield CheckpointStateMissingError(f"{path} is not there")
     elif (size_bytes := fs.du(path)) < handle.size_bytes:
@@ -204,10 +212,10 @@ def _wrong_size(handle: StateHandle) -> Iterator[CheckpointStorageError]:
         )
 
 
-def _strangers(savepoint: CompletedCheckpoint) -> Iterator[CheckpointStorageError]:
+def _foreign_files(savepoint: CompletedCheckpoint) -> Iterator[CheckpointStorageError]:
     """Yield an error for each file in the folder of a savepoint that no handle refers to."""
-    fs, folder = located(savepoint.path)
-    paths = [located(handle.path)[1] for handle in state_handles(savepoint)]
+    fs, folder = split_address(savepoint.path)
+    paths = [split_address(handle.path)[1] for handle in state_handles(savepoint)]
     for path in sorted(fs.find(folder)):
         is_known = any(path == each or path.startswith(f"{each}/") for each in paths)
         if not is_known and not any(map(is_hidden, path.removeprefix(f"{folder}/").split("/"))):

@@ -16,7 +16,7 @@ from typing import assert_never
 
 from flykka.actors.checkpoint_storage.storage import OwnedCheckpointStorage
 from flykka.actors.data_plane import DataPlane
-from flykka.actors.errors import GraphError, described
+from flykka.actors.errors import GraphError, serialize_error
 from flykka.actors.execution_graph_info_store.actor import execution_graph_info_store
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.high_availability.services import HighAvailabilityServices, LeaderStore
@@ -126,7 +126,7 @@ class JobManager(Actor):
             case _ if isinstance(message, LeadershipMessage):
                 self._on_leadership(message)
             case JobGraphAccepted() | JobGraphRefused() | job_manager.JobAlreadyEnded():
-                self._on_begun(message)
+                self._on_started(message)
             case _ if isinstance(message, SnapshotAnswer):
                 self._jobs[message.job_id].answer_snapshot(message)
             case _ if isinstance(message, RequirementsAnswer):
@@ -144,17 +144,17 @@ class JobManager(Actor):
                 reply_to.tell(self.explain(job_id, self.context.now()))
             case ActorFailed(ref=ref, failure=failure):
                 if (job := job_run_by(self._jobs, ref)) is not None:
-                    job.note_failure(failure, self.context.now())
+                    job.record_failure(failure, self.context.now())
             case JobEnded(job_id=job_id):
                 self._clients.end(job_id)
-                self._jobs[job_id].note_end(message)
+                self._jobs[job_id].record_end(message)
             case Terminated(ref=ref):
                 self._on_terminated(ref)
             case _ if isinstance(message, ArchivingMessage):
-                self._on_put_away(message)
+                self._on_archived(message)
             case job_manager.StoreRetryDue(job_id=job_id):
                 if (job := self._jobs.get(job_id)) is not None:
-                    self._go_on(job)
+                    self._continue(job)
             case _:
                 self.context.unhandled(message)
 
@@ -187,7 +187,7 @@ class JobManager(Actor):
             if job.is_kept and job_id not in stored:
                 # The leader in between has finished it.
                 job.end_elsewhere(ended.get(job_id) or removed(job_id))
-            self._go_on(job)
+            self._continue(job)
 
     def _suspend(self) -> None:
         """Stop the JobMasters: another process may lead. The store is left as it is."""
@@ -235,7 +235,7 @@ class JobManager(Actor):
         if job is not None and job.end is not None:
             job.answer_with_end(client, submission.listening_behaviour)
             return
-        problem = self._leadership.failure or self._unfit(job_graph)
+        problem = self._leadership.failure or self._submission_error(job_graph)
         if problem is None and job is not None and job.phase is not JobPhase.AWAITING_CODE:
             problem = duplicate(job_id)
         if problem is not None:
@@ -246,17 +246,17 @@ class JobManager(Actor):
         else:
             job.bind(job_graph)
         job.register(client, submission.listening_behaviour)
-        self._go_on(job)
+        self._continue(job)
 
-    def _unfit(self, job_graph: JobGraph) -> SerializedThrowable | None:
+    def _submission_error(self, job_graph: JobGraph) -> SerializedThrowable | None:
         try:
             check_job_graph(job_graph)
             child_path(self.context.path, _name(job_graph.job_id))
         except (GraphError, InvalidActorNameError) as error:
-            return described(error)
+            return serialize_error(error)
         return None
 
-    def _go_on(self, job: ManagedJob) -> None:
+    def _continue(self, job: ManagedJob) -> None:
         """Start the next step of a job if none is running; only a leader may, unless another one has ended the job."""
         leads = self._leadership.session is not None
         if job.is_busy or job.job_master is not None:
@@ -277,7 +277,7 @@ class JobManager(Actor):
         work = partial(begin, self._leadership.store, self._services, self._data_plane, job.submitted)
         self._ask_store(work, lambda error: JobGraphRefused(job_id=job_id, cause=serialized(error)))
 
-    def _on_begun(self, message: JobGraphAccepted | JobGraphRefused | job_manager.JobAlreadyEnded) -> None:
+    def _on_started(self, message: JobGraphAccepted | JobGraphRefused | job_manager.JobAlreadyEnded) -> None:
         match message:
             case JobGraphAccepted(job_id=job_id) if self._jobs[job_id].is_over_elsewhere:
                 self._release(self._jobs[job_id])
@@ -290,7 +290,7 @@ class JobManager(Actor):
                 else:
                     self._spawn_job_master(job, message)
             case JobGraphRefused(job_id=job_id, cause=cause):
-                self._on_not_begun(self._jobs[job_id], cause)
+                self._on_start_failed(self._jobs[job_id], cause)
             case job_manager.JobAlreadyEnded(end=end):
                 job = self._jobs.pop(end.job_id)
                 job.tell_all(JobSubmitSuccess(job_id=end.job_id))
@@ -298,10 +298,10 @@ class JobManager(Actor):
             case _:
                 assert_never(message)
 
-    def _on_not_begun(self, job: ManagedJob, cause: SerializedThrowable) -> None:
+    def _on_start_failed(self, job: ManagedJob, cause: SerializedThrowable) -> None:
         job.is_busy = False
         if job.is_over_elsewhere:
-            self._go_on(job)
+            self._continue(job)
         elif cause.type_name == _LOST or (job.is_bound and job.is_kept):
             # The next leader finds it in the store, or accepts it then.
             self._try_again(job, cause)
@@ -329,7 +329,7 @@ class JobManager(Actor):
             return
         job.job_master = None
         if job.end is not None and not job.is_over_elsewhere:
-            self._go_on(job)
+            self._continue(job)
             return
         if job.phase is JobPhase.RUNNING and not job.has_failed_too_often:
             job.lose_job_master(self.context.now())
@@ -353,14 +353,14 @@ class JobManager(Actor):
             work = partial(clean_up_job, store, self._data_plane, job.submitted.job_graph, end)
         self._ask_store(work, lambda error: job_manager.JobArchiveFailed(job_id=job_id, cause=serialized(error)))
 
-    def _on_put_away(self, message: ArchivingMessage) -> None:
+    def _on_archived(self, message: ArchivingMessage) -> None:
         match message:
             case job_manager.JobMasterReleased(job_id=job_id, end=end, checkpoint_path=path, cause=cause):
                 job = self._jobs[job_id]
                 job.release(end, path)
                 if cause is not None and cause.type_name != _LOST:
                     self.context.publish(message)
-                self._go_on(job)
+                self._continue(job)
             case job_manager.JobArchived(end=end):
                 job = self._jobs.pop(end.job_id)
                 job.tell_result(end, is_earlier=job.is_asked_again)

@@ -191,7 +191,7 @@ class ManagedJob:
         self.move(JobPhase.RUNNING)
         self.job_master, self._began_ms = job_master, now
 
-    def note_end(self, end: JobEnded) -> None:
+    def record_end(self, end: JobEnded) -> None:
         """Record its end, which implies that its JobMaster has cleaned up everything."""
         self.end, self.is_cleaned_up = end, True
 
@@ -199,7 +199,7 @@ class ManagedJob:
         """Record that another leader has archived it, with this end."""
         self.end, self.is_kept, self.is_over_elsewhere = end, False, True
 
-    def note_failure(self, failure: SerializedThrowable, now: int) -> None:
+    def record_failure(self, failure: SerializedThrowable, now: int) -> None:
         if now - self._began_ms >= FAILURES_RESET_MS:
             self._failures = 0
         self._failures += 1
@@ -310,11 +310,11 @@ class ManagedJob:
     def take_snapshot(self, message: SnapshotRequest) -> None:
         """Trigger a savepoint or checkpoint; the JobMaster answers, or a failure is sent when it ends first."""
         if self.end is not None:
-            message.client.tell(not_taken(message, f"there is no job {self.job_id} that runs"))
+            message.client.tell(snapshot_refusal(message, f"there is no job {self.job_id} that runs"))
         elif self.phase is JobPhase.ACCEPTING:
-            message.client.tell(not_taken(message, "it is not yet accepted"))
+            message.client.tell(snapshot_refusal(message, "it is not yet accepted"))
         elif self.job_master is None:
-            message.client.tell(not_taken(message, f"it {self.phase.value}"))
+            message.client.tell(snapshot_refusal(message, f"it {self.phase.value}"))
         else:
             self._snapshots_asked.append(message)
             self.job_master.tell(message)
@@ -345,7 +345,7 @@ class ManagedJob:
     def refuse_snapshots(self, why: str) -> None:
         """Fail pending savepoint and checkpoint requests."""
         for request in self._snapshots_asked:
-            request.client.tell(not_taken(request, why))
+            request.client.tell(snapshot_refusal(request, why))
         self._snapshots_asked.clear()
 
     def give_up_requests(self, why: str) -> None:
@@ -411,7 +411,7 @@ def not_cancelled(job_id: JobId) -> CancellationFailure:
     return CancellationFailure(job_id=job_id, cause=SerializedThrowable(type_name="JobNotFoundError", message=text))
 
 
-def not_taken(request: SnapshotRequest, why: str) -> TriggerSavepointFailure | RequestCheckpointFailure:
+def snapshot_refusal(request: SnapshotRequest, why: str) -> TriggerSavepointFailure | RequestCheckpointFailure:
     job_id, client = request.job_id, request.client
     match request:
         case TriggerSavepoint():
@@ -489,7 +489,7 @@ def _answer_without(request: JobRequest) -> None:
         case StopJob():
             client.tell(not_stopped(job_id, f"there is no job {job_id} that could be stopped"))
         case TriggerSavepoint() | RequestCheckpoint():
-            client.tell(not_taken(request, f"there is no job {job_id} that runs"))
+            client.tell(snapshot_refusal(request, f"there is no job {job_id} that runs"))
         case UpdateJobResourceRequirements() | RequestJobResourceRequirements():
             client.tell(requirements_refusal(request, f"there is no job {job_id} that runs"))
         case _:

@@ -171,7 +171,7 @@ def clean_up_job(store: LeaderStore, data_plane: DataPlane, job_graph: JobGraph,
 
 def _note_end_of_run(job_graph: JobGraph, end: JobEnded) -> None:
     """Record the job's end for the next run, which may run without high availability."""
-    CheckpointStorage.of(job_graph.checkpointing).note_end_of_run(job_graph.name, end)
+    CheckpointStorage.of(job_graph.checkpointing).record_end_of_run(job_graph.name, end)
 
 
 def _keeps_latest(status: JobStatus, job_graph: JobGraph) -> bool:

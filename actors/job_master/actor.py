@@ -202,7 +202,7 @@ class JobMaster(Actor):
                 self._decide([message])
             case job_control.JobVerticesFinalized() | job_control.DeploymentTimedOut():
                 self._decide([message])
-            case SavepointCompleted() | SavepointFailed() if self._rescaling.took(message):
+            case SavepointCompleted() | SavepointFailed() if self._rescaling.handles(message):
                 self._decide(self._rescaling.on_checkpoint(message))
             case _ if isinstance(message, RescalingMessage):
                 self._decide(self._rescaling.on_message(message))
@@ -243,17 +243,17 @@ class JobMaster(Actor):
         execution = self._graph.execution(message.attempt)
         if execution is not None:
             files = self._sources.files_unassigned(execution.vertex_id)
-            self._listeners.tell_of_metrics(message, execution, files)
+            self._listeners.report_metrics(message, execution, files)
 
     def _on_restore_state(self, message: RestoreState | RestoreStateFailed) -> None:
         for event in self._restorer.on_message(message):
             if isinstance(event, events.RestoreStateReady) and self._graph.restoring(event.version):
-                self._tell_of_restore(event.checkpoint_id)
+                self._report_restore(event.checkpoint_id)
             self._decide([event])
 
-    def _tell_of_restore(self, checkpoint_id: int | None) -> None:
+    def _report_restore(self, checkpoint_id: int | None) -> None:
         if checkpoint_id is not None or self._graph.number_of_restarts > 0:
-            self._listeners.tell_of_restore(checkpoint_id, self.context.now())
+            self._listeners.report_restore(checkpoint_id, self.context.now())
 
     def _fail(self, cause: SerializedThrowable) -> None:
         """Fail the running job for a reason other than its tasks. A job that is ending or restarting anyway continues
@@ -300,7 +300,7 @@ class JobMaster(Actor):
                 self._sources.rescale()
                 self._rescaling.graph_rescaled()
             case events.RescaleNotBegun(why=why):
-                return self._rescaling.not_begun(why)
+                return self._rescaling.not_started(why)
             case events.AskForRestoreState(version=version):
                 self._coordinator.tell(
                     RequestRestoreState(
@@ -345,7 +345,7 @@ class JobMaster(Actor):
             )
 
     def _on_execution_moved(self, move: events.ExecutionMoved) -> None:
-        self._listeners.tell_of_move(move, self.context.now())
+        self._listeners.report_move(move, self.context.now())
         self._sources.attempt_moved(move.attempt, move.state, move.failure)
         # The coordinator does not know an attempt before it is deployed.
         if move.previous in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):

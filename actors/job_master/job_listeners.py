@@ -30,11 +30,11 @@ class JobListeners:
         for listener in self._listeners:
             listener.tell(message)
 
-    def tell_of_restore(self, checkpoint_id: int | None, now: int) -> None:
+    def report_restore(self, checkpoint_id: int | None, now: int) -> None:
         """Report that the job continues from a checkpoint, or from the beginning (None)."""
         self.tell(JobRestored(job_id=self._job_id, checkpoint_id=checkpoint_id, timestamp_ms=now))
 
-    def tell_of_metrics(self, report: ReportTaskMetrics, execution: Execution, files_unassigned: int) -> None:
+    def report_metrics(self, report: ReportTaskMetrics, execution: Execution, files_unassigned: int) -> None:
         self.tell(
             MetricsReported(
                 job_id=self._job_id,
@@ -48,7 +48,7 @@ class JobListeners:
             )
         )
 
-    def tell_of_move(self, move: ExecutionMoved, now: int) -> None:
+    def report_move(self, move: ExecutionMoved, now: int) -> None:
         self.tell(
             ExecutionStateChanged(
                 job_id=self._job_id,

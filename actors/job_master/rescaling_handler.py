@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
-from flykka.actors.errors import RescaleNotSupportedError, described
+from flykka.actors.errors import RescaleNotSupportedError, serialize_error
 from flykka.actors.high_availability.services import LeaderStore
 from flykka.actors.job_master.job_listeners import JobListeners
 from flykka.actors.job_master.slot_pool_service import SlotPoolService
@@ -98,7 +98,7 @@ class RescalingHandler:
     def restart_due(self, due: JobRestartDue) -> list[GraphEvent]:
         return self._decide(due)
 
-    def not_begun(self, why: str) -> list[GraphEvent]:
+    def not_started(self, why: str) -> list[GraphEvent]:
         """Handle that the ExecutionGraph refused to rescale and is unchanged."""
         return self._decide(events.RescaleRefused(why=why))
 
@@ -113,7 +113,7 @@ class RescalingHandler:
         infos = (VertexParallelismInfo(vertex_id=vertex, parallelism=parallelism) for vertex, parallelism in vertices)
         self._listeners.tell(JobParallelismChanged(job_id=self._job_id, vertices=tuple(infos)))
 
-    def took(self, message: SavepointCompleted | SavepointFailed) -> bool:
+    def handles(self, message: SavepointCompleted | SavepointFailed) -> bool:
         """True if this answers a checkpoint that was requested here, even if the answer is late."""
         return self._scheduler.awaits(message.request_id)
 
@@ -150,7 +150,7 @@ class RescalingHandler:
                 check_requirements(self._graph.present_job_graph, requirements)
             except RescaleNotSupportedError as error:
                 self._updates.popleft()
-                self._refuse(update.client, described(error))
+                self._refuse(update.client, serialize_error(error))
                 continue
             self._store_requirements(requirements)
             return

@@ -69,17 +69,17 @@ class ResourceCleaner:
     def start(self, end: JobEnded) -> None:
         deletes = self._deletes_checkpoints and end.status is JobStatus.CANCELED
         self._end = replace(end, deletes_checkpoints=deletes)
-        self._note(self._end)
+        self._record_result(self._end)
 
     def on_message(self, message: CleanupMessage) -> bool:
         """Start the next step; return True if the cleanup is complete."""
         match message:
             case JobResultRecorded(cause=cause):
-                self._on_noted(cause)
+                self._on_recorded(cause)
             case RecordResultDue():
-                self._note(self.end)
+                self._record_result(self.end)
             case JobAttemptsEnded(cause=cause):
-                self._publish_if_left(message, cause)
+                self._publish_failure(message, cause)
                 stop = StopCheckpointing(
                     job_id=self._job_id,
                     job_status=self.end.status,
@@ -89,13 +89,13 @@ class ResourceCleaner:
             case CheckpointingStopped(retained=retained):
                 self._release(retained)
             case JobDataReleased(cause=cause):
-                self._publish_if_left(message, cause)
+                self._publish_failure(message, cause)
                 return True
             case _:
                 assert_never(message)
         return False
 
-    def _on_noted(self, cause: SerializedThrowable | None) -> None:
+    def _on_recorded(self, cause: SerializedThrowable | None) -> None:
         if cause is not None:
             # If another process leads, this is retried in vain until the JobManager is notified and stops this
             # JobMaster.
@@ -105,7 +105,7 @@ class ResourceCleaner:
         # Running work first: a killed attempt may still write where checkpoints are about to be deleted.
         self._begin(partial(self._data_plane.end_attempts, self._job_id), JobAttemptsEnded)
 
-    def _note(self, end: JobEnded) -> None:
+    def _record_result(self, end: JobEnded) -> None:
         self._begin(partial(self._store.put_result, end), JobResultRecorded)
 
     def _release(self, retained: tuple[str, ...]) -> None:
@@ -126,7 +126,7 @@ class ResourceCleaner:
             lambda error: outcome(job_id=self._job_id, cause=serialized(error)),
         )
 
-    def _publish_if_left(self, message: Message, cause: SerializedThrowable | None) -> None:
+    def _publish_failure(self, message: Message, cause: SerializedThrowable | None) -> None:
         if cause is not None:
             # The job keeps its result; operators of the cluster are notified of possible leftovers.
             self._context.publish(message)

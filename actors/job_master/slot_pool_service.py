@@ -140,7 +140,11 @@ class SlotPoolService:
             case HeartbeatDue():
                 return self._on_heartbeat_due()
             case DisconnectTaskManager(task_manager_id=task_manager_id, cause=cause):
-                return self._lose(task_manager_id, cause.message) if task_manager_id in self._task_managers else []
+                return (
+                    self._on_task_manager_lost(task_manager_id, cause.message)
+                    if task_manager_id in self._task_managers
+                    else []
+                )
             case HeartbeatRequest():
                 self._resource_manager.tell(JobMasterHeartbeat(job_id=self._job_graph.job_id))
                 self._heartbeats.heartbeat_received(_RESOURCE_MANAGER)
@@ -167,7 +171,7 @@ class SlotPoolService:
             event
             for task_manager, task_manager_ref in tuple(self._task_managers.items())
             if task_manager_ref == ref
-            for event in self._lose(task_manager, "its actor has ended")
+            for event in self._on_task_manager_lost(task_manager, "its actor has ended")
         ]
 
     def _introduction(self) -> RegisterJobMaster:
@@ -197,7 +201,7 @@ class SlotPoolService:
         answers: list[SlotAnswer] = []
         if former_ref is not None:
             why = "another one has taken its name" if former_ref != ref else "it had lost the JobMaster, and came back"
-            answers = self._lose(task_manager, why)
+            answers = self._on_task_manager_lost(task_manager, why)
         self._task_managers[task_manager] = ref
         self._context.watch(ref)
         registration = LeaderSessionId(self._context.new_id("registration"))
@@ -216,7 +220,7 @@ class SlotPoolService:
         self._heartbeats.monitor(task_manager, timeout_ms, is_asked=True)
         return answers
 
-    def _lose(self, task_manager: TaskManagerId, reason: str) -> list[SlotAnswer]:
+    def _on_task_manager_lost(self, task_manager: TaskManagerId, reason: str) -> list[SlotAnswer]:
         self._context.unwatch(self._task_managers.pop(task_manager))
         self._context.revoke_session(self._registrations.pop(task_manager))
         self._heartbeats.unmonitor(task_manager)
@@ -249,7 +253,7 @@ class SlotPoolService:
 
     def _disconnect(self, task_manager: TaskManagerId, reason: str) -> list[SlotAnswer]:
         self._tell(task_manager, DisconnectJobMaster(job_id=self._job_graph.job_id))
-        return self._lose(task_manager, reason)
+        return self._on_task_manager_lost(task_manager, reason)
 
     def _decide(self, event: AllocatorEvent) -> list[SlotAnswer]:
         effects = self._allocator.handle(event, self._context.now())

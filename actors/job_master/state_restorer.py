@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from flykka.actors.checkpoint_storage.verification import without_digests
-from flykka.actors.errors import RestoreError, described
+from flykka.actors.errors import RestoreError, serialize_error
 from flykka.actors.job_master.operator_coordinator_handler import OperatorCoordinatorHandler
 from flykka.actors.machines.graph.events import GlobalFailureReported, RestoreStateReady
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
@@ -61,7 +61,7 @@ class StateRestorer:
         if tasks is None:
             return ()
         if isinstance(message, RestoreStateFailed):
-            return [_hopeless(message.cause)]
+            return [_unrecoverable(message.cause)]
         checkpoint = message.checkpoint
         try:
             assigned = self._assigned(message)
@@ -71,7 +71,7 @@ class StateRestorer:
             else:
                 self._sources.reset_tasks(tasks, checkpoint_id, assigned.coordinators)
         except RestoreError as error:
-            return [_hopeless(described(error))]
+            return [_unrecoverable(serialize_error(error))]
         if assigned.non_restored:
             missing = ", ".join(assigned.non_restored)
             job_id = self._graph.job_graph.job_id
@@ -103,6 +103,6 @@ class StateRestorer:
         return assign(message.checkpoint, vertices, allow_non_restored_state=self._allow_non_restored_state)
 
 
-def _hopeless(cause: SerializedThrowable) -> GlobalFailureReported:
+def _unrecoverable(cause: SerializedThrowable) -> GlobalFailureReported:
     """Fail without a restart: another attempt would read the same checkpoint."""
     return GlobalFailureReported(cause=replace(cause, suppress_restarts=True))

@@ -10,7 +10,7 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.actors.checkpoint_storage.file_names import file_name_part
 from flykka.actors.checkpoint_storage.private_files import make_folder
 from flykka.actors.checkpoint_storage.storage import RUNS
 from flykka.actors.ownership.mounts import locks_are_shared
@@ -78,7 +78,7 @@ def checkpoint_folder(
     """
     return OwnedFolder(
         folder=directory,
-        file=f"{url_to_fs(directory)[1]}/{RUNS}/{in_a_name(job_name)}{OWNER}",
+        file=f"{url_to_fs(directory)[1]}/{RUNS}/{file_name_part(job_name)}{OWNER}",
         job_name=job_name,
         checkpoint_directory=directory,
         lease_ms=lease_ms,
@@ -89,7 +89,7 @@ def checkpoint_folder(
 
 def sink_folder(folder: str, staging: str, checkpoints: OwnedFolder) -> OwnedFolder:
     """Return the folder of a sink of a job; its record is `<staging>/<job name>.owner`."""
-    file = f"{staging}/{in_a_name(checkpoints.job_name)}{OWNER}"
+    file = f"{staging}/{file_name_part(checkpoints.job_name)}{OWNER}"
     return replace(checkpoints, folder=folder, file=file, permissions=None)
 
 

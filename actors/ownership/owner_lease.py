@@ -19,7 +19,7 @@ from dataclasses import replace
 from threading import Event, Lock, Thread
 from typing import Protocol
 
-from flykka.actors.ownership.owner_lock import is_of_this_process, lost, remember
+from flykka.actors.ownership.owner_lock import is_of_this_process, ownership_lost, remember
 from flykka.actors.ownership.ownership import OnLost, OwnedFolder, OwnerRecord, Waiting, read_record
 
 logger = logging.getLogger("flykka")
@@ -96,7 +96,7 @@ class OwnerLease:
             if not self._is_lost and not self._ended.is_set():
                 self._renew()
             if self._is_lost:
-                raise lost(self._folder, self.number, self._successor)
+                raise ownership_lost(self._folder, self.number, self._successor)
 
     def release(self, *, unused: bool = False) -> None:
         """Release the folder, so that its next owner can start at once."""
@@ -132,7 +132,7 @@ class OwnerLease:
         is_gone = latest is None and self._removes_record
         if is_gone or (latest is not None and latest[0] > self.number) or not self._is_own(owner):
             self._is_lost, self._successor = True, owner
-            error = lost(self._folder, self.number, owner)
+            error = ownership_lost(self._folder, self.number, owner)
             logger.error("%s", error)
             self._on_lost(error)
             return

@@ -64,7 +64,7 @@ class OwnerLock:
             descriptor = self._descriptor
             if descriptor is not None and (not self._file.exists() or _is_same(descriptor, self._file)):
                 return
-        raise lost(self._folder, self.number, read_record(_content(self._file)))
+        raise ownership_lost(self._folder, self.number, read_record(_content(self._file)))
 
     confirm = check
 
@@ -112,7 +112,7 @@ class OwnerLock:
                 if not lock(descriptor):
                     return False
                 if _is_same(descriptor, self._file):
-                    self._write(descriptor, self._former(descriptor, is_writable))
+                    self._write(descriptor, self._former_number(descriptor, is_writable))
                     # If its name is lost in a crash, the next owner would reuse the number.
                     sync_folders([self._file.parent])
                     return True
@@ -161,7 +161,7 @@ class OwnerLock:
                 f" {self._folder.job_name!r} is not known. Stop that one, or take another checkpoint directory"
             ) from error
 
-    def _former(self, descriptor: int, is_writable: bool) -> int:
+    def _former_number(self, descriptor: int, is_writable: bool) -> int:
         if not is_writable:
             raise JobOwnershipError(
                 f"{self._file} belongs to user {_owner_of(self._file)}, and cannot be written: job"
@@ -188,7 +188,7 @@ class OwnerLock:
         remember(self._record)
 
 
-def lost(folder: OwnedFolder, number: int, successor: OwnerRecord | None) -> OwnershipLostError:
+def ownership_lost(folder: OwnedFolder, number: int, successor: OwnerRecord | None) -> OwnershipLostError:
     """Return the error of an owner that has been replaced."""
     by = f"{successor}, since {successor.since} (owner {successor.number})" if successor else "another process"
     return OwnershipLostError(

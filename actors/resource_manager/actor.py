@@ -96,7 +96,7 @@ class ResourceManager(Actor):
             case registration.DisconnectTaskManager(task_manager_id=task_manager, cause=cause) if (
                 task_manager in self._task_managers
             ):
-                self._lose(task_manager, cause.message, is_superseded=message.will_return)
+                self._on_lost(task_manager, cause.message, is_superseded=message.will_return)
             case registration.StartTaskManagerDue(task_manager_id=task_manager):
                 self._start(task_manager)
             case registration.RegisterJobMaster() | registration.DisconnectJobMaster():
@@ -141,7 +141,7 @@ class ResourceManager(Actor):
         """Return the TaskManagers of an earlier ResourceManager, after asking them to register here."""
         refs = self.context.actor_selection(f"../{NAME}*").resolve()
         for ref in refs:
-            self._know(TaskManagerId(ref.path.rpartition("/")[2]), ref)
+            self._register(TaskManagerId(ref.path.rpartition("/")[2]), ref)
             ref.tell(registration.ResourceManagerLeaderAddress(resource_manager=self.context.ref))
         return tuple(self._ids.values())
 
@@ -150,9 +150,9 @@ class ResourceManager(Actor):
             ref = self.context.spawn_top_level(self._task_manager_props(task_manager, self.context.ref), task_manager)
         except SpawnRefusedError:
             return  # The cluster shuts down before it was complete, for example when its first job is refused.
-        self._know(task_manager, ref)
+        self._register(task_manager, ref)
 
-    def _know(self, task_manager: TaskManagerId, ref: Ref) -> None:
+    def _register(self, task_manager: TaskManagerId, ref: Ref) -> None:
         self._task_managers[task_manager] = ref
         self._ids[ref] = task_manager
         self.context.watch(ref)
@@ -166,20 +166,20 @@ class ResourceManager(Actor):
             return
         if message.task_manager not in self._ids:
             if task_manager in self._task_managers:
-                self._lose(task_manager, f"another {task_manager} has taken its place", is_superseded=True)
-            self._know(task_manager, message.task_manager)
+                self._on_lost(task_manager, f"another {task_manager} has taken its place", is_superseded=True)
+            self._register(task_manager, message.task_manager)
         self._decide(message)
 
-    def _lose(self, task_manager: TaskManagerId, reason: str, *, is_superseded: bool = False) -> None:
+    def _on_lost(self, task_manager: TaskManagerId, reason: str, *, is_superseded: bool = False) -> None:
         instance = self._task_managers[task_manager].incarnation
-        self._forget(task_manager)
+        self._unregister(task_manager)
         self._decide(
             slot_manager.TaskManagerGone(
                 task_manager=task_manager, reason=reason, instance=instance, is_superseded=is_superseded
             )
         )
 
-    def _forget(self, task_manager: TaskManagerId) -> None:
+    def _unregister(self, task_manager: TaskManagerId) -> None:
         ref = self._task_managers.pop(task_manager)
         del self._ids[ref]
         self._registrations.close_session(ref)
@@ -188,7 +188,7 @@ class ResourceManager(Actor):
     def _on_terminated(self, ref: Ref) -> None:
         task_manager = self._ids.get(ref)
         if task_manager is not None:
-            self._lose(task_manager, f"{task_manager} has ended")
+            self._on_lost(task_manager, f"{task_manager} has ended")
             return
         for job_id in [job_id for job_id, gateway in self._job_masters.items() if gateway.ref == ref]:
             self._forget_job(job_id)
@@ -238,7 +238,7 @@ class ResourceManager(Actor):
             task_manager = TaskManagerId(timed_out.target)
             # It may only be stuck: stop it, so that it does not keep working next to its successor.
             self.context.stop(self._task_managers[task_manager])
-            self._lose(task_manager, f"{task_manager} was silent for {timed_out.silent_ms} ms")
+            self._on_lost(task_manager, f"{task_manager} was silent for {timed_out.silent_ms} ms")
         for timed_out in self._job_master_heartbeats.on_heartbeat_due():
             # It may only be stuck: notify it that it has to register again.
             job_id = JobId(timed_out.target)
@@ -261,7 +261,7 @@ class ResourceManager(Actor):
             case slot_manager.AcceptTaskManager(task_manager=task_manager):
                 self._acknowledge(task_manager)
             case slot_manager.ForgetTaskManager(task_manager=task_manager):
-                self._forget(task_manager)
+                self._unregister(task_manager)
             case slot_manager.GiveSlot(task_manager=task_manager, job_id=job_id):
                 job_master = self._job_masters[job_id]
                 request = slots.AllocateSlot(

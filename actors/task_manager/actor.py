@@ -244,10 +244,10 @@ class TaskManager(Actor):
         self._tasks.release_job(job_id)
         self._slots.decide(JobDisconnected(job_id=job_id))
 
-    def _leave(self, job_id: JobId, silent_ms: int) -> None:
+    def _disconnect_job(self, job_id: JobId, silent_ms: int) -> None:
         """Notify a JobMaster whose heartbeats timed out that its tasks end here, in case it is alive."""
         job_master = self._job_masters[job_id]
-        job_master.tell(self._farewell_after_silence(f"the JobMaster of {job_id}", silent_ms))
+        job_master.tell(self._timeout_disconnect(f"the JobMaster of {job_id}", silent_ms))
         self._tasks.release_job(job_id)
         self._slots.decide(JobLost(job_id=job_id))
         if self._table.holds_slots(job_id):
@@ -302,12 +302,12 @@ class TaskManager(Actor):
     def _on_heartbeat_due(self) -> None:
         for timed_out in self._heartbeats.on_heartbeat_due():
             if timed_out.target == _RESOURCE_MANAGER:
-                self._resource_manager.tell(self._farewell_after_silence("the ResourceManager", timed_out.silent_ms))
+                self._resource_manager.tell(self._timeout_disconnect("the ResourceManager", timed_out.silent_ms))
                 self._seek_resource_manager()
             else:
-                self._leave(JobId(timed_out.target), timed_out.silent_ms)
+                self._disconnect_job(JobId(timed_out.target), timed_out.silent_ms)
 
-    def _farewell_after_silence(self, leader: str, silent_ms: int) -> registration.DisconnectTaskManager:
+    def _timeout_disconnect(self, leader: str, silent_ms: int) -> registration.DisconnectTaskManager:
         text = f"{self._id} has received no heartbeat of {leader} for {silent_ms} ms"
         cause = SerializedThrowable(type_name="HeartbeatTimeoutError", message=text)
         return registration.DisconnectTaskManager(task_manager_id=self._id, cause=cause, will_return=True)

@@ -191,7 +191,7 @@ class BacklogAnnouncement(Message):
 
 @message("exchange.cancel_partition_request")
 class CancelPartitionRequest(Message):
-    """consuming Task -> producing Task, or TaskManager with its finished partition: I stop reading."""
+    """consuming Task -> producing Task, or TaskManager with its finished partition: the consumer stops reading."""
 
     partition_id: ResultPartitionId
     subpartition: int

@@ -168,7 +168,7 @@ class Cell(PykkaActor):
 
     read_time = now  # For the actor itself; a coroutine's readings between its waits are recorded.
 
-    def may_effect(self, *effect: object) -> bool:
+    def may_act(self, *effect: object) -> bool:
         """Record an effect of this turn; return False if the cell has ended and must not have the effect."""
         if self.end_reason is not None:
             return False
@@ -192,10 +192,10 @@ class Cell(PykkaActor):
         instance.context = ActorContext(self)
         self.instance = instance
         self.behaviours = None
-        self.behave(instance.handle_message)
+        self.set_behaviour(instance.handle_message)
         return instance
 
-    def behave(self, behaviour: Behaviour) -> None:
+    def set_behaviour(self, behaviour: Behaviour) -> None:
         timeout = self.receive_timeout
         self.behaviour = behaviour if timeout is None else timeout.wrap(behaviour)
 

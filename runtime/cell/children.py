@@ -62,5 +62,5 @@ class Children:
 
     @property
     def any_dying(self) -> bool:
-        """True if a child that was told to stop has not ended yet."""
+        """True if a child that was asked to stop has not ended yet."""
         return bool(self._dying)

@@ -142,14 +142,14 @@ class Behaviours:
         if discard_old:
             self._stack.pop()
         self._stack.append(behaviour)
-        self._cell.behave(behaviour)
+        self._cell.set_behaviour(behaviour)
 
     def unbecome(self) -> None:
         """Pop the current behaviour; below the last one is `handle_message`."""
         self._stack.pop()
         if not self._stack:
             self._stack.append(self._first)
-        self._cell.behave(self.top)
+        self._cell.set_behaviour(self.top)
 
 
 class Stash:
@@ -188,7 +188,7 @@ class Stash:
                 f"{cell.ref} cannot stash {_name(entry)}: {capacity} messages are stashed already, "
                 "which is the limit set by Props.with_stash_capacity"
             )
-        if not cell.may_effect("stash"):
+        if not cell.may_act("stash"):
             return  # It was killed during its turn: its message ends with it.
         entries.append(entry.stashed(cell) if isinstance(entry, Envelope) else entry)
         if cell.end_reason is not None:

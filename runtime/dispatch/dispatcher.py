@@ -88,7 +88,7 @@ _PLAIN = (type(None), bool, int, float, str, bytes)
 _DEPTH = 3
 
 
-def described(work: object) -> BlockingWork:
+def describe_work(work: object) -> BlockingWork:
     """Describe blocking work for a recorder: a `partial` with its arguments, anything else by its name.
 
     Nothing is encoded here, and no live object is kept: only immutable values are recorded as arguments.

@@ -110,17 +110,17 @@ def refuse(nondeterminism: Nondeterminism) -> None:
 
 def _on_profile(frame: FrameType, event: str, arg: Any) -> None:
     if event == "c_call" and RUNNING.cell is not None:
-        source = _known(arg)
+        source = _source_of(arg)
         if source is not None:
-            _tell(*source, frame)
+            _report(*source, frame)
 
 
 def _on_audit(event: str, _arguments: tuple[Any, ...]) -> None:
     if event in _AUDITED and _watching.report is not None and RUNNING.cell is not None:
-        _tell(*_AUDITED[event], sys._getframe(1))
+        _report(*_AUDITED[event], sys._getframe(1))
 
 
-def _known(function: BuiltinFunctionType) -> tuple[str, str] | None:
+def _source_of(function: BuiltinFunctionType) -> tuple[str, str] | None:
     try:
         source = _CALLS.get(function)
     except TypeError:
@@ -138,11 +138,11 @@ def _known(function: BuiltinFunctionType) -> tuple[str, str] | None:
 _shared_random = random.random.__self__  # type: ignore[attr-defined]  # The one instance behind the module's functions.
 
 
-def _tell(call: str, instead: str, frame: FrameType) -> None:
+def _report(call: str, instead: str, frame: FrameType) -> None:
     report, cell = _watching.report, RUNNING.cell
     if report is None or cell is None or _watching.is_busy:
         return
-    way = _way_from_actor(frame)
+    way = _calling_frame(frame)
     if way is None:
         return
     culprit, callee = way
@@ -154,7 +154,7 @@ def _tell(call: str, instead: str, frame: FrameType) -> None:
         _watching.is_busy = False
 
 
-def _way_from_actor(frame: FrameType | None) -> tuple[FrameType, str | None] | None:
+def _calling_frame(frame: FrameType | None) -> tuple[FrameType, str | None] | None:
     """Return the nearest frame outside Python's library, and the library function it calls; None for allowed calls."""
     callee = None
     while frame is not None:

@@ -66,7 +66,7 @@ class Watchdog:
                 suspect = _Suspect(run=run, handled=handled, since=now, patience=self._threshold)
             elif now - suspect.since >= suspect.patience:
                 suspect.patience *= 2
-                self._tell(cell, thread, now - suspect.since)
+                self._report(cell, thread, now - suspect.since)
             suspects[thread] = suspect
         self._suspects = suspects
 
@@ -78,7 +78,7 @@ class Watchdog:
                 # It must survive any error in reading the stacks of others.
                 logger.exception("the watchdog of actor system %s failed to check", self._system.name)
 
-    def _tell(self, cell: Cell, thread: int, seconds: float) -> None:
+    def _report(self, cell: Cell, thread: int, seconds: float) -> None:
         slow = SlowTurn(
             ref=cell.ref,
             handles=cell.handles or "nothing any more",

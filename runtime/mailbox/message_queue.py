@@ -230,12 +230,12 @@ class _BoundedQueue:
 
     def append(self, entry: Entry, /) -> None:
         with self._lock:
-            if len(self._entries) < self._type.capacity or _is_owed(entry):
+            if len(self._entries) < self._type.capacity or _is_always_accepted(entry):
                 self._entries.append(entry)
                 return
             dropped = self._make_room_for(entry)
         # Outside the lock: subscribers may send to this very actor.
-        self._lose(Envelope.wrap(dropped))
+        self._drop(Envelope.wrap(dropped))
 
     def extendleft(self, entries: Iterable[Entry], /) -> None:
         with self._lock:
@@ -252,13 +252,13 @@ class _BoundedQueue:
         """Return the entry that is dropped for the new one, or the new one itself."""
         if self._type.overflow == "drop_oldest":
             for place, queued in enumerate(self._entries):
-                if not _is_owed(queued):
+                if not _is_always_accepted(queued):
                     del self._entries[place]
                     self._entries.append(entry)
                     return queued
         return entry
 
-    def _lose(self, envelope: Envelope) -> None:
+    def _drop(self, envelope: Envelope) -> None:
         cell, capacity = self._cell, self._type.capacity
         cell.system.dead_letters.overflowed(envelope, cell.ref, f"the mailbox is full: its capacity is {capacity}")
         # Publishing the loss of such an event would cause the next one, without end.
@@ -266,6 +266,6 @@ class _BoundedQueue:
             cell.system.event_stream.publish(MailboxOverflowed(ref=cell.ref, capacity=capacity))
 
 
-def _is_owed(entry: Entry) -> bool:
+def _is_always_accepted(entry: Entry) -> bool:
     """Return True if the kernel guarantees its delivery."""
     return isinstance(entry, Envelope) and not entry.is_user_message

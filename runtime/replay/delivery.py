@@ -33,7 +33,7 @@ class UnknownTypeError(Exception):
     """A recorded message cannot be read here."""
 
 
-def living(message: Value | Undecoded, resolve: Resolve) -> Message:
+def with_live_refs(message: Value | Undecoded, resolve: Resolve) -> Message:
     """Return a message of the trace with live refs. Raises `UnknownTypeError`."""
     try:
         if isinstance(message, Undecoded) and not message.data:
@@ -86,10 +86,10 @@ def entry_of(turn: Turn, cell: Cell, resolve: Resolve, like: Callable[[object, o
         return entry
     if turn.kind == "timer":
         return _timer(turn, cell)
-    return _from_the_trace(turn, living(turn.message, resolve), resolve, cell)
+    return _recorded_entry(turn, with_live_refs(turn.message, resolve), resolve, cell)
 
 
-def _from_the_trace(turn: Turn, message: Message, resolve: Resolve, cell: Cell) -> Entry:
+def _recorded_entry(turn: Turn, message: Message, resolve: Resolve, cell: Cell) -> Entry:
     if turn.kind == "signal":
         if isinstance(message, BackoffEnded):
             cell.faults.cancel_backoff()

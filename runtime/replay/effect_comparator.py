@@ -93,12 +93,12 @@ def compare(
         now = now[: len(recorded)]
     for place in range(max(len(recorded), len(now))):
         if place >= len(recorded):
-            return _whole(None, now[place], recorded, now)
+            return _effect_difference(None, now[place], recorded, now)
         if place >= len(now):
-            return _whole(recorded[place], None, recorded, now)
+            return _effect_difference(recorded[place], None, recorded, now)
         if not same_effect(recorded[place], now[place]):
             expected, actual = _aligned(recorded[place:], now[place:])
-            return _whole(expected, actual, recorded, now)
+            return _effect_difference(expected, actual, recorded, now)
     return None
 
 
@@ -159,7 +159,7 @@ def _kind_of_other(effect: Effect | None) -> DivergenceKind:
             return DivergenceKind.EFFECT
 
 
-def _whole(
+def _effect_difference(
     expected: Effect | None, actual: Effect | None, recorded: Sequence[Effect], now: Sequence[Effect]
 ) -> EffectDifference:
     absent, extra = _unmatched(recorded, now), _unmatched(now, recorded)

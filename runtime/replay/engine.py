@@ -67,7 +67,7 @@ _logger.addFilter(_is_logged)
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def without_logs() -> Iterator[None]:
     """Silence the kernel's log on this thread: the failures of a replay were logged when they happened."""
     _replaying.depth += 1
     try:
@@ -133,12 +133,12 @@ class ReplayEngine:
         Raises:
             DivergenceError: the turn differs from the record. The next call still continues after it.
         """
-        with quiet(), outside_turn():
+        with without_logs(), outside_turn():
             return self._advance()
 
     def run(self, until: int | None = None) -> None:
         """Replay all turns, or those up to number `until`. Raises the errors of `advance`, after the turn."""
-        with quiet(), outside_turn():
+        with without_logs(), outside_turn():
             while (until is None or self._has_one_up_to(until)) and self._advance() is not None:
                 pass
 
@@ -169,12 +169,12 @@ class ReplayEngine:
             except (DivergenceError, TraceError):
                 raise
             except Exception as error:
-                raise self._unfitting(record, error) from error
+                raise self._mismatch_error(record, error) from error
         if self._taker.has_more:
             self._continue_at(system.replay_clock.now_ms())
         return None
 
-    def _unfitting(self, record: Record, error: Exception) -> TraceError:
+    def _mismatch_error(self, record: Record, error: Exception) -> TraceError:
         """Return the error for a record that is valid by itself but cannot follow those before it: the kernel
         raised.
         """

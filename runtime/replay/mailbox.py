@@ -83,7 +83,7 @@ class ReplayMailbox(Mailbox):
 
     def close(self) -> None:
         """Reject all waiting and future entries."""
-        self._pour()
+        self._requeue_all()
         super().close()
 
     def take(self, turn: Turn, like: Callable[[object, object], bool] = same) -> Entry | None:
@@ -138,9 +138,9 @@ class ReplayMailbox(Mailbox):
         self._is_live = True
         if queue is not None:
             self.messages = queue
-        self._pour()
+        self._requeue_all()
 
-    def _pour(self) -> None:
+    def _requeue_all(self) -> None:
         for signal in _in_order(self._signals):
             assert isinstance(signal, SignalEnvelope)
             self.control.append(signal)

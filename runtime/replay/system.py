@@ -22,7 +22,7 @@ from flykka.runtime.futures.promise import PromiseRef
 from flykka.runtime.mailbox.dead_letters import EmptyLocalActorRef
 from flykka.runtime.mailbox.envelope import SignalEnvelope
 from flykka.runtime.props import Props
-from flykka.runtime.replay.delivery import error_of, living
+from flykka.runtime.replay.delivery import error_of, with_live_refs
 from flykka.runtime.replay.mailbox import ClosedMailbox, ReplayMailbox
 from flykka.runtime.replay.replayed_turn import ReplayedTurn
 from flykka.runtime.signals import Failed
@@ -424,7 +424,7 @@ def _is_cancelled(outcome: Awaited) -> bool:
 def complete(future: Future[Any], outcome: Awaited, resolve: Resolve) -> None:
     failure = outcome.failure
     if failure is None:
-        future.try_set(None if outcome.message is None else living(outcome.message, resolve))
+        future.try_set(None if outcome.message is None else with_live_refs(outcome.message, resolve))
     elif failure.type_name == AskTimeoutError.__name__:
         future.try_fail(lambda: AskTimeoutError(failure.message))
     else:

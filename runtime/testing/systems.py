@@ -72,7 +72,7 @@ class FailureWatch:
         finally:
             with self._changed:
                 self._expected.remove(expected)
-        others = ", ".join(described(failed) for failed in (*expected.failures, *self._unexpected))
+        others = ", ".join(describe_failure(failed) for failed in (*expected.failures, *self._unexpected))
         assert came, f"expected {expected} within {timeout} s; failed were {others or 'nothing'}"
 
     def pop_unexpected(self) -> list[ActorFailed]:
@@ -98,7 +98,7 @@ class FailureWatch:
             self._unexpected.append(failed)
 
 
-def described(failed: ActorFailed) -> str:
+def describe_failure(failed: ActorFailed) -> str:
     return f"{failed.failure.type_name} of {failed.ref}: {failed.failure.message}"
 
 
@@ -138,7 +138,7 @@ class TestActorSystem(ActorSystem):
 
     def unexpected_failures(self) -> list[str]:
         """Return the unexpected failures since the last call, one line each."""
-        return [described(failed) for failed in self._failures.pop_unexpected()]
+        return [describe_failure(failed) for failed in self._failures.pop_unexpected()]
 
     def end(self, timeout: float) -> list[str]:
         """Terminate, by a kill after `timeout` seconds. Returns the actors that were still alive, one line each."""

@@ -50,7 +50,7 @@ def message_text(message: Value | Undecoded) -> str:
     """
     content = unwrapped(message)
     if isinstance(content, Undecoded) and not content.data:
-        return _cut(content.reason)
+        return _shorten(content.reason)
     return _value_text(wire_fields(content) if isinstance(content, Undecoded) else content, _DEPTH)
 
 
@@ -60,19 +60,19 @@ def failure_of(record: Record) -> SerializedThrowable | None:
         case Turn(failure=SerializedThrowable() as failure):
             return failure
         case Turn(message=message):
-            return _carried(unwrapped(message), _DEPTH)
+            return _failure_in(unwrapped(message), _DEPTH)
         case _:
             return None
 
 
-def _carried(item: Value | Undecoded, depth: int) -> SerializedThrowable | None:
+def _failure_in(item: Value | Undecoded, depth: int) -> SerializedThrowable | None:
     if isinstance(item, SerializedThrowable):
         return item
     if isinstance(item, Undecoded) or depth == 0:
         return None
     for name in _field_names(type(item)):
         part = getattr(item, name)
-        if isinstance(part, Value) and (ref := _carried(part, depth - 1)) is not None:
+        if isinstance(part, Value) and (ref := _failure_in(part, depth - 1)) is not None:
             return ref
     return None
 
@@ -85,7 +85,7 @@ def _field_names(kind: type) -> tuple[str, ...]:
 
 
 def failure_text(failure: SerializedThrowable) -> str:
-    return _cut(f"{failure.type_name}: {failure.message}", 2 * _TEXT_LENGTH)
+    return _shorten(f"{failure.type_name}: {failure.message}", 2 * _TEXT_LENGTH)
 
 
 def wire_fields(message: Undecoded) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _value_text(value: Any, depth: int) -> str:
             texts = [_value_text(item, max(0, depth - 1)) for item in value[:_ITEMS]]
             return f"({', '.join(texts)}{f', ... {len(value)} items' if len(value) > _ITEMS else ''})"
         case _:
-            return _cut(str(value))
+            return _shorten(str(value))
 
 
 def _told_fields(value: Value) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _fields_text(entries: Mapping[str, Any], depth: int) -> str:
     return ", ".join(f"{name}={_value_text(item, depth)}" for name, item in entries.items() if name not in _OMITTED)
 
 
-def _cut(text: str, length: int = _TEXT_LENGTH) -> str:
+def _shorten(text: str, length: int = _TEXT_LENGTH) -> str:
     one_line = " ".join(text.split())
     return one_line if len(one_line) <= length else f"{one_line[: length - 3]}..."
 
@@ -164,7 +164,7 @@ def effect_text(effect: Effect) -> str:
         case effects.SetReceiveTimeout(timeout_ms=None):
             return "sets no receive timeout"
         case _:
-            return effect.words.format(effect) + _more(effect)
+            return effect.words.format(effect) + _details(effect)
 
 
 def effect_line(effect: Effect) -> str:
@@ -186,7 +186,7 @@ def _verb(effect: effects.Send) -> str:
     return "forwards" if effect.forwarded else "sends" if effect.promise is None else "asks"
 
 
-def _more(effect: Effect) -> str:
+def _details(effect: Effect) -> str:
     """Return the text after the words of an effect."""
     match effect:
         case effects.StartTimer(delay_ms=int() as delay_ms):

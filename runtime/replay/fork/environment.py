@@ -19,11 +19,11 @@ from flykka.messages.monitoring.blocking_work import BlockingWork
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.cell.cell import Cell
 from flykka.runtime.cell.lifecycle import CellState
-from flykka.runtime.dispatch.dispatcher import Pipe, described
+from flykka.runtime.dispatch.dispatcher import Pipe, describe_work
 from flykka.runtime.futures.promise import PromiseRef
 from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
 from flykka.runtime.path import ROOT, TEMP, USER, split_path
-from flykka.runtime.replay.delivery import UnknownTypeError, error_of, living
+from flykka.runtime.replay.delivery import UnknownTypeError, error_of, with_live_refs
 from flykka.runtime.replay.mailbox import Entry, ReplayMailbox
 from flykka.runtime.replay.system import BOUNDARY, BoundaryActor
 from flykka.runtime.signals import Create, DeathWatchNotification, Stop, Terminated, Unread
@@ -117,7 +117,7 @@ class ForkEnvironment:
         if not isinstance(work, Pipe):
             self._system.schedule.execute(work)
             return
-        cell, pattern = work.cell, described(work.work)
+        cell, pattern = work.cell, describe_work(work.work)
         outcomes = self.recorded.outcomes[cell.ref.path]
         same = [each for each in outcomes if each.work == pattern]
         received = None if cell.current is None else Envelope.wrap(cell.current).message
@@ -196,7 +196,7 @@ class ForkEnvironment:
         def tell(*, first: bool = False) -> None:
             system = self._system
             try:
-                message = living(turn.message, system.resolve)
+                message = with_live_refs(turn.message, system.resolve)
             except UnknownTypeError as error:
                 self.silent.setdefault(turn.recipient.path, f"a message that cannot be read: {error}")
                 return
@@ -466,7 +466,7 @@ class RecordedStandIn:
     def _own_message(self, turn: Turn) -> Message:
         """Return the message to itself; if it cannot be read, the actor's recorded effects are still known."""
         try:
-            return living(turn.message, self._context.system.resolve)
+            return with_live_refs(turn.message, self._context.system.resolve)
         except UnknownTypeError:
             return Unread()
 
@@ -499,13 +499,15 @@ class RecordedStandIn:
         context, resolve = self._context, self._context.system.resolve
         match effect:
             case effects.Send(target=target, message=message) | effects.Reply(target=target, message=message):
-                resolve(target.path, target.incarnation).tell(living(message, resolve))
+                resolve(target.path, target.incarnation).tell(with_live_refs(message, resolve))
             case effects.Spawn(ref=ref):
                 context.spawn(BOUNDARY, ref.path.rpartition("/")[2])
             case effects.Stop(ref=ref):
                 context.stop(resolve(ref.path, ref.incarnation))
             case effects.Watch(ref=ref, message=message):
-                context.watch(resolve(ref.path, ref.incarnation), None if message is None else living(message, resolve))
+                context.watch(
+                    resolve(ref.path, ref.incarnation), None if message is None else with_live_refs(message, resolve)
+                )
             case effects.Unwatch(ref=ref):
                 context.unwatch(resolve(ref.path, ref.incarnation))
             case _:

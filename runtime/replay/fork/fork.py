@@ -20,7 +20,7 @@ from flykka.runtime.errors import ForkError
 from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
 from flykka.runtime.path import ROOT, USER
 from flykka.runtime.replay.delivery import entry_of
-from flykka.runtime.replay.engine import quiet
+from flykka.runtime.replay.engine import without_logs
 from flykka.runtime.replay.fork.environment import ForkEnvironment, Tell, UnrecordedWork, deliver_nothing, put
 from flykka.runtime.replay.mailbox import ReplayMailbox
 from flykka.runtime.replay.system import BOUNDARY
@@ -161,7 +161,7 @@ class Fork:
             raise ForkError("a fork runs once: session.fork() makes another one")
         self._has_run = True
         live = ForkRecorder(self._environment.schedule.mark_taken, until, observer, recorder)
-        with quiet(), outside_turn():
+        with without_logs(), outside_turn():
             self._go_live(live)
             ended = self._run(live, duration_ms(limit, "limit"), max_turns, at_rest)
         return ForkRun(

@@ -61,9 +61,13 @@ class Breakpoint:
 
     def matches(self, turn: Turn, actor_class: str | None) -> bool:
         """Return True if `turn` matches; `actor_class` is None if unknown."""
-        return self._is_told(turn) and self._is_taken_by(turn.recipient.path, actor_class) and self._says(turn.message)
+        return (
+            self._matches_message(turn)
+            and self._matches_recipient(turn.recipient.path, actor_class)
+            and self._matches_fields(turn.message)
+        )
 
-    def _is_told(self, turn: Turn) -> bool:
+    def _matches_message(self, turn: Turn) -> bool:
         match self.message:
             case None:
                 return True
@@ -73,14 +77,14 @@ class Breakpoint:
             case message_class:
                 return isinstance(unwrapped(turn.message), message_class)
 
-    def _is_taken_by(self, path: str, actor_class: str | None) -> bool:
+    def _matches_recipient(self, path: str, actor_class: str | None) -> bool:
         if self.actor is None:
             return True
         last = path.rpartition("/")[2]
         names = (path, path.removeprefix("/user/"), last, actor_class or "")
         return any(fnmatchcase(name, self.actor) for name in names) or last == _in_path_form(self.actor)
 
-    def _says(self, message: Value | Undecoded) -> bool:
+    def _matches_fields(self, message: Value | Undecoded) -> bool:
         content = unwrapped(message)
         return all(
             hasattr(content, name) and (getattr(content, name) == value or str(getattr(content, name)) == value)

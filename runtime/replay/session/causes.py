@@ -52,12 +52,12 @@ def causes_of(trace: TraceReader, turn: Turn) -> list[Cause]:
     explained: list[Cause] = []
     effect_of = turn
     for number in chain:
-        explained.append(Cause(turns[number], _led_to(turns[number], effect_of)))
+        explained.append(Cause(turns[number], _causing_effect(turns[number], effect_of)))
         effect_of = turns[number]
     return explained
 
 
-def _led_to(cause: Turn, turn: Turn) -> Effect | None:
+def _causing_effect(cause: Turn, turn: Turn) -> Effect | None:
     """Return the effect of `cause` that led to `turn`."""
     leading = (effect for effect in cause.effects if _leads_to(effect, turn))
     # The outcome of blocking work is not an effect; a message that the turn has sent takes precedence.

@@ -180,13 +180,13 @@ class _Comparing:
             return
         one, other = lefts.popleft(), rights.popleft()
         self._counts[actor] = self._counts.get(actor, 0) + 1
-        unlike = tuple(islice(self._unlike(one, other), 20))
+        unlike = tuple(islice(self._field_differences(one, other), 20))
         if unlike:
             self._differences[actor] = (one, other, unlike)
         else:
             self._same += 1
 
-    def _unlike(self, first: Record, second: Record) -> Iterator[FieldDifference]:
+    def _field_differences(self, first: Record, second: Record) -> Iterator[FieldDifference]:
         left, right = _compared(first), _compared(second)
         if not self._comparator.ignores("now_ms"):
             left["now_ms"], right["now_ms"] = first.now_ms, second.now_ms
@@ -233,7 +233,7 @@ class _Comparing:
         if record is None:
             return None
         ahead = self._right.ahead(actor)
-        return next((other.sequence for other in ahead if not any(self._unlike(record, other))), None)
+        return next((other.sequence for other in ahead if not any(self._field_differences(record, other))), None)
 
 
 def _place(first: Record | None, second: Record | None) -> int:

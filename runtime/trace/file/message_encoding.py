@@ -84,7 +84,7 @@ class EncodedMessage:
         return {key: entries for key, entries in names.items() if entries}
 
     def _form(self, value: Value) -> bytes | str:
-        self._meet(value)
+        self._add_names(value)
         try:
             value = self._redacted_form(value)
         except Exception as error:  # noqa: BLE001 - the user's function; what it was to hide must not be written.
@@ -103,10 +103,10 @@ class EncodedMessage:
             return _too_large(value, len(packed))
         return packed
 
-    def _meet(self, value: Value) -> None:
+    def _add_names(self, value: Value) -> None:
         kind = type(value)
         if isinstance(value, LeaderSessionMessage):
-            self._meet(value.message)
+            self._add_names(value.message)
         if kind not in self._classes and isinstance(value, Value):
             self._classes.add(kind)
             self._schemas[kind.wire_tag] = schema_hash(kind)

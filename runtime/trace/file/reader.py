@@ -69,7 +69,7 @@ def read_frames(file: BinaryIO) -> Iterator[Frame | Damage]:
             reason = f"cut off: a frame of {length} bytes, but only {len(payload)} are there"
             yield Damage(offset=offset, reason=reason, is_cut_off=True)
             return
-        wrong = _wrong(length, checksum, payload)
+        wrong = _frame_problem(length, checksum, payload)
         if wrong is not None:
             yield Damage(offset=offset, reason=wrong)
             return
@@ -77,7 +77,7 @@ def read_frames(file: BinaryIO) -> Iterator[Frame | Damage]:
         offset += layout.FRAME.size + length
 
 
-def _wrong(length: int, checksum: int, payload: bytes) -> str | None:
+def _frame_problem(length: int, checksum: int, payload: bytes) -> str | None:
     if len(payload) < length:
         return f"the length of a frame, {length} bytes, does not fit what is in it"
     if zlib.crc32(payload) != checksum:

@@ -182,7 +182,7 @@ def lines_of(state: State, width: int = _WIDTH, depth: int = _DEPTH) -> list[str
     return list(_lines("", state, width, depth))
 
 
-def cut(text: str, width: int = _WIDTH) -> str:
+def shorten(text: str, width: int = _WIDTH) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
@@ -190,7 +190,7 @@ def _lines(name: str, state: State, width: int, depth: int) -> Iterator[str]:
     line = name + one_line(state)
     is_value = isinstance(state, Fields) and state.checksum is not None and name != ""
     if not isinstance(state, list | dict) or len(line) <= width or depth == 0 or is_value:
-        yield cut(line, width)
+        yield shorten(line, width)
         return
     yield name + (state.kind if isinstance(state, Fields) else f"{len(state)} items")
     for member, content in state.items() if isinstance(state, dict) else enumerate(state):
@@ -213,7 +213,7 @@ _KERNEL = ("flykka.runtime.leader_session", "flykka.runtime.patterns.fsm")
 
 def describe(instance: object) -> State:
     """Describe an actor's instance, or any other object. Immutable parts share their trees: do not change these."""
-    return _StateWalk({id(each) for each in _given(instance)}).tree(instance)
+    return _StateWalk({id(each) for each in _props_objects(instance)}).tree(instance)
 
 
 def digest(instance: object) -> int:
@@ -253,7 +253,7 @@ class _StateWalk:
                 container.extend(self._members(compound, place, depth))
             elif isinstance(container, Fields):
                 for name, content in _named_parts(compound):
-                    described = self._described(content, f"{place}.{name}" if place else name, depth)
+                    described = self._describe(content, f"{place}.{name}" if place else name, depth)
                     if not isinstance(described, _Outside):
                         container[name] = described
             else:
@@ -263,19 +263,19 @@ class _StateWalk:
     def _members(self, items: object, place: str, depth: int) -> Iterable[State]:
         assert isinstance(items, Iterable)
         if isinstance(items, Set):
-            described = [self._whole(each, f"{place}[]") for each in items]
+            described = [self._describe_now(each, f"{place}[]") for each in items]
             return sorted(described, key=lambda each: (type(each).__name__, one_line(each)))
         return [self._member(each, f"{place}[{index}]", depth) for index, each in enumerate(items)]
 
     def _fill_mapping(self, container: dict[str, State], mapping: object, place: str, depth: int) -> None:
         assert isinstance(mapping, Mapping)
         for key, content in mapping.items():
-            name = one_line(self._whole(key, f"{place}.keys()"))
+            name = one_line(self._describe_now(key, f"{place}.keys()"))
             while name in container:
                 name += "'"  # For example 7 and "7".
             container[name] = self._member(content, f"{place}[{name}]", depth)
 
-    def _whole(self, item: object, place: str) -> State:
+    def _describe_now(self, item: object, place: str) -> State:
         """Describe a key, or a member of a set, which is needed at once."""
         plain = _plain(item)
         if not isinstance(plain, _Outside):
@@ -283,10 +283,10 @@ class _StateWalk:
         return _StateWalk(self._outside, self._places).tree(item, place)
 
     def _member(self, item: object, place: str, depth: int) -> State:
-        described = self._described(item, place, depth)
+        described = self._describe(item, place, depth)
         return OUTSIDE if isinstance(described, _Outside) else described
 
-    def _described(self, item: object, place: str, depth: int) -> State | _Outside:
+    def _describe(self, item: object, place: str, depth: int) -> State | _Outside:
         plain = _plain(item)
         if not isinstance(plain, _Outside):
             return plain
@@ -403,21 +403,21 @@ def _is_outside(cls: type) -> bool:
     return module.partition(".")[0] in sys.stdlib_module_names
 
 
-def _given(instance: object) -> Iterator[object]:
+def _props_objects(instance: object) -> Iterator[object]:
     """Yield the live objects among the arguments of an actor's Props, also nested ones."""
     context = getattr(instance, "context", None)
     if isinstance(context, ActorContext):
-        yield from _live(context._cell.props.arguments)
+        yield from _live_objects(context._cell.props.arguments)
 
 
-def _live(item: object) -> Iterator[object]:
+def _live_objects(item: object) -> Iterator[object]:
     if isinstance(item, Mapping):
-        yield from _live(tuple(item.values()))
+        yield from _live_objects(tuple(item.values()))
     elif isinstance(item, tuple | list | Set):
         for each in item:
-            yield from _live(each)
+            yield from _live_objects(each)
     elif is_dataclass(item) and not isinstance(item, Value | type):
         for field in fields(item):
-            yield from _live(getattr(item, field.name))
+            yield from _live_objects(getattr(item, field.name))
     elif not isinstance(item, _NO_LIVE_OBJECTS):
         yield item

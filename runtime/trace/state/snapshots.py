@@ -126,15 +126,15 @@ def restore(cell: Cell, state: dict[str, Any]) -> None:
     cell.state = CellState[state["life"]]
     instance = cell.instance = state["instance"]
     if instance is not None:
-        cell.behave(instance.handle_message)
+        cell.set_behaviour(instance.handle_message)
         if state["behaviours"] is not None:
             behaviours = cell.behaviours = Behaviours(cell, instance.handle_message)
             behaviours._stack[:] = state["behaviours"]
-            cell.behave(behaviours.top)
+            cell.set_behaviour(behaviours.top)
     if state["receive_timeout"] is not None:
         timeout_ms, heard_ms = state["receive_timeout"]
         timeout = cell.receive_timeout = ReceiveTimeoutTask(cell, timeout_ms)
-        cell.behave(instance.handle_message if cell.behaviours is None else cell.behaviours.top)
+        cell.set_behaviour(instance.handle_message if cell.behaviours is None else cell.behaviours.top)
         timeout._heard_ms = heard_ms
     for key, message, delay_ms, repeats, cause, due_ms in state["timers"]:
         timer = cell.timers._active[key] = Timer(key, message, delay_ms, Repeats[repeats], cause)

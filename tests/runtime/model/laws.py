@@ -285,7 +285,7 @@ def _held(cell: Cell) -> list[str]:
     kept = {
         "an instance": cell.instance,
         "timers": cell.timers._active,
-        "resources": cell.resources._held,
+        "resources": cell.resources._resources,
         "messages": cell.mailbox.messages,
         "signals": cell.mailbox.control,
         "a stash": cell.stash,
