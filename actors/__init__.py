@@ -1,6 +1,7 @@
-"""The actors as thin shells, a folder each, and the pure machines that decide for them.
+"""The actors, one folder each: thin shells around the pure state machines that make their decisions.
 
-Not here: rows, Spark and user code, which are behind the ports of `data_plane`; mechanisms of any actor (`runtime`).
+Not here: rows, Spark and user code, which are reached through the ports in `data_plane`; and what every actor needs
+(`runtime`).
 """
 
 if __name__ != "flykka.actors":

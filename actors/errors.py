@@ -1,30 +1,30 @@
-"""Errors around a job, named for whose fault it is. Actors and machines share these.
+"""Errors around a job, each with the part at fault. Actors and their state machines share these.
 
 JobRuntimeError
-├── GraphError                      the program: what its dataflow asks for cannot be built
+├── GraphError                      the program: the requested dataflow cannot be built
 ├── UnboundOperatorError            the application: a job graph does not fit its code
 ├── UnknownBatchError               the reader: a batch was released, or belongs to another process
 ├── RestoreError
 │   ├── RescaleNotSupportedError    the job: an operator runs at another parallelism than its state allows
-│   ├── StateWithoutOperatorError   the job: an operator that has state in the checkpoint is gone
-│   └── UnreadableStateError        the checkpoint: what it holds of an operator is damaged, or of another kind
+│   ├── StateWithoutOperatorError   the job: an operator that has state in the checkpoint is missing
+│   └── UnreadableStateError        the checkpoint: an operator's state is damaged, or of another kind
 ├── CheckpointStorageError
-│   ├── CheckpointFileNotFoundError the address: nothing is there
-│   ├── CheckpointFormatError       the file: not ours, cut off, or altered
-│   ├── CheckpointStateMissingError the folder: state that the metadata refers to is not there, or not whole
+│   ├── CheckpointFileNotFoundError the address: there is no such file
+│   ├── CheckpointFormatError       the file: not written by flykka, truncated, or altered
+│   ├── CheckpointStateMissingError the folder: state that the metadata refers to is missing or incomplete
 │   ├── CheckpointVersionError      the reader: the file was written by a newer flykka
 │   └── CheckpointDirectoryError    the directory: it cannot be written
-├── JobOwnershipError                the folder: its record of an owner cannot be used
+├── JobOwnershipError                the folder: its ownership record cannot be used
 │   ├── OwnedByAnotherError         the start: another process runs the job; the text names it
 │   └── OwnershipLostError          the owner: it was paused and replaced
 ├── HighAvailabilityError
-│   ├── LeadershipLostError         the caller: somebody else leads, or coordinates the job; nothing was changed
+│   ├── LeadershipLostError         the caller: another process leads, or coordinates the job; nothing was changed
 │   └── StoreUnavailableError       the store: it cannot be reached, read or written
-├── MasterHookError                 the user's hook: it raised, or what it returned or is called cannot be stored
+├── MasterHookError                 the user's hook: it raised, or its name or its state cannot be stored
 ├── NetworkBufferError
 │   ├── NetworkBuffersExhaustedError     the cluster: a task needs more network buffers than its TaskManager has left
-│   └── BufferPoolDestroyedError         the caller: it asked a pool that is no more
-└── IllegalTransitionError          the caller: a job or an attempt was asked to move where its table allows no move
+│   └── BufferPoolDestroyedError         the caller: the buffer pool has been destroyed
+└── IllegalTransitionError          the caller: a job or an attempt cannot make this state transition
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from flykka.messages.wire.failure import SerializedThrowable, suppresses_restart
 
 
 class JobRuntimeError(Exception):
-    """Any failure that the actors of a job and their machines report."""
+    """Base class of the errors that the actors of a job and their state machines report."""
 
     suppress_restarts: ClassVar[bool] = False
-    """Set by errors that the next attempt would meet again: they fail the job whatever its restart strategy."""
+    """True if the next attempt would fail the same way: the job fails whatever its restart strategy."""
 
 
-def described(refusal: Exception) -> SerializedThrowable:
-    """A refusal by an actor in its own turn, for others to read: without a stack, for no message has one.
+def serialize_error(error: Exception) -> SerializedThrowable:
+    """Return the error as text without a stack, for an actor that rejects a message in its own turn.
 
-    It leads through the actor and not through anything of the user's, and is another one in every version: the turn
-    could not be repeated from its trace. Nor could it with addresses of objects, which are left out.
+    A stack would show the actor's code and none of the user's, and would change with every version, so that the turn
+    could not be replayed from its trace. Addresses of objects are removed for the same reason.
     """
     return SerializedThrowable(
-        type_name=type(refusal).__name__,
-        message=re.sub(r"\b0x[0-9a-fA-F]+", "0x…", str(refusal)),
-        suppress_restarts=suppresses_restarts(refusal),
+        type_name=type(error).__name__,
+        message=re.sub(r"\b0x[0-9a-fA-F]+", "0x…", str(error)),
+        suppress_restarts=suppresses_restarts(error),
     )
 
 
@@ -60,7 +60,7 @@ class GraphError(JobRuntimeError):
 
 
 class UnboundOperatorError(JobRuntimeError):
-    """A job graph names operators for which this application has no code, or other code; the text names them."""
+    """The application has no code, or other code, for operators of a job graph; the text names them."""
 
 
 class UnknownBatchError(JobRuntimeError):
@@ -74,7 +74,7 @@ class RestoreError(JobRuntimeError):
 
 
 class RescaleNotSupportedError(RestoreError):
-    """State cannot be handed to another number of subtasks, or to other key groups."""
+    """State cannot be redistributed to another number of subtasks or key groups."""
 
 
 class UnreadableStateError(RestoreError):
@@ -82,7 +82,7 @@ class UnreadableStateError(RestoreError):
 
 
 class StateWithoutOperatorError(RestoreError):
-    """State would be lost, and nobody said that it may be. `operator_ids` are those whose state it is."""
+    """State of removed operators would be lost, which was not allowed. `operator_ids` are those operators."""
 
     def __init__(self, checkpoint_id: int, operator_ids: tuple[str, ...]) -> None:
         super().__init__(
@@ -101,19 +101,19 @@ class CheckpointFileNotFoundError(CheckpointStorageError):
 
 
 class CheckpointFormatError(CheckpointStorageError):
-    """The file is not one of ours, not whole, or was altered; the text names it."""
+    """The file was not written by flykka, is incomplete, or was altered; the text names it."""
 
     suppress_restarts = True
 
 
 class CheckpointStateMissingError(CheckpointStorageError):
-    """State that the metadata of a checkpoint refers to is not there; the text names both."""
+    """State that the metadata of a checkpoint refers to is missing; the text names both."""
 
     suppress_restarts = True
 
 
 class CheckpointVersionError(CheckpointStorageError):
-    """The file is of a format that this version does not know yet."""
+    """The file has a format that this version does not know yet."""
 
     suppress_restarts = True
 
@@ -123,7 +123,7 @@ class CheckpointDirectoryError(CheckpointStorageError):
 
 
 class JobOwnershipError(JobRuntimeError):
-    """This process cannot own a folder for a job; the text says why."""
+    """This process cannot own a folder for a job; the text gives the reason."""
 
 
 class OwnedByAnotherError(JobOwnershipError):
@@ -131,25 +131,25 @@ class OwnedByAnotherError(JobOwnershipError):
 
 
 class OwnershipLostError(JobOwnershipError):
-    """Another process has taken the folder over; the text names it. No restart can mend that."""
+    """Another process has taken the folder over; the text names it. A restart cannot repair that."""
 
     suppress_restarts = True
 
 
 class HighAvailabilityError(JobRuntimeError):
-    """Values that have to outlive the driver cannot be kept, or not by this one."""
+    """Values that must outlive the driver cannot be stored, or not by this process."""
 
 
 class LeadershipLostError(HighAvailabilityError):
-    """The process that asked for this no longer leads; the text says what could not be done."""
+    """The calling process no longer leads; the text names the operation that failed."""
 
 
 class StoreUnavailableError(HighAvailabilityError):
-    """The high-availability store cannot be used; the text names it, and what to do."""
+    """The high-availability store cannot be used; the text names it and says what to do."""
 
 
 class MasterHookError(JobRuntimeError):
-    """User code at the side of the coordinator failed; the text names it."""
+    """A master hook of the user failed; the text names it."""
 
 
 class FailureEnricherError(JobRuntimeError):
@@ -157,11 +157,11 @@ class FailureEnricherError(JobRuntimeError):
 
 
 class NetworkBufferError(JobRuntimeError):
-    """A buffer cannot be had."""
+    """A network buffer cannot be obtained."""
 
 
 class NetworkBuffersExhaustedError(NetworkBufferError):
-    """The minimum of a task is more than what its TaskManager has not promised to others."""
+    """A task needs at least more buffers than its TaskManager has left."""
 
     def __init__(self, required: int, available: int, total: int) -> None:
         super().__init__(
@@ -175,8 +175,8 @@ class NetworkBuffersExhaustedError(NetworkBufferError):
 
 
 class BufferPoolDestroyedError(NetworkBufferError):
-    """A buffer was asked of a pool that is destroyed."""
+    """A buffer was requested from a destroyed pool."""
 
 
 class IllegalTransitionError(JobRuntimeError):
-    """A move that the table of states does not know."""
+    """The state table has no such transition."""

@@ -1,8 +1,8 @@
 """User code that labels the failures of jobs (Flink's FailureEnricher).
 
-A label is a key with a value: whose fault a failure is, which team has to look at it, which input it was. Enrichers are
-called in the driver, off the actors, once for each failure of the exception history. What they raise is logged, and
-never hurts the job.
+A label is a key with a value, such as the team that has to look at a failure or the input that caused it. Enrichers are
+called in the driver outside of the actors, once for each failure of the exception history. Their exceptions are logged
+and never affect the job.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GROUP = "flykka.failure_enrichers"
 
 
 class FailureType(StrEnum):
-    """The part that has failed: the job as a whole, one task, or the TaskManager that ran it."""
+    """The scope of a failure: the whole job, one task, or the TaskManager that ran it."""
 
     GLOBAL = "GLOBAL"
     TASK = "TASK"
@@ -45,17 +45,17 @@ class FailureContext:
 
 
 class FailureEnricher(ABC):
-    """Labels failures. One object is asked about the failures of all jobs of its environment, by any thread."""
+    """Labels failures. One object serves all jobs of its environment, and may be called on any thread."""
 
     @abstractmethod
     def get_output_keys(self) -> Set[str]:
-        """The keys of all labels that it may give: always the same, and no other enricher's."""
+        """Return the keys of all labels that this enricher may assign: constant, and unique among enrichers."""
 
     @abstractmethod
     def process_failure(self, cause: SerializedThrowable, context: FailureContext) -> Mapping[str, str]:
-        """The labels of a failure: none, or values for some of the keys. It may block, but not for long.
+        """Return the labels of a failure: values for any of the keys. May block, but not for long.
 
-        `cause` is the failure as it travelled: `type_name`, `message` and `stack_trace` are texts.
+        `cause` is the serialized failure: `type_name`, `message` and `stack_trace` are texts.
         """
 
 
@@ -69,64 +69,68 @@ class FailureEnrichers:
         return iter(tuple(self._keys))
 
     def add(self, enricher: FailureEnricher | str) -> None:
-        """Add an enricher, or the one of this name among the entry points.
+        """Add an enricher, given as an object or as the name of an entry point.
 
         Raises:
-            FailureEnricherError: it is none, or declares no keys, or such as another one has; the text names it.
+            FailureEnricherError: it is no enricher, has no keys, or has another enricher's key; the text names it.
         """
-        made = _installed(enricher) if isinstance(enricher, str) else enricher
-        if not isinstance(made, FailureEnricher):
-            raise FailureEnricherError(f"a failure enricher has to be a FailureEnricher, not {made!r}")
-        keys = frozenset(made.get_output_keys())
+        instance = _installed(enricher) if isinstance(enricher, str) else enricher
+        if not isinstance(instance, FailureEnricher):
+            raise FailureEnricherError(f"a failure enricher has to be a FailureEnricher, not {instance!r}")
+        keys = frozenset(instance.get_output_keys())
         if not keys or not all(isinstance(key, str) and key.strip() for key in keys):
             raise FailureEnricherError(
-                f"the failure enricher {_name(made)} declares the keys {sorted(map(repr, keys))}: get_output_keys() has"
-                " to name the keys of its labels, each a text"
+                f"the failure enricher {_name(instance)} declares the keys {sorted(map(repr, keys))}: get_output_keys()"
+                " has to name the keys of its labels, each a text"
             )
-        for other, taken in self._keys.items():
-            if doubled := keys & taken:
+        for other, other_keys in self._keys.items():
+            if duplicates := keys & other_keys:
                 raise FailureEnricherError(
-                    f"the failure enricher {_name(made)} gives the labels {', '.join(sorted(doubled))}, as"
+                    f"the failure enricher {_name(instance)} gives the labels {', '.join(sorted(duplicates))}, as"
                     f" {_name(other)} does already: each key belongs to one enricher"
                 )
-        self._keys[made] = keys
+        self._keys[instance] = keys
 
     def labels(self, cause: SerializedThrowable, context: FailureContext) -> tuple[FailureLabel, ...]:
-        """Ask each of them; the labels by their keys. What is raised, or was not declared, is logged and left out."""
-        found: dict[str, str] = {}
+        """Return the labels of all enrichers, by key. Exceptions and undeclared labels are logged and ignored."""
+        values: dict[str, str] = {}
         for enricher, keys in tuple(self._keys.items()):
             try:
-                given: dict[str, object] = dict(enricher.process_failure(cause, context))
-            except Exception:  # noqa: BLE001 - whatever user code raises, the job goes on as it would have.
+                labels: dict[str, object] = dict(enricher.process_failure(cause, context))
+            except Exception:  # noqa: BLE001 - whatever user code raises, the job continues as it would have.
                 _log.exception("the failure enricher %s has failed, and gives no labels", _name(enricher))
                 continue
-            found.update(_allowed(enricher, keys, given))
-        return tuple(FailureLabel(key=key, value=found[key]) for key in sorted(found))
+            values.update(_allowed(enricher, keys, labels))
+        return tuple(FailureLabel(key=key, value=values[key]) for key in sorted(values))
 
 
-def _allowed(enricher: FailureEnricher, keys: frozenset[str], given: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    for key, value in given.items():
+def _allowed(
+    enricher: FailureEnricher, keys: frozenset[str], labels: Mapping[str, object]
+) -> Iterable[tuple[str, str]]:
+    for key, value in labels.items():
         if key not in keys:
-            declared = ", ".join(sorted(keys))
-            _log.error("the failure enricher %s has not declared the label %r, only %s", _name(enricher), key, declared)
+            names = ", ".join(sorted(keys))
+            _log.error("the failure enricher %s has not declared the label %r, only %s", _name(enricher), key, names)
         elif not isinstance(value, str):
-            _log.error("the failure enricher %s gives %r for the label %r: no text", _name(enricher), value, key)
+            _log.error(
+                "the failure enricher %s gives %r for the label %r, which is not a text", _name(enricher), value, key
+            )
         else:
             yield key, value
 
 
 def _installed(name: str) -> object:
-    """The enricher that an installed package names."""
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if name not in found:
-        names = ", ".join(sorted(found)) or "none"
+    """Load the enricher that an installed package registers under this name."""
+    entries = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in entries:
+        names = ", ".join(sorted(entries)) or "none"
         raise FailureEnricherError(f"no installed package has a failure enricher {name!r}; there are: {names}")
     try:
-        loaded = found[name].load()
-        return loaded() if isinstance(loaded, type) else loaded
-    except Exception as broken:
-        text = f"the failure enricher {name!r} ({found[name].value}) cannot be loaded: {broken}"
-        raise FailureEnricherError(text) from broken
+        target = entries[name].load()
+        return target() if isinstance(target, type) else target
+    except Exception as error:
+        text = f"the failure enricher {name!r} ({entries[name].value}) cannot be loaded: {error}"
+        raise FailureEnricherError(text) from error
 
 
 def _name(enricher: FailureEnricher) -> str:

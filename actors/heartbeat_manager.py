@@ -1,4 +1,4 @@
-"""Asks the targets of an actor for heartbeats, and reports those that timed out (Flink's HeartbeatManager)."""
+"""Requests heartbeats from the targets of an actor, and reports targets that timed out (Flink's HeartbeatManager)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _EXCUSED = "the silence of its peers meanwhile does not count (the process was s
 
 
 class HeartbeatManager:
-    """Used in the turns of one actor only. `request` asks a target; an actor that is only asked itself has none."""
+    """Used in the turns of one actor only. `request` sends a heartbeat request; it is None if the actor never requests
+    any.
+    """
 
     def __init__(self, context: ActorContext, request: Callable[[str], None] | None = None) -> None:
         self._context = context
@@ -25,16 +27,16 @@ class HeartbeatManager:
         self._monitor = heartbeat.HeartbeatMonitor()
 
     def start(self, interval_ms: int) -> None:
-        """Send the actor `HeartbeatDue` once per interval, in place of an earlier timer."""
+        """Send the actor `HeartbeatDue` once per interval, replacing an earlier timer."""
         self.ticks_begin(interval_ms)
         self._context.timers.start_fixed_delay("heartbeat", interval_ms, HeartbeatDue())
 
     def ticks_begin(self, interval_ms: int) -> None:
-        """`HeartbeatDue` comes once per interval from now on, from the timer that another manager has started."""
+        """Expect `HeartbeatDue` once per interval from now on, sent by the timer of another manager."""
         self._monitor.begin_ticks(interval_ms, self._context.now())
 
     def monitor(self, target: str, timeout_ms: int, *, is_asked: bool) -> None:
-        """Watch the target from now on; one that is not asked is expected to ask, or to register."""
+        """Watch the target from now on. A target that is not asked is expected to send requests, or to register."""
         self._perform(self._monitor.monitor(target, timeout_ms, self._context.now(), is_asked=is_asked))
 
     def unmonitor(self, target: str) -> None:
@@ -44,7 +46,7 @@ class HeartbeatManager:
         self._monitor.heartbeat_received(target, self._context.now())
 
     def on_heartbeat_due(self) -> list[heartbeat.TargetTimedOut]:
-        """Ask the targets; the targets that have been silent for too long, which are watched no longer."""
+        """Request heartbeats, and return the targets that timed out; they are no longer watched."""
         return self._perform(self._monitor.tick(self._context.now()))
 
     def _perform(self, effects: list[heartbeat.HeartbeatEffect]) -> list[heartbeat.TargetTimedOut]:
@@ -52,13 +54,13 @@ class HeartbeatManager:
         for effect in effects:
             match effect:
                 case heartbeat.SendHeartbeatRequest(target=target):
-                    assert self._request is not None, f"{target} is asked by an actor that does not ask"
+                    assert self._request is not None, f"{target} cannot be asked by an actor without heartbeat requests"
                     self._request(target)
                 case heartbeat.TargetTimedOut():
                     timed_out.append(effect)
                 case heartbeat.TickLate(late_ms=late_ms):
-                    who = self._context.ref.path.rpartition("/")[2]
-                    _log.warning("%s did not run for %s: %s", who, format_ms(late_ms), _EXCUSED)
+                    name = self._context.ref.path.rpartition("/")[2]
+                    _log.warning("%s did not run for %s: %s", name, format_ms(late_ms), _EXCUSED)
                 case _:
                     assert_never(effect)
         return timed_out

@@ -1,7 +1,7 @@
 """The connection of a TaskManager or JobMaster to the ResourceManager (Flink's RegisteredRpcConnection).
 
-It registers, and goes on registering until it is acknowledged. When the ResourceManager is lost, another one will live
-at the same path, so the path is where it is looked for. What the former one still says is dropped with its session.
+It registers, and repeats that until it is acknowledged. A lost ResourceManager is replaced by another one at the same
+path, so it is looked up by path. Later messages of the former one are dropped with its session.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ RETRY_MS = 200
 
 
 class ResourceManagerConnection:
-    """Used in the turns of one actor only, which hands it its `RegistrationDue`."""
+    """Used in the turns of one actor only, which forwards its `RegistrationDue` messages."""
 
     def __init__(self, context: ActorContext, resource_manager: Ref, introduce: Callable[[], Message]) -> None:
-        """`introduce` makes the message to register with."""
+        """`introduce` creates the registration message."""
         self._context = context
         self._candidate = resource_manager
         self._introduce = introduce
@@ -38,14 +38,14 @@ class ResourceManagerConnection:
         return self._candidate == ref
 
     def has_changed_to(self, leader: Ref) -> bool:
-        """True if `leader`, which says so of itself, has taken the place of the known one."""
+        """True if `leader`, which claims to lead, replaces the known ResourceManager."""
         if is_former(leader, self._candidate):
             self._context.reject("another ResourceManager leads")
             return False
         return not self.is_to(leader)
 
     def seek(self) -> None:
-        """Register at the present leader; messages of the former one no longer count."""
+        """Register at the current leader; messages of the former one are rejected."""
         if self._registered_at is not None:
             self._context.unwatch(self._registered_at.ref)
             self._context.revoke_session(self._registered_at.leader_session_id)
@@ -54,13 +54,13 @@ class ResourceManagerConnection:
         self.register()
 
     def register(self) -> None:
-        found = self._context.actor_selection(self._candidate.path).resolve_one()
-        if found is not None:
-            self._candidate = found
-            found.tell(self._introduce())
+        ref = self._context.actor_selection(self._candidate.path).resolve_one()
+        if ref is not None:
+            self._candidate = ref
+            ref.tell(self._introduce())
 
     def acknowledge(self, session: LeaderSessionId) -> bool:
-        """The sender has acknowledged the registration; False, and a dead letter, where it was not asked."""
+        """Handle an acknowledgement; reject it and return False if it comes from another ResourceManager."""
         if self._context.sender != self._candidate:
             self._context.reject("another ResourceManager leads")
             return False
@@ -72,9 +72,9 @@ class ResourceManagerConnection:
         return True
 
     def tell(self, message: Message) -> None:
-        """Say something under the session of the registration.
+        """Send a message under the session of the registration, or drop it if there is none.
 
-        While there is none nothing is lost: a report of the slots, or what is waited for, comes with the next one.
+        Nothing is lost by that: the next registration reports the slots, or repeats the requests.
         """
         if self._registered_at is not None:
             self._registered_at.tell(message)

@@ -1,4 +1,4 @@
-"""Performs the effects of machines on the timers of their actor."""
+"""Applies the timer effects of state machines to the timers of their actor."""
 
 from __future__ import annotations
 

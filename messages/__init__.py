@@ -1,6 +1,6 @@
-"""Messages: frozen values and their msgpack form, one conversation a module.
+"""Messages: frozen values and their msgpack form, one module per conversation.
 
-Not here: anything else of flykka: the package imports nothing of it.
+Not here: any other part of flykka; this package imports none of it.
 """
 
 if __name__ != "flykka.messages":

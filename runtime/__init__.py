@@ -1,6 +1,6 @@
-"""The actor kernel, Akka's model on Pykka; `public_names` lists its API, loaded when first used.
+"""The actor kernel: Akka's model on Pykka. `public_names` lists its API, which is loaded when first used.
 
-Not here: anything of jobs. No other package imports pykka, and flykka imports each name from its own module.
+Not here: anything about jobs. No other package imports pykka, and flykka imports each name from its own module.
 """
 
 from __future__ import annotations

@@ -15,21 +15,22 @@ if TYPE_CHECKING:
 
 
 class Actor:
-    """Instance of an actor. The kernel makes it, in its own turn, from its Props; a restart makes another one.
+    """Base class of actors. The kernel creates instances from Props, in the actor's turn; a restart creates another
+    one.
 
-    The hooks run in turns too, so they may tell, spawn, watch and start timers. Order of a life: factory, `pre_start`,
-    messages, children stopped, `post_stop`. Order of a restart: `pre_restart` on the old instance, factory,
+    The hooks run in turns too, so they may send messages, spawn, watch and start timers. Order of calls: factory,
+    `pre_start`, messages, children stopped, `post_stop`. At a restart: `pre_restart` on the old instance, factory,
     `post_restart` on the new one.
     """
 
     context: ActorContext
-    """Set before `pre_start`."""
+    """The kernel's interface for this actor; set before `pre_start`."""
 
     supervisor_strategy: SupervisorStrategy = DEFAULT_STRATEGY
-    """Decides about children that fail."""
+    """Decides what happens to children that fail."""
 
     mailbox: ClassVar[MailboxType | None] = None
-    """Mailbox of the actor where its Props name no other (Akka's RequiresMessageQueue); None: the default."""
+    """Mailbox of the actor if its Props name none (Akka's RequiresMessageQueue); None: the default."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -39,27 +40,27 @@ class Actor:
     def handle_message(self, message: Message) -> Awaitable[None] | None:
         """Handle one message; if it raises, the parent decides.
 
-        Written as `async def`, it runs on an event loop: other actors go on while it awaits, and the next message of
-        this one waits until it has returned.
+        If defined with `async def`, it runs on an event loop: other actors run while it awaits, and the next message of
+        this actor waits until it has returned.
         """
         self.context.unhandled(message)
         return None
 
     def pre_start(self) -> None:
-        """Start; called once, before the first message of an actor."""
+        """Start the actor; called once, before its first message."""
 
     def post_stop(self) -> None:
-        """Stop; called when all children have ended, also after a failure, but not on a kill."""
+        """Clean up; called when all children have ended, also after a failure, but not after a kill."""
 
     def pre_restart(self, cause: BaseException | None) -> None:
-        """Give way to a new instance. As in Akka: the children are stopped, then `post_stop` runs.
+        """Prepare for replacement by a new instance. By default stops the children and calls `post_stop`, as in Akka.
 
-        `cause` is None where the failure was a sibling's.
+        `cause` is the failure, or None if a sibling has failed.
         """
         for child in self.context.children:
             self.context.stop(child)
         self.post_stop()
 
     def post_restart(self, cause: BaseException | None) -> None:
-        """Start as a new instance. As in Akka: `pre_start` runs."""
+        """Start as the new instance. By default calls `pre_start`, as in Akka."""
         self.pre_start()

@@ -1,4 +1,4 @@
-"""The kernel as an actor sees it. Everything here is for the actor's own turns only."""
+"""The kernel's interface for an actor. It may be used in the actor's own turns only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from flykka.messages.wire.tags import name_in_trace
 from flykka.runtime.cell.parts import Behaviours, Stash, refuse_behaviour
 from flykka.runtime.cell.receive_timeout import ReceiveTimeoutTask
-from flykka.runtime.dispatch.dispatcher import Pipe, described
+from flykka.runtime.dispatch.dispatcher import Pipe, describe_work
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.runtime.errors import DeathPactError
 from flykka.runtime.events import UnhandledMessage
@@ -19,7 +19,7 @@ from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.path import absolute_path
 from flykka.runtime.repeated_log import RepeatedLog
 from flykka.runtime.signals import Stop, Terminated
-from flykka.runtime.turn import note
+from flykka.runtime.turn import record_effect
 
 if TYPE_CHECKING:
     import random
@@ -88,15 +88,15 @@ class ActorContext:
 
     @property
     def random(self) -> random.Random:
-        """Random numbers that repeat: seeded by the system's seed, my path and my incarnation."""
+        """Reproducible random numbers: seeded by the system's seed, my path and my incarnation."""
         return self._cell.seeded_random.random
 
     def now(self) -> int:
-        """Return the time of this turn, in ms since the epoch: it does not move while a message is handled."""
-        return self._cell.tell_time()
+        """Return the time of this turn, in ms since the epoch: it does not change while a message is handled."""
+        return self._cell.read_time()
 
     def new_id(self, prefix: str) -> str:
-        """Make an id that no other actor of a system with this seed makes, and that a replay makes again."""
+        """Return an id that is unique among actors of a system with this seed, and the same in a replay."""
         return self._cell.seeded_random.new_id(prefix)
 
     def spawn(self, props: Props, name: str) -> ActorRef:
@@ -109,14 +109,14 @@ class ActorContext:
         return self._spawn(self._cell, props, name)
 
     def spawn_top_level(self, props: Props, name: str) -> ActorRef:
-        """Spawn a new child of `/user`: it outlives me. Raises as `spawn` does."""
+        """Spawn a new child of `/user`, which outlives me. Raises the errors of `spawn`."""
         return self._spawn(self._cell.system.user, props, name)
 
     def stop(self, ref: Ref | None = None) -> None:
-        """Stop `ref`, or myself: after the running turn, ahead of all messages that wait."""
+        """Stop `ref`, or myself: after the current turn, ahead of all waiting messages."""
         cell = self._cell
         target = cell.ref if ref is None else ref
-        if cell.may_effect("stop", target):
+        if cell.may_act("stop", target):
             child = cell.children.find(target)
             if child is None:
                 cell.system.living(target).signal(Stop())
@@ -124,43 +124,46 @@ class ActorContext:
                 cell.children.stop(child)
 
     def actor_selection(self, path: str) -> ActorSelection:
-        """Select the actors that live at `path` when a message is sent; a relative one, as `../*`, starts from me."""
+        """Select the actors that live at `path` when a message is sent; a relative path, such as `../*`, starts from
+        me.
+        """
         return self._cell.system.actor_selection(absolute_path(self._cell.ref.path, path))
 
     def forward(self, ref: Ref, message: Message) -> None:
-        """Tell `ref` a message in the name of my sender, as Akka's forward does.
+        """Send a message to `ref` with my sender as its sender, as Akka's forward does.
 
         An asker gets the reply of `ref`, or its failure or end.
         """
         cell = self._cell
         if cell.system.serialize_messages:
             message = cell.system.wire(message)
-        if cell.may_effect("send", ref, message, None, True):
+        if cell.may_act("send", ref, message, None, True):
             asker = cell.sender if isinstance(cell.sender, PromiseRef) else None
             cell.system.living(ref).actor_inbox.put(Envelope(message, cell.sender, cell.sequence, asker))
 
     def reject(self, reason: str) -> None:
         """Make the message being handled a dead letter; its ask fails."""
         cell = self._cell
-        if cell.current is not None and cell.may_effect("reject", reason):
+        if cell.current is not None and cell.may_act("reject", reason):
             cell.system.dead_letters.reject(Envelope.wrap(cell.current), cell.ref, reason)
 
     def watch(self, ref: Ref, message: Message | None = None) -> None:
-        """Send me `Terminated(ref)`, or `message`, once when `ref` has ended, also when it is dead already."""
+        """Send me `Terminated(ref)`, or `message`, once when `ref` has ended, even if it is already dead."""
         if message is not None and self._cell.system.serialize_messages:
             message = self._cell.system.wire(message)
-        if self._cell.may_effect("watch", ref, message):
+        if self._cell.may_act("watch", ref, message):
             self._cell.death_watch.watch(ref, message)
 
     def unwatch(self, ref: Ref) -> None:
-        """Send me nothing about the end of `ref`."""
-        if self._cell.may_effect("unwatch", ref):
+        """Cancel a `watch` of `ref`."""
+        if self._cell.may_act("unwatch", ref):
             self._cell.death_watch.unwatch(ref)
 
     async def sleep(self, duration: Duration) -> None:
-        """Wait for `duration`, such as "5s", by the system's clock: for coroutines, where `time.sleep` would block all.
+        """Wait for `duration`, such as "5s", by the system's clock: for coroutines, where `time.sleep` would block all
+        actors.
 
-        Other actors go on, and so do my signals; my next message waits.
+        Other actors continue, and so do my signals; my next message waits.
         """
         rung = Sleep(self._cell.system.clock.now_ms() + duration_ms(duration, "sleep"))
         alarm = self._cell.system.clock.schedule(rung.due_ms, rung.set)
@@ -177,14 +180,14 @@ class ActorContext:
         *,
         executor: Executor | None = None,
     ) -> None:
-        """Run blocking `work` and send me the message that one of the two functions makes of its outcome.
+        """Run blocking `work` and send me the message that `on_success` or `on_failure` creates from its outcome.
 
         It runs on the system's I/O pool, or on `executor`. `work` may also be a future, such as that of an ask: then
-        nothing is run, and its outcome is sent to me. All three are called outside my turns: they must not touch my
-        state.
+        nothing is run, and its outcome is sent to me. All three functions are called outside of my turns: they must not
+        use my state.
         """
         cell = self._cell
-        if not cell.may_effect("pipe", *(() if cell.effects is None else (described(work),))):
+        if not cell.may_act("pipe", *(() if cell.effects is None else (describe_work(work),))):
             return
         if isinstance(work, Future):
             pipe = Pipe(cell, lambda: work.get(timeout=0), on_success, on_failure)
@@ -193,12 +196,12 @@ class ActorContext:
             cell.system.dispatcher.run_blocking_on(executor, Pipe(cell, work, on_success, on_failure))
 
     def own(self, resource: SupportsClose) -> None:
-        """Have `resource` closed, exactly once, when I end in whatever way or am replaced by a restart.
+        """Close `resource`, exactly once, when I end for any reason or am replaced by a restart.
 
-        As an operating system closes the files of a dead process: after `post_stop` where that runs. On a kill it is
-        closed on the killing thread, which it must not block.
+        It is closed after `post_stop` if that runs. On a kill it is closed on the killing thread, which it must not
+        block.
         """
-        note("own", name_in_trace(resource))
+        record_effect("own", name_in_trace(resource))
         self._cell.resources.own(resource)
 
     def stash(self) -> None:
@@ -206,7 +209,7 @@ class ActorContext:
 
         Raises:
             StashError: no message is being handled, or it is stashed already.
-            StashOverflowError: as many are stashed as `Props.with_stash_capacity` allows.
+            StashOverflowError: the stash has reached `Props.with_stash_capacity`.
         """
         cell = self._cell
         if cell.stash is None:
@@ -214,9 +217,9 @@ class ActorContext:
         cell.stash.stash(cell.current)
 
     def unstash_all(self) -> None:
-        """Queue all stashed messages ahead of those that wait, in their order."""
+        """Queue all stashed messages ahead of the waiting ones, in order."""
         stash = self._cell.stash
-        if stash is not None and self._cell.may_effect("unstash_all", len(stash)):
+        if stash is not None and self._cell.may_act("unstash_all", len(stash)):
             stash.unstash_all()
 
     def become(self, behaviour: Behaviour, discard_old: bool = True) -> None:
@@ -233,40 +236,40 @@ class ActorContext:
             behaviours = cell.behaviours
             if behaviours is None:
                 behaviours = cell.behaviours = Behaviours(cell, instance.handle_message)
-            note("become", getattr(behaviour, "__name__", "a callable"), discard_old)
+            record_effect("become", getattr(behaviour, "__name__", "a callable"), discard_old)
             behaviours.become(behaviour, discard_old)
 
     def unbecome(self) -> None:
-        """Go back to the behaviour below; below the last one is `handle_message`."""
+        """Return to the behaviour below; below the last one is `handle_message`."""
         behaviours = self._cell.behaviours
         if behaviours is not None:
-            note("unbecome")
+            record_effect("unbecome")
             behaviours.unbecome()
 
     def set_receive_timeout(self, timeout: Duration | None) -> None:
-        """Send me `ReceiveTimeout` whenever I have got no message for `timeout`; None cancels it.
+        """Send me `ReceiveTimeout` whenever I have received no message for `timeout`; None cancels it.
 
         As in Akka it stays in effect through a restart, and messages marked `NotInfluenceReceiveTimeout` do not count.
         Unlike Akka's, the timeout is still valid on delivery: no other message was handled since.
         """
         cell, instance = self._cell, self._cell.instance
         timeout_ms = None if timeout is None else positive_duration_ms(timeout, "receive timeout")
-        if not cell.may_effect("set_receive_timeout", timeout_ms) or instance is None:
+        if not cell.may_act("set_receive_timeout", timeout_ms) or instance is None:
             return
         if cell.receive_timeout is not None:
             cell.receive_timeout.cancel()
         cell.receive_timeout = None if timeout_ms is None else ReceiveTimeoutTask(cell, timeout_ms)
         behaviours = cell.behaviours
-        cell.behave(instance.handle_message if behaviours is None else behaviours.top)
+        cell.set_behaviour(instance.handle_message if behaviours is None else behaviours.top)
 
     def accept_session(self, leader_session_id: LeaderSessionId) -> None:
-        """Accept messages of this leader session. A restart forgets it."""
-        note("accept_session", leader_session_id)
+        """Accept messages of this leader session. A restart revokes it."""
+        record_effect("accept_session", leader_session_id)
         self._cell.sessions.accept(leader_session_id)
 
     def revoke_session(self, leader_session_id: LeaderSessionId) -> None:
-        """Drop messages of this leader session."""
-        note("revoke_session", leader_session_id)
+        """Reject messages of this leader session from now on."""
+        record_effect("revoke_session", leader_session_id)
         self._cell.sessions.revoke(leader_session_id)
 
     def unhandled(self, message: Message) -> None:
@@ -284,7 +287,7 @@ class ActorContext:
 
     def publish(self, event: Message) -> None:
         """Publish `event` on the system's event stream."""
-        if self._cell.may_effect("publish", event):
+        if self._cell.may_act("publish", event):
             self._cell.system.event_stream.publish(event)
 
     def _spawn(self, parent: Cell, props: Props, name: str) -> ActorRef:

@@ -1,4 +1,4 @@
-"""Lengths of time as users write them: `"10s"`, `"500ms"`, a `timedelta`, or a whole number of milliseconds."""
+"""Durations as users write them: `"10s"`, `"500ms"`, a `timedelta`, or a whole number of milliseconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flykka.runtime.errors import DurationError
 Duration = str | timedelta | int
 """`"1 h"`, `"500ms"`, `timedelta(seconds=1)` or 1000."""
 
-# Flink's TimeUtils knows the same units and the same words for them, down to the millisecond.
+# The units of Flink's TimeUtils and their names, down to the millisecond.
 _UNIT_MS = {
     "ms": 1,
     "milli": 1,
@@ -30,28 +30,28 @@ _PLURAL = {f"{unit}s": factor for unit, factor in _UNIT_MS.items() if len(unit) 
 _TEXT = re.compile(r"\s*([+-]?\d+)\s*([a-z]+)\s*", re.IGNORECASE)
 
 
-def duration_ms(duration: Duration, what: str = "duration") -> int:
-    """Return the milliseconds of a duration that may be zero; `what` names it in the error.
+def duration_ms(duration: Duration, name: str = "duration") -> int:
+    """Return a duration in milliseconds, which may be zero; errors call it `name`.
 
     Raises:
-        DurationError: it cannot be read, is negative, or is not a whole number of milliseconds.
+        DurationError: it cannot be parsed, is negative, or is not a whole number of milliseconds.
     """
-    ms = signed_duration_ms(duration, what)
+    ms = signed_duration_ms(duration, name)
     if ms < 0:
-        raise DurationError(f"{what} {duration!r} is negative")
+        raise DurationError(f"{name} {duration!r} is negative")
     return ms
 
 
-def positive_duration_ms(duration: Duration, what: str = "duration") -> int:
-    """Return the milliseconds of a duration above zero. Raises as `duration_ms` does."""
-    ms = duration_ms(duration, what)
+def positive_duration_ms(duration: Duration, name: str = "duration") -> int:
+    """Return a duration above zero in milliseconds. Raises the errors of `duration_ms`."""
+    ms = duration_ms(duration, name)
     if ms == 0:
-        raise DurationError(f"{what} {duration!r} must be longer than 0 ms")
+        raise DurationError(f"{name} {duration!r} must be longer than 0 ms")
     return ms
 
 
 def format_ms(ms: int) -> str:
-    """Format a length of time as a short text: `850 ms`, `1.2 s`, `3 min 5 s`."""
+    """Format a duration as a short text: `850 ms`, `1.2 s`, `3 min 5 s`."""
     if ms < 1_000:
         return f"{ms} ms"
     if ms < 60_000:
@@ -60,34 +60,34 @@ def format_ms(ms: int) -> str:
     return f"{minutes} min {rest // 1_000} s"
 
 
-def signed_duration_ms(duration: Duration, what: str = "duration") -> int:
-    """Return the milliseconds of a duration that may be negative, such as `"-8h"`.
+def signed_duration_ms(duration: Duration, name: str = "duration") -> int:
+    """Return a duration in milliseconds, which may be negative, such as `"-8h"`.
 
     Raises:
-        DurationError: it cannot be read, or is not a whole number of milliseconds.
+        DurationError: it cannot be parsed, or is not a whole number of milliseconds.
     """
     match duration:
         case bool():
-            raise DurationError(f"{what} {duration!r} is not a length of time")
+            raise DurationError(f"{name} {duration!r} is not a length of time")
         case int():
             return duration
         case timedelta():
             ms, rest = divmod(duration, timedelta(milliseconds=1))
             if rest:
-                raise DurationError(f"{what} {duration!r} is not a whole number of milliseconds")
+                raise DurationError(f"{name} {duration!r} is not a whole number of milliseconds")
             return ms
         case str():
-            return _read(duration, what)
+            return _read(duration, name)
         case _:
-            raise DurationError(f"{what} {duration!r} is neither a text such as '10s', a timedelta, nor an int of ms")
+            raise DurationError(f"{name} {duration!r} is neither a text such as '10s', a timedelta, nor an int of ms")
 
 
-def _read(text: str, what: str) -> int:
-    found = _TEXT.fullmatch(text)
-    if found is None:
-        raise DurationError(f"{what} {text!r} is not of the form '10s', '500ms', '5 min' or '1h'")
-    unit = found[2].lower()
+def _read(text: str, name: str) -> int:
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise DurationError(f"{name} {text!r} is not of the form '10s', '500ms', '5 min' or '1h'")
+    unit = match[2].lower()
     factor = _UNIT_MS.get(unit) or _PLURAL.get(unit)
     if factor is None:
-        raise DurationError(f"{what} {text!r} has the unknown unit {found[2]!r}; known are ms, s, min, h and d")
-    return int(found[1]) * factor
+        raise DurationError(f"{name} {text!r} has the unknown unit {match[2]!r}; known are ms, s, min, h and d")
+    return int(match[1]) * factor

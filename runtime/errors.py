@@ -1,35 +1,35 @@
-"""Errors of the kernel, named for whose fault they are.
+"""Errors of the kernel, each with the part at fault.
 
 KernelError
 ├── InvalidActorNameError       the spawner: the name is malformed, reserved or taken
 ├── SpawnRefusedError           the spawner: it is ending, so no child of it could live
-├── ProxyNotSupportedError      the caller: asked a kernel actor for a Pykka proxy
+├── ProxyNotSupportedError      the caller: requested a Pykka proxy for a kernel actor
 ├── ActorInitializationError    the actor: its factory or `pre_start` failed
 ├── DeathPactError              the actor: it watched another one, and did not handle that one's end
 ├── ActorDeadError              the asked actor ended before it replied (a `pykka.ActorDeadError`)
 ├── AskTimeoutError             no reply within the deadline (a `pykka.Timeout`)
 ├── AskFailedError              the asked actor failed while it handled the message
-├── ReplyReturnedError          the asked actor returned its reply, which must be told (a `TypeError`)
+├── ReplyReturnedError          the asked actor returned its reply, which must be sent (a `TypeError`)
 ├── AskCycleError               actors that wait for each other; the text names the chain
-├── MailboxOverflowError        the question found the mailbox of the asked actor full
+├── MailboxOverflowError        the mailbox of the asked actor was full
 ├── StashError                  the actor: it stashed a signal or nothing, or a message twice
 │   └── StashOverflowError      the actor: it stashed more than its Props allow
 ├── WaitInTurnError             the caller: a turn that waits for its own actor's end, which would never come
 ├── BlockingInLoopError         the actor: it would block the event loop that it shares with others
-├── ForeignAwaitError           the actor: in virtual time it awaited something of the world outside
-├── NondeterminismError         the actor: it did something in its turn that no replay could repeat
+├── ForeignAwaitError           the actor: in virtual time it awaited an external event
+├── NondeterminismError         the actor: it did something in its turn that a replay cannot reproduce
 ├── CircuitBreakerOpenError     the called service has failed too often; it was not called
-├── CircuitBreakerTimeoutError  the called side took longer than a circuit breaker allows
-├── FutureCancelledError        the asker gave up
-├── DurationError               the caller: a length of time that cannot be read (a `ValueError`)
-├── TraceError                  the file: no trace, damaged content, or written by a newer flykka (a `ValueError`)
+├── CircuitBreakerTimeoutError  the called service took longer than a circuit breaker allows
+├── FutureCancelledError        the caller cancelled the future
+├── DurationError               the caller: a duration that cannot be parsed (a `ValueError`)
+├── TraceError                  the file: not a trace, damaged, or written by a newer flykka (a `ValueError`)
 │   ├── ForeignModuleError      the caller: has not passed a module that the trace names
-│   │   └── UnknownTagError     the caller, or the file: the trace has a tag that is declared nowhere here
-│   └── UnresolvedPropsError    the trace: an actor of it cannot be made here
-├── ReplaySessionError          the caller: looks in a replayed trace for a missing turn or actor (a `ValueError`)
-│   └── ForkError               the caller: wants a fault at a turn where it cannot happen
+│   │   └── UnknownTagError     the caller, or the file: the trace has a tag that no loaded module declares
+│   └── UnresolvedPropsError    the trace: one of its actors cannot be created here
+├── ReplaySessionError          the caller: requests a missing turn or actor of a replayed trace (a `ValueError`)
+│   └── ForkError               the caller: requests a fault at a turn where it cannot happen
 ├── ShutdownBegunError          the caller: a shutdown task was added too late
-└── TerminationTimeoutError     the system did not end within the deadline; names the stragglers
+└── TerminationTimeoutError     the system did not end within the deadline; names the actors still alive
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ if TYPE_CHECKING:
 
 
 class KernelError(Exception):
-    """Base of the failures that the kernel itself reports."""
+    """Base class of the errors that the kernel itself reports."""
 
 
 class DurationError(KernelError, ValueError):
-    """The length of time cannot be read, or makes no sense where it stands."""
+    """The duration cannot be parsed, or is not allowed here."""
 
 
 class TraceError(KernelError, ValueError):
-    """The file is no trace, one of a later format, or has content that no recorder writes; the text says where."""
+    """The file is not a trace, has a later format, or has content that no recorder writes; the text names the place."""
 
 
 class ForeignModuleError(TraceError):
-    """A trace names a class of a module that is not flykka's and was not passed by the caller: it is not imported."""
+    """A trace names a class of a module that is not flykka's and that the caller has not passed: it is not imported."""
 
     def __init__(self, module: str, name: str) -> None:
         super().__init__(
@@ -70,7 +70,7 @@ class ForeignModuleError(TraceError):
 
 
 class UnknownTagError(ForeignModuleError):
-    """A trace names something by a tag that is declared nowhere here."""
+    """A trace contains a tag that no loaded module declares."""
 
     def __init__(self, tag: str) -> None:
         TraceError.__init__(
@@ -82,15 +82,15 @@ class UnknownTagError(ForeignModuleError):
 
 
 class UnresolvedPropsError(TraceError):
-    """An actor of a trace cannot be made here; the text says why."""
+    """An actor of a trace cannot be created here; the text gives the reason."""
 
 
 class ReplaySessionError(KernelError, ValueError):
-    """In a replayed trace there is no such turn, actor, or kind of turn."""
+    """A replayed trace has no such turn, actor, or kind of turn."""
 
 
 class ForkError(ReplaySessionError):
-    """A fork of a replayed trace cannot have this fault where it is to have it."""
+    """A fork of a replayed trace cannot have this fault at this place."""
 
 
 class InvalidActorNameError(KernelError):
@@ -102,7 +102,7 @@ class SpawnRefusedError(KernelError):
 
 
 class ProxyNotSupportedError(KernelError):
-    """A Pykka proxy would put arbitrary objects into messages and read the live actor from another thread."""
+    """A Pykka proxy would put arbitrary objects into messages and access the live actor from another thread."""
 
 
 class ActorInitializationError(KernelError):
@@ -110,7 +110,7 @@ class ActorInitializationError(KernelError):
 
 
 class DeathPactError(KernelError):
-    """A watched actor has ended, and the watcher has no answer to that: it ends too (Akka's DeathPactException)."""
+    """A watched actor has ended, and the watcher does not handle it: it ends too (Akka's DeathPactException)."""
 
 
 class ActorDeadError(KernelError, pykka.ActorDeadError):
@@ -118,11 +118,11 @@ class ActorDeadError(KernelError, pykka.ActorDeadError):
 
 
 class AskTimeoutError(KernelError, pykka.Timeout):
-    """No reply within the time that the asker allowed."""
+    """There was no reply within the timeout of the ask."""
 
 
 class AskFailedError(KernelError):
-    """The asked actor raised. `failure` is the exception as text: the living one would keep its frames alive."""
+    """The asked actor raised. `failure` is the exception as text: the live one would keep its frames alive."""
 
     def __init__(self, failure: SerializedThrowable) -> None:
         super().__init__(f"{failure.type_name}: {failure.message}")
@@ -130,7 +130,7 @@ class AskFailedError(KernelError):
 
 
 class ReplyReturnedError(KernelError, TypeError):
-    """The asked actor returned its reply, as Pykka actors do, and told its asker nothing."""
+    """The asked actor returned its reply, as Pykka actors do, and sent none."""
 
 
 class AskCycleError(KernelError):
@@ -141,7 +141,7 @@ class AskCycleError(KernelError):
 
 
 class MailboxOverflowError(KernelError):
-    """The question was lost, or pushed out by a newer message, because the mailbox of the asked actor is full."""
+    """The message was dropped, or displaced by a newer one, because the mailbox of the asked actor is full."""
 
 
 class StashError(KernelError):
@@ -149,7 +149,7 @@ class StashError(KernelError):
 
 
 class StashOverflowError(StashError):
-    """The stash holds as many messages as it may."""
+    """The stash is full."""
 
 
 class WaitInTurnError(KernelError):
@@ -157,19 +157,19 @@ class WaitInTurnError(KernelError):
 
 
 class BlockingInLoopError(KernelError):
-    """An actor on an event loop awaits a future; to block there would block every other actor of that loop too."""
+    """An actor on an event loop must await a future: blocking would block every other actor of that loop too."""
 
 
 class ForeignAwaitError(KernelError, NotImplementedError):
-    """An actor on a seeded dispatcher reached for a socket, a process or the like, which no seed could repeat."""
+    """An actor on a seeded dispatcher used a socket, a process or the like, which no seed could reproduce."""
 
 
 class NondeterminismError(KernelError):
-    """A turn has read the real clock, slept, or reached for the world outside; the text names the line and a remedy."""
+    """A turn has read the real clock, slept, or accessed the outside world; the text names the line and a remedy."""
 
 
 class CircuitBreakerOpenError(KernelError):
-    """The circuit breaker lets no call through; it will try one in `remaining_ms`, 0 where it is trying one now."""
+    """The circuit breaker rejects all calls; it tries one in `remaining_ms`, which is 0 while it is trying one."""
 
     def __init__(self, name: str, remaining_ms: int) -> None:
         until = f"the next try is in {remaining_ms} ms" if remaining_ms else "another call is being tried"
@@ -178,22 +178,22 @@ class CircuitBreakerOpenError(KernelError):
 
 
 class CircuitBreakerTimeoutError(KernelError):
-    """The call took longer than the circuit breaker allows. It may still run, and come to an end."""
+    """The call took longer than the circuit breaker allows. It may still be running, and may complete."""
 
     def __init__(self, name: str, timeout_ms: int) -> None:
         super().__init__(f"circuit breaker {name!r}: the call took longer than {timeout_ms} ms")
 
 
 class FutureCancelledError(KernelError):
-    """The future was cancelled before a result came."""
+    """The future was cancelled before it had a result."""
 
 
 class ShutdownBegunError(KernelError):
-    """The coordinated shutdown is past the point where this could have had a place in it."""
+    """The coordinated shutdown is past the phase of this task."""
 
 
 class TerminationTimeoutError(KernelError):
-    """The system was told to terminate and had not ended at the deadline."""
+    """The system was terminated and had not ended at the deadline."""
 
     def __init__(self, system: str, stragglers: Sequence[str]) -> None:
         super().__init__(f"actor system {system} still runs: {', '.join(stragglers)}")
@@ -201,7 +201,7 @@ class TerminationTimeoutError(KernelError):
 
 
 def serialized(error: BaseException) -> SerializedThrowable:
-    """Turn a living exception into text that may travel and be kept, without the secrets of this process."""
+    """Return a live exception as text that can be sent and stored, without the secrets of this process."""
     return SerializedThrowable(
         type_name=type(error).__name__,
         message=masked(_text(error)),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.messages.wire.ref import Ref
 from flykka.messages.wire.tags import name_in_trace
 from flykka.runtime.ref import ActorRef
-from flykka.runtime.turn import note, outside_turn
+from flykka.runtime.turn import outside_turn, record_effect
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
@@ -21,20 +21,20 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class EventStream:
-    """Gives events to actors as messages, and to functions on the publishing thread: these must be short."""
+    """Delivers events to actors as messages, and to functions on the publishing thread, which must be short."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._subscriptions: tuple[tuple[Subscriber, tuple[type, ...]], ...] = ()
 
     def subscribe(self, subscriber: Subscriber, *types: type) -> None:
-        """Give `subscriber` every event that is an instance of one of `types`, once each, from now on.
+        """Deliver to `subscriber` every event that is an instance of one of `types`, once each, from now on.
 
-        They add to earlier subscriptions. An actor's subscription ends with the actor.
+        The types are added to earlier subscriptions. An actor's subscription ends with the actor.
         """
         if not types:
             raise ValueError("a subscription names the classes of its events")
-        note("subscribe", _name(subscriber), tuple(name_in_trace(each) for each in types))
+        record_effect("subscribe", _name(subscriber), tuple(name_in_trace(each) for each in types))
         with self._lock:
             living = [(each, classes) for each, classes in self._subscriptions if not _has_ended(each)]
             for place, (each, classes) in enumerate(living):
@@ -46,17 +46,19 @@ class EventStream:
             self._subscriptions = tuple(living)
 
     def unsubscribe(self, subscriber: Subscriber, *types: type) -> None:
-        """End its subscription to `types`, or to everything where none are named."""
-        note("unsubscribe", _name(subscriber), tuple(name_in_trace(each) for each in types))
+        """End the subscription to `types`, or to all types if none are given."""
+        record_effect("unsubscribe", _name(subscriber), tuple(name_in_trace(each) for each in types))
         with self._lock:
-            left = [
+            remaining = [
                 (each, tuple(cls for cls in classes if types and cls not in types) if each == subscriber else classes)
                 for each, classes in self._subscriptions
             ]
-            self._subscriptions = tuple(entry for entry in left if entry[1])
+            self._subscriptions = tuple(entry for entry in remaining if entry[1])
 
     def publish(self, event: Message) -> None:
-        """Give `event` to its subscribers, in the order of their subscription; one that fails harms no other."""
+        """Deliver `event` to its subscribers, in the order of their subscription; if one fails, the others still get
+        it.
+        """
         for subscriber, types in self._subscriptions:
             if not isinstance(event, types) or _has_ended(subscriber):
                 continue

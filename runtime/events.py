@@ -10,7 +10,7 @@ from flykka.messages.wire.ref import Ref
 
 
 class EndReason(StrEnum):
-    """The way in which an actor ended."""
+    """The reason why an actor ended."""
 
     STOPPED = "STOPPED"
     KILLED = "KILLED"
@@ -28,7 +28,9 @@ class DeadLetter(Message):
 
 @message("kernel.mailbox_overflowed")
 class MailboxOverflowed(Message):
-    """kernel -> event stream: `ref` was told more than its mailbox holds, which its Props call a failure."""
+    """kernel -> event stream: `ref` received more messages than its mailbox holds, and its Props treat that as a
+    failure.
+    """
 
     ref: Ref
     capacity: int
@@ -36,7 +38,7 @@ class MailboxOverflowed(Message):
 
 @message("kernel.unhandled_message")
 class UnhandledMessage(Message):
-    """kernel -> event stream: the recipient got `message` and has no handler for it."""
+    """kernel -> event stream: the recipient has no handler for `message`."""
 
     message: Message
     sender: Ref | None
@@ -45,7 +47,7 @@ class UnhandledMessage(Message):
 
 @message("kernel.actor_terminated")
 class ActorTerminated(Message):
-    """kernel -> event stream: an actor ended; no actor ends without it."""
+    """kernel -> event stream: an actor ended; published for every actor."""
 
     ref: Ref
     reason: EndReason

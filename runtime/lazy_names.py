@@ -1,7 +1,7 @@
-"""Public names of a package, which are loaded when they are first used.
+"""Public names of a package, which are loaded when first used.
 
-The imports of its module `public_names` are the only list of them: type checkers follow these, and here they are noted
-and not carried out.
+The imports in its module `public_names` are the only list of them: type checkers follow these imports, and this module
+reads them without executing them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 @cache
 def modules_of(package: str) -> Mapping[str, str]:
-    """The modules of the public names of a package, by these names."""
+    """Return the module of each public name of a package, by name."""
     modules: dict[str, str] = {}
 
     def note(module: str, variables: object, _: object, names: tuple[str, ...], level: int) -> SimpleNamespace:
@@ -25,7 +25,7 @@ def modules_of(package: str) -> Mapping[str, str]:
         return SimpleNamespace(**dict.fromkeys(names))
 
     listing = f"{package}.public_names"
-    # The finder of pytest would stand first: it rewrites flykka's modules, and its loader gives no code.
+    # Not the finder of pytest, which would come first: it rewrites flykka's modules, and its loader returns no code.
     spec = PathFinder.find_spec(listing, sys.modules[package].__path__)
     assert spec is not None, "the package has one"
     loader: Any = spec.loader
@@ -34,7 +34,7 @@ def modules_of(package: str) -> Mapping[str, str]:
 
 
 def load(package: str, name: str) -> Any:
-    """The value of a public name, which is set in the package, or of its `__all__`. Raises `AttributeError`."""
+    """Load a public name and set it in the package, or return the package's `__all__`. Raises `AttributeError`."""
     modules = modules_of(package)
     if name == "__all__":
         return sorted(modules)

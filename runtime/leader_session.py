@@ -52,7 +52,7 @@ class LeaderSessions:
         self._accepted = _NONE
 
     def unwrap(self, cell: Cell, message: LeaderSessionMessage, envelope: Envelope) -> Message | None:
-        """Return the message of an accepted session; None where `cell` does not accept it: a dead letter."""
+        """Return the message of an accepted session; otherwise make it a dead letter and return None."""
         if message.leader_session_id in self._accepted:
             return message.message
         accepted = ", ".join(sorted(self._accepted)) or "none"

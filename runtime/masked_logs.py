@@ -1,6 +1,6 @@
-"""Masks secrets in what flykka logs, for handlers of the user's too.
+"""Masks secrets in flykka's log records, also for handlers of the user.
 
-Apart from `secrets`, which functions of users reach: by a contract these reach no logger.
+Separate from `secrets`, which user functions can reach: by contract these reach no logger.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _LOGGER = "flykka"
 
 
 def mask_logs() -> None:
-    """Have records of flykka's loggers be without secrets from now on."""
+    """Remove secrets from the records of flykka's loggers from now on."""
     make = logging.getLogRecordFactory()
     if not isinstance(make, _MaskedRecords):
         logging.setLogRecordFactory(_MaskedRecords(make))
@@ -26,13 +26,13 @@ class _MaskedRecords:
 
     def __call__(self, *args: Any, **more: Any) -> logging.LogRecord:
         record: logging.LogRecord = self._make(*args, **more)
-        # logging.makeLogRecord asks for a record without a name, and sets it afterwards.
+        # logging.makeLogRecord requests a record without a name, and sets it afterwards.
         name = record.name or ""
         if name == _LOGGER or name.startswith(f"{_LOGGER}."):
             text = record.getMessage()
             if (without := masked(text)) != text:
                 record.msg, record.args = without, ()
             if record.exc_info:
-                # A formatter takes this text, and not the exception.
+                # A formatter uses this text, and not the exception.
                 record.exc_text = masked(logging.Formatter().formatException(record.exc_info))
         return record

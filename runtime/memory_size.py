@@ -1,4 +1,4 @@
-"""Sizes of memory and of files as users write them: `"128MB"`, `"1 gb"`, or a whole number of bytes."""
+"""Sizes of memory and files as users write them: `"128MB"`, `"1 gb"`, or a whole number of bytes."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import re
 MemorySize = str | int
 """`"128MB"`, `"64 kb"` or 1048576."""
 
-# Flink's MemorySize knows the same units: a kilobyte has 1024 bytes.
+# The units of Flink's MemorySize: a kilobyte has 1024 bytes.
 _SHIFTS = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
 _TEXT = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
-def positive_size_bytes(size: MemorySize, what: str = "size") -> int:
-    """Return the bytes of a size above zero; `what` names it in the error.
+def positive_size_bytes(size: MemorySize, name: str = "size") -> int:
+    """Return a size above zero in bytes; errors call it `name`.
 
     Raises:
-        ValueError: it cannot be read, or is not above zero.
+        ValueError: it cannot be parsed, or is not above zero.
     """
-    found = _TEXT.fullmatch(str(size)) if isinstance(size, str | int) and not isinstance(size, bool) else None
-    shift = None if found is None else _SHIFTS.get(found[2].lower())
-    if found is None or shift is None or not int(found[1]):
-        raise ValueError(f"{what} {size!r} is not of the form '128MB', '64kb', '1GB' or a number of bytes above 0")
-    return int(found[1]) << shift
+    match = _TEXT.fullmatch(str(size)) if isinstance(size, str | int) and not isinstance(size, bool) else None
+    shift = None if match is None else _SHIFTS.get(match[2].lower())
+    if match is None or shift is None or not int(match[1]):
+        raise ValueError(f"{name} {size!r} is not of the form '128MB', '64kb', '1GB' or a number of bytes above 0")
+    return int(match[1]) << shift

@@ -1,4 +1,4 @@
-"""Paths of actors: `/user/job-1/coordinator`, as in Akka, within one system."""
+"""Paths of actors within one system, as in Akka: `/user/job-1/coordinator`."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@~+=,;!*&'()-]*")
 
 
 def child_path(parent: str, name: str) -> str:
-    """Return the path of the child `name`. Raises `InvalidActorNameError` on a name that cannot be part of a path."""
+    """Return the path of the child `name`. Raises `InvalidActorNameError` if the name cannot be part of a path."""
     if not _NAME.fullmatch(name):
         raise InvalidActorNameError(
             f"no actor under {parent} can be called {name!r}: a name begins with a letter, a digit or _, "
-            "and goes on with these or .:@~+=,;!*&'()-"
+            "and continues with these or .:@~+=,;!*&'()-"
         )
     return f"/{name}" if parent == ROOT else f"{parent}/{name}"
 
 
 def split_path(path: str) -> tuple[str, str]:
-    """Split a path into that of the parent, and the name."""
+    """Split a path into the parent's path and the name."""
     parent, _, name = path.rpartition("/")
     return parent or ROOT, name
 

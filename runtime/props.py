@@ -17,7 +17,7 @@ DispatcherName = Literal["default", "pinned", "loop"]
 
 
 class Props:
-    """Actor class or factory with its arguments. The arguments are live objects; they never travel in a message.
+    """Actor class or factory with its arguments. The arguments are live objects and are never sent in a message.
 
     Every restart calls the factory again: objects that it closes over are shared by all instances of the actor.
     """
@@ -31,11 +31,10 @@ class Props:
         self.kwargs = kwargs
         self.dispatcher: DispatcherName = "loop" if _is_coroutine_actor(factory) else "default"
         self.may_block = False
-        """Set where turns may last as long as they like: the watchdog reports none."""
+        """True if turns may take any time: the watchdog does not report them."""
         self.mailbox: MailboxType | None = self.actor_class.mailbox
         """None for the default kind, which is unbounded."""
         self.stash_capacity: int | None = None
-        """None for no limit."""
 
     @property
     def factory_name(self) -> str:
@@ -44,7 +43,7 @@ class Props:
 
     @property
     def actor_class(self) -> type[Actor]:
-        """The class; `Actor` where a function makes the actor."""
+        """The class; `Actor` if a function creates the actor."""
         return self.factory if isinstance(self.factory, type) else Actor
 
     @property
@@ -55,9 +54,9 @@ class Props:
     def with_dispatcher(self, dispatcher: DispatcherName, *, may_block: bool = True) -> Props:
         """Return these Props with another dispatcher.
 
-        `pinned` gives the actor a thread for itself, so that it may block; with `may_block=False` the watchdog reports
-        its slow turns all the same. `loop` puts it on the system's event loop: its `handle_message` may be a coroutine
-        function, for which `loop` is the default.
+        `pinned` gives the actor its own thread, so that it may block; with `may_block=False` the watchdog still reports
+        its slow turns. `loop` runs it on the system's event loop: its `handle_message` may be a coroutine function, for
+        which `loop` is the default.
         """
         if dispatcher not in get_args(DispatcherName):
             raise ValueError(f"no dispatcher {dispatcher!r}: there are 'default', 'pinned' and 'loop'")
@@ -85,9 +84,9 @@ class Props:
         return props
 
     def make(self) -> Actor:
-        """Make a new instance; called in the actor's own turn."""
+        """Create a new instance; called in the actor's own turn."""
         instance = self.factory(*self.args, **self.kwargs)
-        # A class was checked when the Props were made; the result of a function shows only now.
+        # A class was checked when the Props were created; the result of a function is only known now.
         if self.dispatcher != "loop" and not isinstance(self.factory, type) and _is_coroutine_actor(instance):
             raise TypeError(f"{type(instance).__name__}.handle_message is a coroutine function: {_ON_THE_LOOP}")
         return instance
@@ -97,7 +96,7 @@ class Props:
 
 
 def require_props(props: object) -> Props:
-    """Return `props`. Raises `TypeError` where they are none, such as a class."""
+    """Return `props`. Raises `TypeError` if it is not a Props, for example a class."""
     if isinstance(props, Props):
         return props
     raise TypeError(f"an actor is spawned from Props(SomeActor, ...), not from {props!r}")

@@ -1,4 +1,4 @@
-"""The names of the kernel for those who write actors, loaded when they are first used (`lazy_names`)."""
+"""The names of the kernel for authors of actors, loaded when first used (`lazy_names`)."""
 
 from flykka.messages.wire.message import ControlMessage as ControlMessage
 from flykka.messages.wire.message import Message as Message

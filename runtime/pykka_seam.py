@@ -1,6 +1,6 @@
-"""Pykka's private names: all that the kernel uses or replaces of Pykka without a promise of Pykka's.
+"""Pykka's private names: everything that the kernel uses or replaces in Pykka outside of its public API.
 
-No other file has one of them. A contract test compares them with the installed version.
+No other file uses any of them. A contract test compares them with the installed version.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ __all__ = ["PykkaActor", "PykkaEnvelope", "PykkaRef", "PykkaThreadingActor", "re
 
 
 class PykkaActor(pykka.Actor):
-    """Pykka's actor with the ref, the mailbox and the end of a cell. A dispatcher runs it, and no loop of Pykka's."""
+    """Pykka's actor with the ref, the mailbox and the end of a cell. A dispatcher runs it, not a loop of Pykka."""
 
     __slots__ = ()
 
     ref: ActorRef
 
     def become_pykka_actor(self, ref: ActorRef, mailbox: Mailbox, termination: Termination) -> None:
-        """Stand in for Pykka's initialiser, which would make a random urn, a queue, an Event and a ref."""
+        """Replace Pykka's initialiser, which would create a random urn, a queue, an Event and a ref."""
         self.actor_urn = ref.actor_urn
         self.actor_inbox = mailbox  # type: ignore[assignment]  # Gets are for a loop of Pykka's.
         self.actor_stopped = termination  # type: ignore[assignment]  # Answers as an Event does.
         self._actor_ref = ref
 
     def launch(self) -> None:
-        """Have the instance made, in a first turn. Raises where the actor needs a thread and gets none."""
+        """Create the instance in a first turn. Raises if the actor needs a thread and none can be started."""
         self._start_actor_loop()
 
     def conclude(self) -> None:
@@ -58,13 +58,13 @@ class PykkaActor(pykka.Actor):
         self.ref.signal(Create())
 
     def _stop(self) -> None:
-        # As Pykka's own, which searches the whole registry.
+        # Like Pykka's own method, which searches the whole registry.
         unregister(self.ref)
         self.actor_stopped.set()
 
 
 class PykkaThreadingActor(PykkaActor, pykka.ThreadingActor):
-    """Pykka's actor on a thread for itself: Pykka starts the thread, runs its loop there, and stops it."""
+    """Pykka's actor on its own thread: Pykka starts the thread, runs its loop there, and stops it."""
 
     __slots__ = ()
 
@@ -75,12 +75,12 @@ class PykkaThreadingActor(PykkaActor, pykka.ThreadingActor):
         pykka.ThreadingActor._start_actor_loop(self)
 
     def _stop(self) -> None:
-        # An actor with a thread is one of few, so that the search along the registry is short.
+        # Few actors have threads, so the search in the registry is short.
         pykka.ThreadingActor._stop(self)
 
 
 class PykkaRef(pykka.ActorRef[Any]):
-    """Pykka's ref without the way by which a proxy reaches into the actor."""
+    """Pykka's ref without the method through which a proxy accesses the actor."""
 
     __slots__ = ()
 
@@ -89,18 +89,17 @@ class PykkaRef(pykka.ActorRef[Any]):
         return self.proxy()
 
 
-# The registry of actors without its quadratic cost: `ActorRegistry.unregister` compares refs one by one along a list,
-# twice. Here refs are removed by identity and, while many actors are alive, many in one pass: for a while the list then
-# holds some refs that are no longer alive.
+# The registry of actors without its quadratic cost: `ActorRegistry.unregister` compares refs one by one in a list,
+# twice. Here refs are removed by identity and, while many actors are alive, many in one pass: until then the list
+# contains some refs that are no longer alive.
 
 _AT_ONCE = 512
-"""Up to this many registered actors an ended one is removed at once."""
+"""Up to this number of registered actors, an ended one is removed at once."""
 
 _ended: dict[int, ActorRef] = {}
 
 
 def register(ref: ActorRef) -> None:
-    """Add an actor that has started."""
     if not ref.is_in_registry:
         return
     with ActorRegistry._actor_refs_lock:

@@ -21,18 +21,16 @@ if TYPE_CHECKING:
 _KILLED = EndReason.KILLED
 
 Effect = tuple[Any, ...]
-"""An effect of a turn as it is noted: a kind and its operands, as in `trace.effects`.
+"""A recorded effect of a turn: a kind and its operands, as in `trace.effects`.
 
-Plain tuples, because one is made for every message sent while a recorder is on.
+A plain tuple, because one is created for every message sent while a recorder is on.
 """
 
 
 class Recorder:
     """Recorder of a system, called in the order of events on each thread; from all dispatcher threads.
 
-    This one keeps nothing.
-
-    A `before_turn(cell)` that is not None is called at the beginning of each turn too.
+    This base class records nothing. If `before_turn(cell)` is not None, it is called at the start of each turn.
     """
 
     def open(self, *, system: str, seed: int) -> None:
@@ -65,7 +63,7 @@ class Recorder:
 
 
 def begin_record(cell: Cell) -> None:
-    """Number the turn that begins, and collect its effects from here on."""
+    """Number the turn that starts, and collect its effects from here on."""
     cell.sequence = cell.system.next_sequence()
     if cell.system.before_turn is not None:
         cell.system.before_turn(cell)
@@ -76,19 +74,19 @@ def begin_record(cell: Cell) -> None:
 def end_record(cell: Cell, recorder: Recorder, envelope: Envelope, failure: SerializedThrowable | None) -> None:
     effects, cell.effects = cell.effects, None
     assert cell.sequence is not None
-    recorder.turn(cell.sequence, cell.now(), cell.ref, envelope, effects_told(cell, effects), failure)
+    recorder.turn(cell.sequence, cell.now(), cell.ref, envelope, completed_effects(cell, effects), failure)
 
 
-def effects_told(cell: Cell, effects: list[Effect] | None) -> list[Effect]:
-    """Return the effects of a turn for the recorder; the last one says whether a kill has cut them short."""
-    told = effects or []
+def completed_effects(cell: Cell, effects: list[Effect] | None) -> list[Effect]:
+    """Return the effects of a turn for the recorder; the last one marks a turn that a kill has cut short."""
+    completed = effects or []
     if cell.end_reason is _KILLED:
-        told.append(("cut_short",))
-    return told
+        completed.append(("cut_short",))
+    return completed
 
 
-def note_outcome(cell: Cell | None, value: object, error: BaseException | None, promise: Ref | None = None) -> None:
-    """Note the outcome that the turn of `cell` awaited: an input from outside, as a message is.
+def record_outcome(cell: Cell | None, value: object, error: BaseException | None, promise: Ref | None = None) -> None:
+    """Record the outcome that the turn of `cell` awaited: an input from outside, like a message.
 
     `promise` is the ref of the pending ask, if it was one.
     """
@@ -102,11 +100,11 @@ def cancelled_wait(cell: Cell) -> Effect:
 
 
 def _failure(error: BaseException) -> SerializedThrowable:
-    """Turn an error into text without the stack of the waiting turn; with that of the asked one where it failed."""
-    asked = error.failure if isinstance(error, AskFailedError) else None
+    """Return an error as text, without the stack of the waiting turn but with that of the asked actor if it failed."""
+    reply_failure = error.failure if isinstance(error, AskFailedError) else None
     return SerializedThrowable(
         type_name=type(error).__name__,
         message=masked(str(error)),
-        stack_trace="" if asked is None else asked.stack_trace,
-        suppress_restarts=asked is not None and asked.suppress_restarts,
+        stack_trace="" if reply_failure is None else reply_failure.stack_trace,
+        suppress_restarts=reply_failure is not None and reply_failure.suppress_restarts,
     )

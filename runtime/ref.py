@@ -1,4 +1,4 @@
-"""Refs of actors: a Pykka ref and a value at once."""
+"""Refs of actors, which are Pykka refs and values at the same time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from flykka.runtime.futures.future import Future, refuse_to_block
 from flykka.runtime.futures.promise import begin_asking
 from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
 from flykka.runtime.pykka_seam import PykkaRef
-from flykka.runtime.recording import note_outcome
+from flykka.runtime.recording import record_outcome
 from flykka.runtime.signals import Signal, Stop
-from flykka.runtime.turn import RUNNING, note
+from flykka.runtime.turn import RUNNING, record_effect
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ActorRef(PykkaRef, Ref):
-    """Path and incarnation of an actor, living or dead; equal to every other ref of the same two."""
+    """Path and incarnation of an actor, living or dead; equal to every other ref with the same two."""
 
     __slots__ = ("_system", "actor_inbox", "actor_stopped", "actor_urn", "incarnation", "path")
 
@@ -43,30 +43,30 @@ class ActorRef(PykkaRef, Ref):
 
     @property
     def actor_class(self) -> type[Actor]:  # type: ignore[override]  # There is no other way to say read-only.
-        """The class in the Props, for `pykka.ActorRegistry.get_by_class`; `Actor` for a function."""
+        """The class in the Props, for `pykka.ActorRegistry.get_by_class`; `Actor` if a function creates the actor."""
         props = getattr(self.actor_inbox.owner, "props", None)
         return Actor if props is None else props.actor_class
 
     @property
     def is_in_registry(self) -> bool:
-        """Tells whether Pykka's registry knows the actor while it lives."""
+        """True if Pykka's registry contains the actor while it lives."""
         return self._system.is_in_registry
 
     def tell(self, message: Message) -> None:
-        """Send `message` and forget it. To an actor that has ended it is a dead letter, never an error.
+        """Send `message` without waiting. If the actor has ended it becomes a dead letter, never an error.
 
-        Within a turn the actor whose turn it is becomes the sender. With `serialize_messages` on, a message that the
-        codec refuses raises `EncodeError` here, at the sender who made it.
+        In a turn, the current actor becomes the sender. With `serialize_messages`, a message that cannot be encoded
+        raises `EncodeError` here, in the sender.
         """
         cell = RUNNING.cell
         if cell is None:
             if self._system.serialize_messages:
                 message = self._system.wire(message)
-            # A message may be a tuple itself.
+            # A message may itself be a tuple.
             self.actor_inbox.put((message, None, None) if isinstance(message, tuple) else message)
             return
         if cell.end_reason is not None:
-            return  # It was killed while its turn ran: its messages are dropped.
+            return  # It was killed during its turn: its messages are dropped.
         if self._system.serialize_messages:
             message = self._system.wire(message)
         if cell.effects is not None:
@@ -76,31 +76,33 @@ class ActorRef(PykkaRef, Ref):
     def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
         """Send `message` and return the reply, or with `block=False` a future of it.
 
-        The asked actor replies by telling `context.sender`. `message` may also be a function that makes the message of
-        the ref to reply to. `timeout` is in seconds; None is the system's default, for no ask waits for ever.
+        The asked actor replies with `context.sender.tell(...)`. `message` may also be a function that creates the
+        message from the ref to reply to. `timeout` is in seconds; None is the system's default, since no ask waits
+        forever.
 
         Raises:
             AskTimeoutError: no reply in time.
             AskFailedError: the actor raised while it handled the message.
             ActorDeadError: the actor ended before it handled the message.
-            AskCycleError: the actors on the way already wait for the one that asks.
+            AskCycleError: the asked actor waits, directly or through others, for the one that asks.
             BlockingInLoopError: asked with `block` by an actor that runs on an event loop.
-            ValueError: the timeout is no number of seconds.
+            ValueError: the timeout is not a number of seconds.
         """
         seconds = self._system.default_ask_timeout if timeout is None else _seconds(timeout)
         promise = self._system.promise(self)
         try:
             return self._ask(promise, message, seconds, block=block)
         except BaseException:
-            # A message that could not be sent leaves no pending ask behind.
+            # A message that could not be sent must not leave a pending ask.
             promise.future.cancel()
             raise
 
     def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
-        """Stop the actor after the turn it is in, ahead of the messages that wait. Returns whether it was alive.
+        """Stop the actor after its current turn, ahead of waiting messages. Returns True if it was alive.
 
         With `block` the call returns when the last hook has run, or raises `AskTimeoutError` after `timeout` seconds
-        (None: the system's default for asks); else it returns a future. An actor stops itself with `context.stop()`.
+        (None: the system's default for asks); otherwise it returns a future. An actor stops itself with
+        `context.stop()`.
 
         Raises:
             WaitInTurnError: an actor waits for its own end, or for that of an actor above it.
@@ -114,7 +116,7 @@ class ActorRef(PykkaRef, Ref):
         if not self.is_alive():
             stopped.try_set(False)
         else:
-            note("stop", self)
+            record_effect("stop", self)
             self.signal(Stop())
             self.actor_inbox.owner.termination.add_done_callback(lambda: stopped.set(True))
         return stopped.get(timeout=seconds) if block else stopped
@@ -128,14 +130,14 @@ class ActorRef(PykkaRef, Ref):
             self.actor_inbox.put_signal(SignalEnvelope(signal, cell.ref, cell.sequence))
 
     def proxy(self) -> NoReturn:
-        """Raise `ProxyNotSupportedError`, which shows the message form."""
+        """Raise `ProxyNotSupportedError`, whose text shows how to send a message instead."""
         raise ProxyNotSupportedError(
             f"{self} takes messages, not attribute access: ref.tell(SomeMessage(...)), "
             "or ref.ask(SomeMessage(...), timeout=5) for a reply"
         )
 
     def is_alive(self) -> bool:
-        """Tell whether the actor has not ended yet."""
+        """Return True if the actor has not ended yet."""
         return bool(self._system.look_up(self.path, (self,) if super().is_alive() else ()))
 
     def refuse_to_wait_for_own_end(self) -> None:
@@ -143,7 +145,7 @@ class ActorRef(PykkaRef, Ref):
         cell = link = RUNNING.cell
         while link is not None:
             if link.ref == self:
-                raise WaitInTurnError(f"{cell} would wait for the end of {self} for ever: use context.stop(ref)")
+                raise WaitInTurnError(f"{cell} would wait for the end of {self} forever: use context.stop(ref)")
             link = link.parent
 
     def _ask(self, promise: PromiseRef, message: Any, seconds: float, *, block: bool) -> Any:
@@ -151,14 +153,14 @@ class ActorRef(PykkaRef, Ref):
         cell = RUNNING.cell
         if not block:
             promise.expire_in(seconds)
-            self._question(question, promise, cell)
+            self._send_ask(question, promise, cell)
             return promise.future
         if cell is not None:
             return self._ask_in_turn(cell, question, promise, seconds)
-        self._question(question, promise, None)
+        self._send_ask(question, promise, None)
         return self._answer(promise, seconds)
 
-    def _question(self, message: Message, promise: PromiseRef, cell: Cell | None) -> None:
+    def _send_ask(self, message: Message, promise: PromiseRef, cell: Cell | None) -> None:
         if cell is not None and cell.end_reason is not None:
             return promise.refuse("the asking actor was killed")
         if self._system.serialize_messages:
@@ -172,14 +174,14 @@ class ActorRef(PykkaRef, Ref):
         refuse_to_block()
         try:
             begin_asking(cell, promise.future)
-            self._question(message, promise, cell)
+            self._send_ask(message, promise, cell)
             reply = self._answer(promise, seconds)
         except BaseException as error:
-            note_outcome(cell, None, error, promise)
+            record_outcome(cell, None, error, promise)
             raise
         finally:
             cell.asking = None
-        note_outcome(cell, reply, None, promise)
+        record_outcome(cell, reply, None, promise)
         return reply
 
     def _answer(self, promise: PromiseRef, seconds: float) -> Message:
@@ -207,7 +209,7 @@ def _seconds(timeout: float) -> float:
 
 
 class _Stopped(Future[bool]):
-    """Future that completes when a stopped actor has ended: whether it was alive."""
+    """Future that completes when a stopped actor has ended; its value is True if the actor was alive."""
 
     __slots__ = ("_ref",)
 

@@ -1,4 +1,4 @@
-"""Log lines that repeat: the first is written, then the 2nd, 5th, 10th, 20th, 50th and so on, with their count."""
+"""Repeated log lines: the first is written, then the 2nd, 5th, 10th, 20th, 50th and so on, with their count."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ _MAX_KEYS = 1_000
 
 
 def is_reported(times: int) -> bool:
-    """Report whether the occurrence of this number is written: 1, 2, 5, 10, 20, 50, ..."""
+    """Return True if the occurrence of this number is written: 1, 2, 5, 10, 20, 50, ..."""
     return str(times).rstrip("0") in ("1", "2", "5")
 
 
 class RepeatedLog:
-    """Writes to the logger of a name; lines with the same key count as the same.
+    """Writes to the logger with this name; lines with the same key count as repetitions.
 
-    Actors may hold one: a trace can keep a copy of it, as it could not of a logger.
+    Actors may hold one: a trace can store a copy of it, which is impossible for a logger.
     """
 
     def __init__(self, logger_name: str) -> None:

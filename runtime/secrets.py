@@ -1,7 +1,7 @@
 """Masks the secrets that this process was configured with, in texts about failures and in logs.
 
-Whatever takes settings from the user hands them to `remember_secrets`; whatever turns a living exception into text
-gives it through `masked`.
+Code that receives settings from the user passes them to `remember_secrets`; code that turns a live exception into text
+passes it through `masked`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ _SENSITIVE = re.compile(
     re.IGNORECASE,
 )
 """Names of settings that are secret: those of Flink (`GlobalConfiguration`), of Spark (`spark.redaction.regex`) and of
-object stores."""
+object stores.
+"""
 
 _PUBLIC = re.compile(
     r"(provider|file|path|location|url|class|type|dir|enabled|algorithm|protocol|renewal[._a-z]*|interval)s?$",
     re.IGNORECASE,
 )
-"""Names of settings that only tell of secrets: the file of a password, the provider of credentials."""
+"""Names of settings that only refer to secrets: the file of a password, the provider of credentials."""
 
 _SHORTEST = 4
-"""A shorter value is no secret, and words of every text would be masked."""
+"""A shorter value is not treated as a secret, since it would mask ordinary words."""
 
 _NO_SECRETS = frozenset({"true", "false", "none", "null"})
 _OF_URI = re.compile(r"(?<=://)[^\s/@:]*:[^\s/@]*@")
@@ -35,7 +36,7 @@ _QUOTED = re.compile(r"""password\s*=\s*(["'])(?P<value>.+?)\1""", re.IGNORECASE
 
 
 def masked_uri(text: str) -> str:
-    """The text, without the credentials that a URI in it may hold: `s3://***@bucket/folder`."""
+    """Return the text without the credentials that a URI in it may contain: `s3://***@bucket/folder`."""
     return _OF_URI.sub(f"{MASK}@", text)
 
 
@@ -43,11 +44,11 @@ class Secrets:
     """The values that are masked."""
 
     def __init__(self) -> None:
-        # Threads add to it, and none takes away.
+        # Threads add to it, and none removes from it.
         self._values: dict[str, None] = {}
 
     def remember(self, settings: Mapping[str, object]) -> None:
-        """Mask the values of settings whose names are those of secrets, and the credentials in URIs."""
+        """Mask the values of settings whose names are secret, and the credentials in URIs."""
         for name, value in settings.items():
             for secret in _of(name, value):
                 self._values.update(dict.fromkeys(_forms(secret)))
@@ -62,7 +63,7 @@ class Secrets:
 _secrets = Secrets()
 masked = _secrets.masked
 remember_secrets = _secrets.remember
-"""Mask secrets among these settings from now on, in failures and in what flykka logs."""
+"""Mask the secrets among these settings from now on, in failures and in flykka's logs."""
 
 
 def _of(name: str, value: object) -> Iterator[str]:
@@ -77,7 +78,7 @@ def _of(name: str, value: object) -> Iterator[str]:
 
 
 def _forms(secret: str) -> set[str]:
-    """The secret as texts have it: as it is, in a URI, in a literal."""
+    """Return the forms of a secret in texts: plain, in a URI, in a literal."""
     if len(secret) < _SHORTEST or secret.lower() in _NO_SECRETS:
         return set()
     return {secret, quote(secret, safe=""), repr(secret)[1:-1]}

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class ActorSelection:
-    """Path that is looked up for every message: it outlives the incarnations of an actor (Akka's ActorSelection).
+    """A path that is looked up for every message: it outlives the incarnations of an actor (Akka's ActorSelection).
 
-    In a name `*` stands for any characters and `?` for one, so that a selection may be of many: `/user/shop/till-*`.
+    In a name `*` stands for any characters and `?` for one, so that it may select many actors: `/user/shop/till-*`.
     """
 
     __slots__ = ("_has_wildcards", "_system", "path")
@@ -32,7 +32,7 @@ class ActorSelection:
         return list(self._system.look_up(self.path, tuple(cell.ref for cell in self._cells())))
 
     def resolve_one(self) -> ActorRef | None:
-        """Return the ref of the first actor that lives at the path now."""
+        """Return the ref of the first actor that lives at the path now, or None."""
         return next(iter(self.resolve()), None)
 
     def tell(self, message: Message) -> None:
@@ -46,10 +46,10 @@ class ActorSelection:
             cell = cells.find(self.path)
             return [] if cell is None else [cell]
         root = cells.find(ROOT)
-        found = [] if root is None else [root]
+        matches = [] if root is None else [root]
         for part in self.path.split("/")[1:]:
-            found = _below(found, part)
-        return found
+            matches = _below(matches, part)
+        return matches
 
     def __repr__(self) -> str:
         return f"ActorSelection({self.path})"

@@ -1,6 +1,6 @@
 """Signals of the kernel to its cells, in a lane that overtakes the mailbox; and its messages to actors.
 
-Signals never reach `Actor.handle_message`. They are declared messages so that a trace can hold them.
+Signals never reach `Actor.handle_message`. They are declared messages so that a trace can record them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from flykka.messages.wire.ref import Ref
 
 
 class Signal(Message):
-    """Base of the messages between cells about their lives."""
+    """Base class of the lifecycle messages between cells."""
 
     __slots__ = ()
 
 
 @message("kernel.create")
 class Create(Signal):
-    """spawner -> child: make your instance and start it."""
+    """spawner -> child: create your instance and start it."""
 
 
 @message("kernel.stop")
@@ -36,7 +36,7 @@ class Failed(Signal):
 
 @message("kernel.resume")
 class Resume(Signal):
-    """parent -> failed child: go on as if nothing had happened."""
+    """parent -> failed child: continue as if nothing had happened."""
 
 
 @message("kernel.recreate")
@@ -48,33 +48,33 @@ class Recreate(Signal):
 
 @message("kernel.backoff_ended")
 class BackoffEnded(Signal):
-    """clock -> cell: the delay before your new instance is over."""
+    """clock -> cell: the delay before your new instance has ended."""
 
 
 @message("kernel.watch")
 class Watch(Signal):
-    """watcher -> watched: tell me when you end."""
+    """watcher -> watched: notify me when you end."""
 
     watcher: Ref
 
 
 @message("kernel.unwatch")
 class Unwatch(Signal):
-    """watcher -> watched: I no longer need to know."""
+    """watcher -> watched: stop notifying me."""
 
     watcher: Ref
 
 
 @message("kernel.death_watch_notification")
 class DeathWatchNotification(Signal):
-    """ended cell -> parent and watchers: I have ended; nothing comes from me after this."""
+    """ended cell -> parent and watchers: I have ended; this is my last message."""
 
     ref: Ref
 
 
 @message("kernel.pipe_failed")
 class PipeFailed(Signal):
-    """I/O pool -> cell: no message could be made of the outcome of your work. That is your failure."""
+    """I/O pool -> cell: no message could be created from the outcome of your work, so you fail."""
 
     failure: SerializedThrowable
 
@@ -88,12 +88,12 @@ class Terminated(Message):
 
 @message("kernel.receive_timeout")
 class ReceiveTimeout(Message):
-    """kernel -> actor: you have got no message for as long as you set by `context.set_receive_timeout`."""
+    """kernel -> actor: you have received no message for the time set by `context.set_receive_timeout`."""
 
 
 @message("kernel.state_timeout")
 class StateTimeout(Message):
-    """FSM -> itself: no message has come for as long as this state allows."""
+    """FSM -> itself: no message has arrived within the timeout of this state."""
 
 
 @message("kernel.unread")

@@ -1,4 +1,4 @@
-"""Supervisor strategies: decisions of a parent about a child that failed (Akka's SupervisorStrategy)."""
+"""Supervisor strategies: a parent's decisions about a failed child (Akka's SupervisorStrategy)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @trace_tag("supervision.directive")
 class Directive(Enum):
-    """Resume keeps the instance, Restart replaces it, Stop ends the actor, Escalate fails the parent in its place."""
+    """RESUME keeps the instance, RESTART replaces it, STOP ends the actor, ESCALATE fails the parent instead."""
 
     RESUME = "resume"
     RESTART = "restart"
@@ -34,9 +34,9 @@ Decider = Callable[[BaseException], Directive]
 
 @trace_tag("supervision.default_decider")
 def default_decider(error: BaseException) -> Directive:
-    """Decide as Akka: failed initialisation and death pacts stop, exceptions restart, the rest escalates.
+    """Decide like Akka: failed initialisation and death pacts stop, exceptions restart, everything else escalates.
 
-    A `CancelledError`, though no `Exception` in Python, only means that some work was given up: it restarts.
+    A `CancelledError` is not an `Exception` in Python, but only means that some work was cancelled: it restarts.
     """
     match error:
         case ActorInitializationError() | DeathPactError():
@@ -49,13 +49,12 @@ def default_decider(error: BaseException) -> Directive:
 
 @trace_tag("supervision.stopping_decider")
 def stopping_decider(_error: BaseException) -> Directive:
-    """Stop the child, whatever it raised."""
     return Directive.STOP
 
 
 @trace_tag("supervision.escalating_decider")
 def escalating_decider(_error: BaseException) -> Directive:
-    """Fail the parent in the child's place, whatever the child raised."""
+    """Fail the parent instead of the child, whatever the child raised."""
     return Directive.ESCALATE
 
 
@@ -68,11 +67,11 @@ def guardian_decider(error: BaseException) -> Directive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorStrategy(ABC):
-    """Decider with a limit: more than `max_restarts` within `within_ms` stop the child.
+    """A decider with a limit: a child with more than `max_restarts` within `within_ms` is stopped.
 
-    Without `within_ms` the limit counts the child's whole life; without `max_restarts` there is none. With a `backoff`
-    the new instance is made after a delay (as Akka's typed `restartWithBackoff` does): the old one is dropped at once,
-    ref and mailbox stay, and messages wait meanwhile.
+    Without `within_ms` the limit applies to the child's whole life; without `max_restarts` there is none. With a
+    `backoff` the new instance is created after a delay (like Akka's typed `restartWithBackoff`): the old one is dropped
+    at once, ref and mailbox stay, and messages wait.
     """
 
     decider: Decider = default_decider
@@ -82,10 +81,10 @@ class SupervisorStrategy(ABC):
 
     @abstractmethod
     def affected(self, failed: Cell, siblings: Sequence[Cell]) -> Sequence[Cell]:
-        """Return the children that the directive applies to."""
+        """Return the children to which the directive applies."""
 
     def may_restart(self, history: RestartHistory, now: int) -> bool:
-        """Count a restart at `now` in ms; False where the limit is reached."""
+        """Count a restart at `now` in ms; return False if the limit is reached."""
         if self.max_restarts is None:
             return True
         if self.within_ms is not None and now - history.window_start > self.within_ms:
@@ -96,7 +95,9 @@ class SupervisorStrategy(ABC):
         return history.count <= self.max_restarts
 
     def delay_ms(self, history: RestartHistory, now: int, chance: Callable[[], random.Random]) -> int:
-        """Return the delay in ms of the restart decided on at `now`; `chance` is called where one is drawn."""
+        """Return the delay in ms of the restart decided at `now`; `chance` returns the random numbers if one is
+        needed.
+        """
         backoff = self.backoff
         if backoff is None:
             return 0
@@ -110,28 +111,26 @@ class SupervisorStrategy(ABC):
 
 @trace_tag("supervision.one_for_one")
 class OneForOne(SupervisorStrategy):
-    """Strategy that applies a directive to the failed child alone."""
+    """Applies a directive to the failed child only."""
 
     __slots__ = ()
 
     def affected(self, failed: Cell, siblings: Sequence[Cell]) -> Sequence[Cell]:
-        """Return the failed child."""
         return (failed,)
 
 
 @trace_tag("supervision.all_for_one")
 class AllForOne(SupervisorStrategy):
-    """Strategy that applies a directive to all children: for those that cannot work without each other."""
+    """Applies a directive to all children, for children that cannot work without each other."""
 
     __slots__ = ()
 
     def affected(self, failed: Cell, siblings: Sequence[Cell]) -> Sequence[Cell]:
-        """Return every child."""
         return siblings
 
 
 class RestartHistory:
-    """Restarts of a child within the window that began at `window_start` (ms); kept in turns of its parent."""
+    """Restarts of a child within the window that started at `window_start` (ms); used in turns of its parent."""
 
     __slots__ = ("backoffs", "count", "restarts_at", "window_start")
 
@@ -149,4 +148,4 @@ GUARDIAN_STRATEGY = OneForOne(decider=guardian_decider)
 STOPPING_STRATEGY = OneForOne(decider=stopping_decider)
 """For children whose failure their parent reports."""
 ESCALATING_STRATEGY = OneForOne(decider=escalating_decider)
-"""For children whose state cannot be made again: they fail with their parent."""
+"""For children whose state cannot be rebuilt: they fail with their parent."""

@@ -40,7 +40,7 @@ from flykka.runtime.selection import ActorSelection
 from flykka.runtime.signals import Failed, Stop
 from flykka.runtime.supervision import GUARDIAN_STRATEGY
 from flykka.runtime.time.clock import Clock, SystemClock
-from flykka.runtime.turn import RUNNING, note, outside_turn
+from flykka.runtime.turn import RUNNING, outside_turn, record_effect
 
 if TYPE_CHECKING:
     from typing import Self
@@ -86,35 +86,35 @@ class SystemTermination(Termination):
         return True
 
     def ended_within(self, timeout: float | None) -> bool:
-        """Wait as `wait` does, but return False where that raises `TerminationTimeoutError`."""
+        """Like `wait`, but return False instead of raising `TerminationTimeoutError`."""
         return super().wait(timeout)
 
     def _wait(self, timeout: float | None) -> bool:
         cell = RUNNING.cell
         if cell is not None and cell.system is self._system:
-            raise WaitInTurnError(f"{cell} would wait for the end of its own system {self._system.name} for ever")
+            raise WaitInTurnError(f"{cell} would wait for the end of its own system {self._system.name} forever")
         return super()._wait(timeout)
 
 
 class ActorSystem:
-    """Actors under `/user`, with one clock, one dispatcher and one event stream. Several systems may live side by side.
+    """Actors under `/user`, with one clock, one dispatcher and one event stream. A process may have several systems.
 
-    A `with` block terminates the system at its end, and waits for that as long as for an ask.
+    A `with` block terminates the system at its end, and waits for that at most for the default ask timeout.
 
     Args:
         name: shown in logs, refs and traces.
         seed: of every actor's `random` and `new_id`.
-        clock: the real time unless given; a seeded dispatcher brings its own.
-        dispatcher: a shared pool of threads unless given.
-        serialize_messages: pass every message through the codec when it is told; on in tests.
+        clock: the real time by default; a seeded dispatcher has its own.
+        dispatcher: a shared pool of threads by default.
+        serialize_messages: encode and decode every message when it is sent; on in tests.
         recorder: records every turn.
-        default_ask_timeout: seconds, for asks that name none.
-        slow_turn_threshold: a turn that lasts longer is reported with its stack; None for no watchdog. A system with
-            a seeded dispatcher has none.
+        default_ask_timeout: seconds, for asks without a timeout.
+        slow_turn_threshold: a turn that takes longer is reported with its stack; None for no watchdog. A system with a
+            seeded dispatcher has none.
     """
 
     is_in_registry = True
-    """Tells whether Pykka's registry has its actors."""
+    """True if Pykka's registry contains its actors."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class ActorSystem:
         default_ask_timeout: float = 10.0,
         slow_turn_threshold: Duration | None = "1s",
     ) -> None:
-        # Arguments are checked first: then no thread is left behind.
+        # Arguments are checked first, so that an error leaves no threads running.
         if not isinstance(default_ask_timeout, int | float) or not 0 < default_ask_timeout <= threading.TIMEOUT_MAX:
             raise ValueError(f"default_ask_timeout is a number of seconds above 0, not {default_ask_timeout!r}")
         threshold_ms = None
@@ -149,7 +149,7 @@ class ActorSystem:
         self.dead_letters = DeadLetters(self)
         self.hooks: tuple[DeliveryHook, ...] = ()
         self.observed = recorder is not None
-        """Tells whether turns are recorded or delivery hooks are set."""
+        """True if turns are recorded or delivery hooks are set."""
         self.terminated = SystemTermination(self)
         self.cells = Tree(self)
         self.coordinated_shutdown = CoordinatedShutdown(self)
@@ -160,19 +160,17 @@ class ActorSystem:
         self._sequences = itertools.count(1)
         self.user = self._start_guardians()
         if self.driver is None:
-            # A system with a seeded dispatcher needs no thread to end.
+            # A system with a seeded dispatcher has no threads to end.
             self.coordinated_shutdown.run_at_exit()
             if threshold_ms is not None:
                 self._watchdog = Watchdog(self, threshold_ms)
-
-    # Actors
 
     def spawn(self, props: Props, name: str) -> ActorRef:
         """Spawn a new actor under `/user`.
 
         Raises:
             InvalidActorNameError: the name is malformed, or a living actor has it.
-            SpawnRefusedError: the system terminates or has ended.
+            SpawnRefusedError: the system is terminating or has ended.
         """
         spawner = RUNNING.cell
         if spawner is not None and spawner.system is self:
@@ -184,17 +182,17 @@ class ActorSystem:
         return cell.ref
 
     def find(self, path: str) -> ActorRef | None:
-        """Return the ref of the actor that lives at `path`."""
+        """Return the ref of the actor that lives at `path`, or None."""
         cell = self.cells.find(path)
-        found = self.look_up(path, () if cell is None else (cell.ref,))
-        return found[0] if found else None
+        refs = self.look_up(path, () if cell is None else (cell.ref,))
+        return refs[0] if refs else None
 
     def actor_selection(self, path: str) -> ActorSelection:
-        """Select the actors at `path` when a message is sent; `*` and `?` in it stand for characters of a name."""
+        """Select the actors at `path` when a message is sent; it may contain the wildcards `*` and `?`."""
         return ActorSelection(self, paths.absolute_path(paths.ROOT, path))
 
     def resolve(self, path: str, incarnation: int) -> Ref:
-        """Return the ref of this actor or pending ask; where it has ended, a ref that makes dead letters."""
+        """Return the ref of this actor or pending ask; if it has ended, a ref whose messages become dead letters."""
         if path.startswith(paths.TEMP):
             promise = self._promises.get(incarnation)
             if promise is not None:
@@ -205,19 +203,19 @@ class ActorSystem:
         return self.dead_ref(path, incarnation)
 
     def kill(self, ref: Ref) -> None:
-        """End an actor and everything below it at once, as when its process dies: for fault injection.
+        """End an actor and everything below it at once, as if its process had died: for fault injection.
 
-        No hook runs, no further turn is taken, no message is sent. A turn that another thread is in may run to its end
-        there, without effects. Resources of the actors are closed, their waiting messages become dead letters, and
-        watchers outside the subtree get `Terminated`. Callable from any thread, from hooks and turns too.
+        No hook runs, no further turn runs, no message is sent. A turn on another thread may run to its end there,
+        without effects. Resources of the actors are closed, their waiting messages become dead letters, and watchers
+        outside the subtree get `Terminated`. May be called from any thread, also in hooks and turns.
         """
-        note("kill", ref)
+        record_effect("kill", ref)
         killed = self.cells.mark_killed(ref)
         if self.recorder is not None:
             now_ms = self.clock.now_ms()
             for cell in killed:
                 self.recorder.killed(self.next_sequence(), now_ms, cell.ref)
-        # Children first; and no watcher is notified before every mailbox is closed.
+        # Children first; no watcher is notified before every mailbox is closed.
         killed.reverse()
         with outside_turn():
             for cell in killed:
@@ -225,24 +223,20 @@ class ActorSystem:
             for cell in killed:
                 cell.announce_end()
 
-    # Inspection
-
     def inspect(self) -> SystemSnapshot:
         """Take a snapshot of every actor: state, mailbox, turns, restarts, last failure. No actor is asked."""
         return self._inspection.take_snapshot()
 
     def tree(self, max_children: int = 50) -> ActorTree:
-        """Take the same snapshot as a picture, with at most so many children of each actor."""
+        """Return the same snapshot as a picture, with at most `max_children` children of each actor."""
         return ActorTree(self.inspect(), max_children)
-
-    # Termination
 
     def terminate(self) -> SystemTermination:
         """Run the tasks of the coordinated shutdown, then stop all actors, children before parents.
 
         Returns `terminated`, which completes after the last of them. A second call joins the first.
         """
-        note("terminate")
+        record_effect("terminate")
         return self.coordinated_shutdown.run(ShutdownReason.ACTOR_SYSTEM_TERMINATE)
 
     def __enter__(self) -> Self:
@@ -258,7 +252,8 @@ class ActorSystem:
     def add_delivery_hook(self, hook: DeliveryHook) -> Callable[[], None]:
         """Call `hook(recipient, message, sender)` right before each message is handled, on the thread that handles it.
 
-        A hook may kill, even the recipient: then the message is not handled. Returns the function that removes it.
+        A hook may kill actors, even the recipient, whose message is then not handled. Returns a function that removes
+        the hook.
         """
         self.hooks = (*self.hooks, hook)
         self.observed = True
@@ -272,26 +267,26 @@ class ActorSystem:
     # For cells and refs
 
     def spawn_in_turn(self, spawner: Cell, parent: Cell, props: Props, name: str) -> ActorRef:
-        """Spawn an actor under `parent` in a turn of `spawner`. Raises as `spawn` does.
+        """Spawn an actor under `parent` in a turn of `spawner`. Raises the errors of `spawn`.
 
-        Under the tree's lock, so that a kill of the spawner comes before all of it or after: an actor that the turn of
-        a killed one spawns never lives, and one that lives is on record.
+        It holds the tree's lock, so that a kill of the spawner comes before or after all of it: an actor spawned by a
+        killed actor never lives, and one that lives is recorded.
         """
         with self.cells.lock:
             if spawner.end_reason is not None:
                 return self.dead_ref(paths.child_path(parent.ref.path, name))
             try:
                 cell = self.admit(parent, props, name)
-            except (InvalidActorNameError, SpawnRefusedError) as refusal:
-                # It depends on other actors that live or end meanwhile: an input of the turn, which a replay repeats.
-                note("refused", f"{parent.ref.path}/{name}", type(refusal).__name__, str(refusal))
+            except (InvalidActorNameError, SpawnRefusedError) as error:
+                # It depends on other actors' lives at the time: an input of the turn, which a replay repeats.
+                record_effect("refused", f"{parent.ref.path}/{name}", type(error).__name__, str(error))
                 raise
-            note("spawn", cell.ref, props.factory_name)
+            record_effect("spawn", cell.ref, props.factory_name)
         cell.start()
         return cell.ref
 
     def admit(self, parent: Cell, props: Props, name: str) -> Cell:
-        """Add a new cell to the tree, for a turn. Raises as `Tree.attach` does."""
+        """Add a new cell to the tree, for a turn. Raises the errors of `Tree.attach`."""
         return self.cells.attach(parent, props, name)
 
     def living(self, ref: Ref) -> ActorRef:
@@ -301,33 +296,33 @@ class ActorSystem:
         resolved = self.resolve(ref.path, ref.incarnation)
         return resolved if isinstance(resolved, ActorRef) else self.dead_ref(ref.path, ref.incarnation)
 
-    def look_up(self, path: str, found: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
+    def look_up(self, path: str, refs: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
         """Return `found`, the actors at a path: an input of the turn, which a replay repeats."""
-        note("lookup", path, found)
-        return found
+        record_effect("lookup", path, refs)
+        return refs
 
     def undecided(self, child: Cell, failed: Failed, error: BaseException | None) -> BaseException | None:
-        """Return the error that `child` awaits a directive for; None where it was restarted meanwhile."""
+        """Return the error for which `child` awaits a directive; None if it was restarted in the meantime."""
         return None if child.faults.error is None else error or child.faults.error
 
     def read_clock(self) -> int:
         """Return the time for a step of a coroutine: an input of its turn, which a replay repeats."""
         now_ms = self.clock.now_ms()
-        note("read_clock", now_ms)
+        record_effect("read_clock", now_ms)
         return now_ms
 
     def dead_ref(self, path: str, incarnation: int = 0) -> ActorRef:
-        """Make a ref without an actor."""
+        """Return a ref without an actor; messages to it become dead letters."""
         return EmptyLocalActorRef(self, path, incarnation).ref
 
-    def promise(self, asked: ActorRef) -> PromiseRef:
-        """Make a ref for one reply."""
+    def promise(self, recipient: ActorRef) -> PromiseRef:
+        """Return a ref for one reply of `asked`."""
         number = next(self._promise_numbers)
-        promise = self._promises[number] = PromiseRef(self, number, asked, self._promises)
+        promise = self._promises[number] = PromiseRef(self, number, recipient, self._promises)
         return promise
 
     def wire(self, message: object) -> Message:
-        """Pass a message through the codec. Raises `EncodeError` where it cannot be encoded."""
+        """Encode and decode a message. Raises `EncodeError` if it cannot be encoded."""
         if not isinstance(message, Message):
             raise EncodeError(
                 f"a {type(message).__name__} is no message: a message is of a class that derives from Message "
@@ -338,22 +333,22 @@ class ActorSystem:
         return received
 
     def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
-        """Make the mailbox of a new cell at `path`."""
+        """Create the mailbox of a new cell at `path`."""
         return Mailbox(cell, None if props.mailbox is None else props.mailbox.create(cell))
 
     def incarnation(self, path: str, following: int) -> int:
-        """Return the incarnation of the next actor at `path`; `following` unless a replay knows another."""
+        """Return the incarnation of the next actor at `path`: `following`, unless a replay knows another."""
         return following
 
     def waits(self, cell: Cell, future: Future[Any]) -> None:
-        """Note that a coroutine of `cell` waits for `future`. A replay supplies the recorded outcome."""
+        """Called when a coroutine of `cell` waits for `future`. A replay provides the recorded outcome."""
 
     def next_sequence(self) -> int:
-        """Draw the next number in the order of turns, kills and dead letters."""
+        """Return the next number in the order of turns, kills and dead letters."""
         return next(self._sequences)
 
     def passes_hooks(self, cell: Cell, message: Message, envelope: Envelope) -> bool:
-        """Call the delivery hooks, of which one that fails is logged; False where one has killed the recipient."""
+        """Call the delivery hooks, logging those that fail; return False if one has killed the recipient."""
         with outside_turn():
             for hook in self.hooks:
                 try:
@@ -364,12 +359,12 @@ class ActorSystem:
             cell.reject(envelope)
         return cell.end_reason is None
 
-    # Beginning and end
+    # Start and end
 
     def _start_guardians(self) -> Cell:
         root = self.cells.create_root(Props(Guardian))
         user = self.cells.attach(root, Props(Guardian), "user")
-        # Any end of /user, a kill too, ends the system.
+        # Any end of /user, also by a kill, ends the system.
         user.termination.add_done_callback(lambda: root.ref.signal(Stop()))
         root.termination.add_done_callback(self._finish)
         with outside_turn():
@@ -379,7 +374,7 @@ class ActorSystem:
 
     def _finish(self) -> None:
         for promise in list(self._promises.values()):
-            # The clock ends too: no deadline would fail them.
+            # The clock ends too, so no deadline would fail them.
             promise.refuse("the system has terminated without a reply")
         self.coordinated_shutdown.forget_exit()
         sweep_registry()
@@ -392,7 +387,7 @@ class ActorSystem:
             try:
                 close()
             except Exception:
-                # A user's recorder that cannot be closed must not keep waiting threads for ever.
+                # If a user's recorder cannot be closed, waiting threads must still continue.
                 logger.exception("actor system %s: %s failed", self.name, close.__qualname__)
         self.terminated.set()
         logger.debug("actor system %s has terminated", self.name)

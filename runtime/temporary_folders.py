@@ -1,11 +1,11 @@
-"""Temporary folders: private to the user, and removed by the next start if their process could not do it.
+"""Temporary folders: private to the user, and removed by the next start if their process could not remove them.
 
     $TMPDIR/flykka-<uid>/                      of the user alone (0700), checked whenever it is used
-    $TMPDIR/flykka-<uid>/.lock                 locked while a folder is made and while abandoned ones are looked for
+    $TMPDIR/flykka-<uid>/.lock                 locked while a folder is created and abandoned ones are looked for
     $TMPDIR/flykka-<uid>/tmp-<kind>-<random>/  a temporary folder; its process holds a lock on the `.lock` in it
 
-A lock ends with its process in whatever way that ends. No other module names a file in the directory for temporary
-files: another user could have made it, or a symbolic link of that name.
+A lock ends with its process, however that ends. No other module creates files in the directory for temporary files
+under fixed names: another user could have created them, or a symbolic link.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _LOCK = ".lock"
 
 
 class TemporaryFolder:
-    """A folder of this process, until `remove` or the end of the process; as a context manager its path.
+    """A folder of this process, until `remove` or the end of the process; as a context manager it returns its path.
 
-    One that is `left_to_others` stays when the process ends normally: somebody else removes it then.
+    If it is `left_to_others`, it stays when the process ends normally: another process removes it.
 
     Raises:
-        PermissionError: the user's folder for temporary files belongs to another user, or others may look into it.
-        OSError: it cannot be made.
+        PermissionError: the user's folder for temporary files belongs to another user, or others can read it.
+        OSError: it cannot be created.
     """
 
     def __init__(self, kind: str, *, left_to_others: bool = False) -> None:
@@ -47,7 +47,7 @@ class TemporaryFolder:
         _HELD.add(self)
 
     def remove(self) -> None:
-        """Delete it with all that is in it, as far as that is possible."""
+        """Delete the folder with all its content, as far as possible."""
         if self._lock is not None:
             shutil.rmtree(self.path, ignore_errors=True)
             self.forget()
@@ -65,21 +65,21 @@ class TemporaryFolder:
     def __enter__(self) -> Path:
         return self.path
 
-    def __exit__(self, *raised: object) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.remove()
 
 
 def user_folder() -> Path:
-    """The user's folder in the directory for temporary files; made if it does not exist. Raises as the class does."""
+    """Return the user's folder for temporary files, creating it if needed. Raises the errors of `TemporaryFolder`."""
     return private_folder(Path(tempfile.gettempdir(), f"flykka-{os.getuid()}"), "set TMPDIR to another directory")
 
 
 def private_folder(folder: Path, alternative: str) -> Path:
-    """The folder, of this user alone; made if it does not exist.
+    """Return the folder, private to this user, creating it if needed.
 
     Raises:
-        PermissionError: it belongs to another user, or others may look into it; the text ends with the `alternative`.
-        OSError: it cannot be made.
+        PermissionError: it belongs to another user, or others can read it; the text ends with the `alternative`.
+        OSError: it cannot be created.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.lstat()
@@ -91,9 +91,9 @@ def private_folder(folder: Path, alternative: str) -> Path:
 
 
 def open_exclusively(path: Path, mode: int = 0o600) -> int:
-    """Make a file that was not there, in place of one that an earlier process has left; its descriptor, to write it.
+    """Create a new file, replacing one that an earlier process has left; return its descriptor, for writing.
 
-    Nothing is followed: a symbolic link of that name is removed, and one that appears meanwhile is refused.
+    No link is followed: a symbolic link of that name is removed, and one that appears in the meantime is refused.
     """
     path.unlink(missing_ok=True)
     return os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, mode)
@@ -116,7 +116,7 @@ def _open_lock(folder: Path) -> int:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from making and removing folders meanwhile."""
+    """Keep other processes from creating and removing folders in the meantime."""
     descriptor = _open_lock(folder)
     try:
         flock(descriptor, LOCK_EX)
@@ -126,7 +126,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def lock(descriptor: int) -> bool:
-    """Lock an open file; False if another process has it."""
+    """Lock an open file; return False if another process holds the lock."""
     try:
         flock(descriptor, LOCK_EX | LOCK_NB)
     except BlockingIOError:

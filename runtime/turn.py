@@ -1,7 +1,7 @@
-"""The cell whose turn the running thread takes: the sender of its messages, and the owner of its effects.
+"""The cell whose turn the current thread runs: the sender of its messages, and the owner of its effects.
 
-Other threads can see which cell a thread runs, without a look into its stack: CPython 3.11 crashes or hangs now and
-then where the frames of a thread that runs are read from another one.
+Other threads can see which cell a thread runs without reading its stack: CPython 3.11 sometimes crashes or hangs if the
+frames of a running thread are read from another one.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ Run = tuple["Cell"]
 """A cell that has a thread, and one tuple for each time that it gets one."""
 
 _OF_THREADS: dict[int, dict[str, Any]] = {}
-"""The attributes of `RUNNING` by thread. That of a thread that has ended stays, until another one gets its number."""
+"""The attributes of `RUNNING` by thread. An ended thread's entry stays until another one gets its number."""
 
 
 class _Running(threading.local):
     def __init__(self) -> None:
-        # For each thread: a default in the class would cost every tell from outside a failed look-up.
+        # For each thread: a default in the class would cost every tell from outside a failed lookup.
         self.cell: Cell | None = None
         self.run: Run | None = None
         _OF_THREADS[threading.get_ident()] = self.__dict__
 
 
 RUNNING = _Running()
-"""`RUNNING.cell` is the cell whose turn this thread takes, None outside a turn; `RUNNING.run` is its run."""
+"""`RUNNING.cell` is the cell whose turn this thread runs, None outside a turn; `RUNNING.run` is its run."""
 
 
 def runs() -> Iterator[tuple[int, Run]]:
-    """The runs of all threads that take turns now, by thread; to be called from any other."""
+    """Yield the runs of all threads that run turns now, by thread; to be called from another thread."""
     for thread, attributes in list(_OF_THREADS.items()):
         run = attributes["run"]
         if run is not None:
             yield thread, run
 
 
-def note(*effect: object) -> None:
-    """Note an effect of the turn that this thread takes, where there is one and turns are recorded.
+def record_effect(*effect: object) -> None:
+    """Record an effect of the turn that this thread runs, if there is one and turns are recorded.
 
-    After a kill nothing is noted: the effects of that turn do not take place.
+    After a kill no effect is recorded, since the effects of that turn do not take place.
     """
     cell = RUNNING.cell
     if cell is not None and cell.effects is not None and cell.end_reason is None:

@@ -1,4 +1,5 @@
-"""The CheckpointCoordinator, its CheckpointCoordinatorDeActivator, and the parts that perform effects for them.
+"""The CheckpointCoordinator, its CheckpointCoordinatorDeActivator, and the parts that carry out their effects.
 
-Not here: when a checkpoint begins or is complete (`machines/checkpoint`), and its files (`checkpoint_storage`).
+Not here: the decisions when a checkpoint starts or is complete (`machines/checkpoint`), and its files
+(`checkpoint_storage`).
 """

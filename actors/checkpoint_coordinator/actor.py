@@ -1,7 +1,7 @@
-"""The CheckpointCoordinator of a job: a child of its JobMaster, which forwards what the tasks say.
+"""The CheckpointCoordinator of a job: a child of its JobMaster, which forwards the tasks' messages to it.
 
-It hands messages to its machine and does what the machine decides: tells the tasks through the gateways of their
-TaskManagers, starts timers, and has the storage write and delete on the system's I/O pool.
+It passes messages to its state machine and carries out the resulting effects: it sends messages to tasks through the
+gateways of their TaskManagers, starts timers, and has the storage write and delete on the system's I/O pool.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob, hook_f
 from flykka.actors.checkpoint_coordinator.storage_view import CheckpointStorageView, CheckpointStoreMessage
 from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
-from flykka.actors.errors import described
+from flykka.actors.errors import serialize_error
 from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
 from flykka.actors.machines.checkpoint.events import CheckpointReport, CoordinatorEffect, CoordinatorEvent
@@ -61,14 +61,15 @@ from flykka.runtime.repeated_log import RepeatedLog, is_reported
 _log = logging.getLogger(__name__)
 
 REPORT_INTERVAL_MS = 1_000
-"""Acknowledgements wait for so long to be reported together: a checkpoint of ten thousand tasks is one message more,
-and of one that is held up everything is known after a second."""
+"""Milliseconds for which acknowledgements are collected before they are reported: even a checkpoint of ten thousand
+tasks adds few messages, and the acknowledgements of a delayed checkpoint are visible after a second.
+"""
 _REPORT_TIMER = "checkpoint-report"
 
 
 @trace_tag("actor.checkpoint_coordinator")
 class CheckpointCoordinator(Actor):
-    """Its memory is the machine's: it must not be restarted, a failure of it is one of the JobMaster."""
+    """Its state machine cannot be rebuilt, so it is never restarted: its failure is a failure of the JobMaster."""
 
     def __init__(
         self,
@@ -146,7 +147,7 @@ class CheckpointCoordinator(Actor):
     def _on_tasks(self, message: checkpoint_coordination.CoordinatedTasks) -> None:
         self._tasks.replace_tasks(message.tasks, message.leader_session_id)
         names = {vertex.vertex_id: vertex.name for vertex in self._job_graph.vertices}
-        planned = tuple(
+        planned_tasks = tuple(
             PlannedTask(
                 attempt=task.attempt,
                 vertex_id=task.vertex_id,
@@ -162,13 +163,13 @@ class CheckpointCoordinator(Actor):
         )
         parallelism = {task.vertex_id: task.parallelism for task in message.tasks}
         if parallelism == parallelism_of(self._job_graph):
-            self._decide(events.TasksChanged(tasks=planned))
+            self._decide(events.TasksChanged(tasks=planned_tasks))
             return
         self._job_graph = with_parallelism(self._job_graph, parallelism)
-        self._decide(events.TasksChanged(tasks=planned, operators=operator_metadata(self._job_graph)))
+        self._decide(events.TasksChanged(tasks=planned_tasks, operators=operator_metadata(self._job_graph)))
 
     def _decide(self, event: CoordinatorEvent) -> None:
-        # An effect may be answered at once; the answer's turn comes when the effects at hand are done.
+        # Performing an effect may produce the next event; it is handled after all effects of the current event.
         self._events.append(event)
         if len(self._events) > 1:
             return
@@ -179,23 +180,23 @@ class CheckpointCoordinator(Actor):
             self._events.popleft()
 
     def _try_to_perform(self, effect: CoordinatorEffect) -> None:
-        """Perform an effect; one for a pending checkpoint that raises costs that checkpoint."""
+        """Perform an effect. If an effect of a pending checkpoint raises, only that checkpoint fails."""
         try:
             self._perform(effect)
         except Exception as error:
             checkpoint_id: int | None = getattr(effect, "checkpoint_id", None)
             if checkpoint_id not in self._machine.pending:
                 raise
-            what = type(effect).__name__
-            _log.exception("job %s: %s could not be done; it costs checkpoint %d", self._job_id, what, checkpoint_id)
-            self._events.append(events.EffectFailed(checkpoint_id=checkpoint_id, cause=described(error)))
+            name = type(effect).__name__
+            _log.exception("job %s: %s failed, and checkpoint %d with it", self._job_id, name, checkpoint_id)
+            self._events.append(events.EffectFailed(checkpoint_id=checkpoint_id, cause=serialize_error(error)))
 
     def _perform(self, effect: CoordinatorEffect) -> None:
         match effect:
             case events.DrawCheckpointId():
-                drawn = self._storage_view.draw_id()
-                if drawn is not None:
-                    self._decide(drawn)
+                drawn_id = self._storage_view.draw_id()
+                if drawn_id is not None:
+                    self._decide(drawn_id)
             case StartTimer() | CancelTimer():
                 set_timer(self.context, effect)
             case TriggerCheckpoint() | NotifyCheckpointComplete() | NotifyCheckpointAborted():
@@ -211,7 +212,7 @@ class CheckpointCoordinator(Actor):
             case CheckpointTriggered() | SubtasksAcknowledged():
                 self._reports.add(effect)
             case events.EventFailed(event=event, error=error, cost=cost):
-                _log.error("job %s: %s could not be handled; it costs %s", self._job_id, event, cost, exc_info=error)
+                _log.error("job %s: %s could not be handled, which costs %s", self._job_id, event, cost, exc_info=error)
             case events.LateAcknowledgement(reason=reason):
                 self._repeated.write(logging.INFO, without_numbers(reason), f"job {self._job_id}: {reason}")
             case Ignore(reason=reason):
@@ -219,7 +220,7 @@ class CheckpointCoordinator(Actor):
             case events.TriggerDeclined(cause=SerializedThrowable() as cause):
                 _log.warning("job %s takes no checkpoint for now: %s", self._job_id, cause.message)
             case events.TriggerDeclined(blocking=(first, *others)):
-                also = f" (nor do {len(others)} other tasks)" if others else ""
+                also = f" ({len(others)} other tasks do not run either)" if others else ""
                 text = f"job {self._job_id}: no checkpoint begins: {first.where} is {first.state}{also}"
                 self._repeated.write(logging.INFO, text, text)
             case events.TriggerDeclined(reason=declined):
@@ -266,9 +267,9 @@ class CheckpointCoordinator(Actor):
 
 
 class TaskGateways:
-    """Talks to tasks through their TaskManagers, to each of these in one message; used in the coordinator's turns only.
+    """Sends messages to tasks, grouped into one message per TaskManager. Used in the coordinator's turns only.
 
-    A checkpoint of ten thousand tasks is announced to as many, which live at a handful of TaskManagers.
+    A checkpoint may notify ten thousand tasks that run in a handful of TaskManagers.
     """
 
     def __init__(self) -> None:
@@ -285,18 +286,18 @@ class TaskGateways:
             self._gateways[task.attempt] = gateway
 
     def add(self, message: ForTask) -> None:
-        """Have the message sent to the Task of its attempt, with the others that are added before `send`."""
+        """Queue the message for the task of its attempt until `send`."""
         self._unsent.setdefault(self._gateways[message.attempt], []).append(message)
 
     def send(self) -> None:
-        """Send the added messages, to each TaskManager in their order."""
+        """Send the queued messages, to each TaskManager in the order in which they were added."""
         for gateway, messages in self._unsent.items():
             gateway.tell(messages[0] if len(messages) == 1 else TaskCheckpointMessages(messages=tuple(messages)))
         self._unsent.clear()
 
 
 class CheckpointReports:
-    """Reports the progress of checkpoints to the ExecutionGraphInfoStore, where there is one."""
+    """Reports the progress of checkpoints to the ExecutionGraphInfoStore, if there is one."""
 
     def __init__(self, context: ActorContext, job_id: JobId, info_store: Ref | None) -> None:
         self._context = context
@@ -305,7 +306,7 @@ class CheckpointReports:
         self._acknowledged: dict[int, list[SubtaskCheckpointStatistics]] = {}
 
     def add(self, report: CheckpointReport) -> None:
-        """Send the report of a checkpoint that has been triggered at once, an acknowledgement with the next `flush`."""
+        """Send the report of a triggered checkpoint at once, and acknowledgements with the next `flush`."""
         if self._info_store is None:
             return
         match report:
@@ -317,7 +318,7 @@ class CheckpointReports:
                 self._acknowledged.setdefault(checkpoint_id, []).extend(subtasks)
 
     def flush(self) -> None:
-        """Report the acknowledgements that were added: when they are due, and before a checkpoint ends."""
+        """Send the collected acknowledgements: when the timer fires, and before a checkpoint ends."""
         if self._info_store is None or not self._acknowledged:
             return
         self._context.timers.cancel(_REPORT_TIMER)
@@ -330,9 +331,9 @@ class CheckpointReports:
 
 @trace_tag("actor.checkpoint_coordinator_de_activator")
 class CheckpointCoordinatorDeActivator(Actor):
-    """The CheckpointCoordinatorDeActivator: switches periodic checkpoints on while the job runs, and off else.
+    """Starts periodic checkpoints when the job is RUNNING, and stops them in every other status.
 
-    A listener of the job's status like any other, so that the coordinator need not know what a job goes through.
+    It is an ordinary job status listener, so the coordinator need not know the job's states.
     """
 
     def __init__(self, coordinator: Ref) -> None:

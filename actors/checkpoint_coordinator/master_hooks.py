@@ -1,7 +1,7 @@
-"""User code that the coordinator runs in the driver when it triggers a checkpoint and when a job starts from one.
+"""User code that the coordinator runs in the driver when a checkpoint is triggered or restored.
 
-Mirrors Flink's MasterTriggerRestoreHook and MasterHooks. Every call of a hook may block: the coordinator has them run
-on the system's I/O pool, one checkpoint after the other.
+Follows Flink's MasterTriggerRestoreHook and MasterHooks. Any call of a hook may block: the coordinator runs hooks on
+the system's I/O pool, for one checkpoint at a time.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from flykka.runtime.errors import serialized
 
 
 class MasterTriggerRestoreHook(ABC):
-    """Prepares a system beside the job for taking or restoring checkpoints: one object per job."""
+    """Prepares an external system when a checkpoint of the job is triggered or restored; one object per job."""
 
     @property
     @abstractmethod
     def identifier(self) -> str:
-        """The name under which its state is stored: the same at every submission of the job, and no other hook's."""
+        """Name under which the hook's state is stored: stable across submissions of the job, and unique in the job."""
 
     @abstractmethod
     def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int) -> bytes | None:
-        """Called before the sources are told of a checkpoint: what it wants back with it, None where that is nothing.
+        """Return state to store in the checkpoint, or None. Called before the sources are triggered.
 
-        Where it raises, the checkpoint is given up.
+        If it raises, the checkpoint is aborted.
         """
 
     @abstractmethod
     def restore_checkpoint(self, checkpoint_id: int, state: bytes | None) -> None:
-        """Called before a job starts from a checkpoint, with what it wanted back. Where it raises, the job fails."""
+        """Restore the hook from the state it returned for this checkpoint, before the job starts. If it raises, the job
+        fails.
+        """
 
     def reset(self) -> None:  # noqa: B027 - most have nothing to do here
-        """Called instead where there is no checkpoint to start from."""
+        """Called instead of `restore_checkpoint` if the job starts without a checkpoint."""
 
     def close(self) -> None:  # noqa: B027 - most have nothing to do here
         """Called once, when the job has ended."""
 
 
 class MasterHooks:
-    """The hooks of one job, in the order in which they were added."""
-
     def __init__(self, hooks: Iterable[MasterTriggerRestoreHook] = ()) -> None:
         self._hooks: dict[str, MasterTriggerRestoreHook] = {}
         for hook in hooks:
@@ -60,10 +60,10 @@ class MasterHooks:
         return tuple(self._hooks)
 
     def add(self, hook: MasterTriggerRestoreHook) -> bool:
-        """Add a hook; False where there is one of that name, which then stays the only one.
+        """Add a hook; return False if a hook of that name exists already, which is then kept.
 
         Raises:
-            MasterHookError: it is no hook, or has no name.
+            MasterHookError: the object is not a hook, or has no name.
         """
         if not isinstance(hook, MasterTriggerRestoreHook):
             raise MasterHookError(f"a master hook has to be a MasterTriggerRestoreHook, not {hook!r}")
@@ -79,26 +79,28 @@ class MasterHooks:
         return True
 
     def trigger(self, checkpoint_id: int, timestamp_ms: int) -> tuple[MasterState, ...]:
-        """Run them for a checkpoint: what they want back with it. May block, and raise whatever one of them raises."""
+        """Call every hook for a checkpoint and return the states to store. May block; raises `MasterHookError` if a
+        hook fails.
+        """
         states = []
         for identifier, hook in self._hooks.items():
             try:
                 data = hook.trigger_checkpoint(checkpoint_id, timestamp_ms)
-            except Exception as raised:
+            except Exception as error:
                 text = f"the master hook {identifier!r} failed for checkpoint {checkpoint_id}"
-                raise MasterHookError(f"{text}: {type(raised).__name__}: {raised}") from raised
+                raise MasterHookError(f"{text}: {type(error).__name__}: {error}") from error
             if data is None:
                 continue
             if not isinstance(data, bytes):
                 raise MasterHookError(
                     f"the master hook {identifier!r} returned {type(data).__name__} for checkpoint {checkpoint_id};"
-                    " what it wants back has to be bytes, or None"
+                    " it has to return bytes, or None"
                 )
             states.append(MasterState(identifier=identifier, data=data))
         return tuple(states)
 
     def restore(self, checkpoint_id: int | None, states: Iterable[tuple[str, bytes | None]]) -> None:
-        """Give each its state back, or, where there is no checkpoint, reset it. May block."""
+        """Restore each hook from its state, or reset it if there is no checkpoint. May block."""
         for identifier, state in states:
             hook = self._hooks[identifier]
             try:
@@ -106,24 +108,23 @@ class MasterHooks:
                     hook.reset()
                 else:
                     hook.restore_checkpoint(checkpoint_id, state)
-            except Exception as raised:
+            except Exception as error:
                 target = "the beginning" if checkpoint_id is None else f"checkpoint {checkpoint_id}"
-                raise MasterHookError(
-                    f"the master hook {identifier!r} could not go back to {target}: {type(raised).__name__}: {raised}"
-                ) from raised
+                text = f"the master hook {identifier!r} could not be restored to {target}"
+                raise MasterHookError(f"{text}: {type(error).__name__}: {error}") from error
 
     def close(self) -> None:
-        """Close them all, whatever one of them raises. May block."""
+        """Close all hooks, even if one of them raises. May block."""
         with ExitStack() as closing:
             for hook in reversed(self._hooks.values()):
                 closing.callback(hook.close)
 
 
 class HooksOfJob:
-    """The hooks of a job, as its coordinator has them: what they are called, and how to get at them.
+    """The hooks of a job: their identifiers at once, and the hook objects on first use.
 
-    The names are known since the job was accepted, and are what is decided by. The hooks themselves are the user's
-    objects: they are asked for with the first call, which is on the I/O pool and never in an actor's turn.
+    The identifiers are fixed when the job is accepted; the coordinator decides by them. The hooks are the user's
+    objects: they are loaded on the first call, which runs on the I/O pool and never in an actor's turn.
     """
 
     outside_state = True
@@ -138,7 +139,7 @@ class HooksOfJob:
 
     @cached_property
     def _hooks(self) -> MasterHooks:
-        # One that was added behind the acceptance of the job is not the job's.
+        # A hook that was added after the job was accepted does not belong to it.
         return MasterHooks(hook for hook in self._load() if hook.identifier in self.identifiers)
 
     def trigger(self, checkpoint_id: int, timestamp_ms: int) -> tuple[MasterState, ...]:
@@ -153,7 +154,7 @@ class HooksOfJob:
 
 
 def hook_failed(checkpoint_id: int, error: BaseException) -> MasterHookFailed:
-    """Return the failure; input and output that failed have a reason of their own (Flink's getCheckpointException)."""
+    """Return the failure event. I/O errors have a reason of their own (Flink's getCheckpointException)."""
     is_io = any(isinstance(each, OSError) for each in causes(error))
     reason = CheckpointDeclineReason.IO_EXCEPTION if is_io else CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
     return MasterHookFailed(checkpoint_id=checkpoint_id, cause=serialized(error), reason=reason)

@@ -1,10 +1,10 @@
 """The part of a CheckpointCoordinator that uses the checkpoint storage and the store (Flink's
 CheckpointStorageCoordinatorView).
 
-It asks on the I/O pool and makes events of the answers. It recovers from a store that cannot be used for now as soon as
-that is back. Files come before the pointers to them and go behind them, so that the next coordinator finds nothing in
-the store that is not there. What a call cannot do because somebody else leads, or coordinates the job, is answered by
-`CheckpointLeadershipLost`, whatever it was, and nothing is deleted with it.
+It calls them on the I/O pool and turns the answers into events. If the store is unavailable, recovery is retried until
+it is back. Files are written before the pointers to them and deleted after them, so that the next coordinator never
+finds a pointer without its files. If another process leads, or another coordinator owns the job, every call ends with
+`CheckpointLeadershipLost` and deletes nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from flykka.runtime.errors import serialized
 _log = logging.getLogger(__name__)
 
 STORE_RETRY_MS = 1_000
-"""Milliseconds before an unavailable store is asked again."""
+"""Milliseconds before recovery from an unavailable store is retried."""
 
 CheckpointStoreMessage = (
     MetadataWritten
@@ -61,11 +61,10 @@ CheckpointStoreMessage = (
     | CheckpointStoreRetryDue
     | CheckpointLeadershipLost
 )
-"""Messages that a CheckpointCoordinator forwards to this part of it."""
 
 
 class CheckpointStorageView:
-    """Of one job. Beside the calls that block, it is used in the turns of its coordinator only."""
+    """Apart from its blocking calls, it is used in the turns of its coordinator only."""
 
     def __init__(
         self, context: ActorContext, job_id: JobId, storage: CheckpointStorage, checkpoints: CheckpointPointers
@@ -79,7 +78,7 @@ class CheckpointStorageView:
         self._is_id_awaited = False
 
     def start_recovery(self) -> None:
-        """Take the checkpoints of the job over, from nobody or from the coordinator before."""
+        """Take over the job's checkpoints, which an earlier coordinator may have written."""
         self._run(self.recover, _not_recovered)
 
     def on_message(self, message: CheckpointStoreMessage) -> CoordinatorEvent | None:
@@ -89,7 +88,7 @@ class CheckpointStorageView:
                 return message
             case Disposed(cause=cause):
                 if cause is not None:
-                    _log.warning("files of job %s may be left behind: %s", self._job_id, cause.message)
+                    _log.warning("files of job %s may not have been deleted: %s", self._job_id, cause.message)
                 return message
             case CheckpointIdsDrawn(ids=ids):
                 self._add_ids(ids)
@@ -107,7 +106,7 @@ class CheckpointStorageView:
             case MetadataWriteFailed() | CheckpointsNotRecovered():
                 return message
             case CheckpointLeadershipLost(cause=cause):
-                _log.warning("job %s completes no checkpoint here any more: %s", self._job_id, cause.message)
+                _log.warning("job %s no longer completes checkpoints here: %s", self._job_id, cause.message)
                 return message
             case CheckpointStoreUnavailable(cause=cause):
                 _log.warning("the checkpoints of job %s cannot be recovered for now: %s", self._job_id, cause.message)
@@ -119,12 +118,14 @@ class CheckpointStorageView:
         return None
 
     def draw_id(self) -> events.CheckpointIdDrawn | None:
-        """The next id; None where it comes later, or will be said to have failed."""
+        """Return the next id. None means that ids are being drawn: an event with the id, or with a failure, follows."""
         self._is_id_awaited = True
         return self._id()
 
     def write_metadata(self, effect: events.WriteMetadata) -> None:
-        """Make a checkpoint durable and complete, and draw ids beside that; a savepoint is not added to the store."""
+        """Make a checkpoint durable and complete, drawing more ids if few are left. A savepoint is not added to the
+        store.
+        """
         checkpoint, location = effect.checkpoint, effect.target_location
         if effect.is_retained:
             draws = self._ids.next_drawn if self._ids.are_few else None
@@ -135,14 +136,14 @@ class CheckpointStorageView:
         self._run(work, lambda error: MetadataWriteFailed(checkpoint_id=checkpoint_id, cause=serialized(error)))
 
     def read_metadata(self, effect: events.ReadMetadata) -> None:
-        """Begin with the checkpoint of an earlier job, and behind its id."""
+        """Start from the checkpoint of an earlier job; this job's ids continue after the checkpoint's."""
         work = partial(
             self.adopt, effect.path, effect.version, allow_non_restored_state=effect.allow_non_restored_state
         )
         self._run(work, lambda error: MetadataReadFailed(version=effect.version, cause=serialized(error)))
 
     def delete(self, effect: events.Dispose | events.DeleteJob) -> None:
-        """Delete checkpoints, state or everything of the job, out of the store first."""
+        """Delete checkpoints, state or the whole job: first from the store, then the files."""
         work: Callable[[], None]
         match effect:
             case events.Dispose(retained=retained, checkpoints=checkpoints, state=state):
@@ -174,7 +175,7 @@ class CheckpointStorageView:
         failed: Callable[[BaseException], Message],
         done: Callable[[Any], Message] = lambda answer: answer,
     ) -> None:
-        """Do what blocks, and hear how it has ended; another leader is the same news for all of it."""
+        """Run blocking work and report its outcome; lost leadership is the same event for all work."""
 
         def on_failure(error: BaseException) -> Message:
             is_fenced = isinstance(error, LeadershipLostError)
@@ -182,21 +183,23 @@ class CheckpointStorageView:
 
         self._context.pipe_to_self(work, done, on_failure)
 
-    # On the I/O pool: these block, and use nothing that changes
+    # Run on the I/O pool: these block, and use no mutable state.
 
     def recover(self) -> CheckpointsRecovered:
-        """Take the checkpoints over from the coordinator before. Raises `CheckpointStorageError`."""
+        """Take over the checkpoints of the previous coordinator. Raises `CheckpointStorageError`."""
         recovered = self._checkpoints.recover(self._owner, DRAWN_AT_ONCE)
         completed = tuple(_read(pointer.path) for pointer in recovered.completed)
         adopted = None
         if recovered.adopted is not None:
-            # The checkpoint that a job has begun with may go as soon as it has one of its own.
+            # The checkpoint that the job started from may be deleted once the job has one of its own.
             with suppress(*([CheckpointFileNotFoundError] if completed else [])):
                 adopted = _read(recovered.adopted.path)
         return CheckpointsRecovered(ids=_ids_from(recovered.first_id), completed=completed, adopted=adopted)
 
     def adopt(self, path: str, version: int, *, allow_non_restored_state: bool) -> MetadataRead:
-        """Begin with the checkpoint of an earlier job, and behind its id. Raises `CheckpointStorageError`."""
+        """Register the checkpoint of an earlier job as the start, and draw ids after its id. Raises
+        `CheckpointStorageError`.
+        """
         checkpoint = _read(path)
         pointer = CheckpointPointer(checkpoint_id=checkpoint.checkpoint_id, path=checkpoint.path)
         self._checkpoints.adopt(self._owner, pointer)
@@ -209,21 +212,22 @@ class CheckpointStorageView:
         )
 
     def draw_ids(self, at_least: int) -> CheckpointIdsDrawn:
-        """Draw some ids, none below `at_least`."""
+        """Draw a block of ids, all of them at least `at_least`."""
         first = self._checkpoints.draw_ids(self._owner, DRAWN_AT_ONCE, at_least)
         return CheckpointIdsDrawn(ids=_ids_from(first))
 
     def complete(
         self, checkpoint: CompletedCheckpoint, target_location: str | None, draws: int | None
     ) -> MetadataWritten:
-        """Write the metadata, and with its pointer make the checkpoint complete; draw ids from `draws` on beside it.
+        """Write the metadata, and complete the checkpoint by writing its pointer; first draw ids from `draws` on, if
+        set.
 
-        Where the store cannot be used the metadata goes again: nobody may find it.
+        If the store is unavailable the metadata is deleted again, so that no reader finds it.
         """
         ids = None
-        # First: what comes behind the pointer must not fail, for the checkpoint is complete then.
+        # Before the pointer: it completes the checkpoint, so nothing after it may fail.
         if draws is not None:
-            # They are drawn ahead of their use: when they are needed they are drawn again.
+            # The ids are drawn ahead of their use: if this fails, they are drawn when they are needed.
             with suppress(StoreUnavailableError):
                 ids = self.draw_ids(draws).ids
         path = self._storage.write_metadata(checkpoint, target_location)
@@ -236,17 +240,16 @@ class CheckpointStorageView:
         return MetadataWritten(checkpoint_id=checkpoint.checkpoint_id, path=path, ids=ids)
 
     def write(self, checkpoint: CompletedCheckpoint, target_location: str | None) -> MetadataWritten:
-        """Write the metadata of a savepoint, which is the user's and not the store's."""
+        """Write the metadata of a savepoint, which belongs to the user and is not in the store."""
         path = self._storage.write_metadata(checkpoint, target_location)
         return MetadataWritten(checkpoint_id=checkpoint.checkpoint_id, path=path)
 
     def dispose(self, retained: Sequence[int], checkpoints: Sequence[str], state: Sequence[str]) -> None:
-        """Delete checkpoints, out of the store and then for good, and behind them state that they referred to."""
+        """Delete checkpoints from the store, then their files, then state that only they referred to."""
         self._checkpoints.remove(self._owner, retained)
         self._storage.dispose(checkpoints, state)
 
     def delete_job(self, job_id: JobId, continued: str | None) -> None:
-        """Delete everything of the job, out of the store and then for good."""
         self._checkpoints.remove_all(self._owner)
         self._storage.delete_job(job_id, continued)
 
@@ -256,7 +259,7 @@ def _ids_from(first: int) -> CheckpointIds:
 
 
 def _read(path: str) -> CompletedCheckpoint:
-    # A savepoint, or another job's checkpoint, may be in another storage.
+    # A savepoint, or another job's checkpoint, may be on another file system.
     return CheckpointStorage(path).read_metadata(path)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints at rest: their files, and the pointers to them.
+"""Checkpoints on disk: their files, and the pointers to them.
 
-Not here: which of them are kept (`machines/checkpoint`), and rows, which the data plane writes.
+Not here: retention (`machines/checkpoint`), and rows, which the data plane writes.
 """

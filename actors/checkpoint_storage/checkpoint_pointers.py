@@ -1,8 +1,8 @@
-"""The checkpoints of one job in the store, for its next coordinator: pointers, ids, and the present owner.
+"""Pointers to one job's checkpoints in the store, with the ids and the current owner, for its next coordinator.
 
-Of a completed checkpoint the store has a pointer to its metadata, and writing that pointer is the one moment at which
-the checkpoint becomes complete: a compare-and-set that only the job's present coordinator under the present leader
-passes (Flink's CompletedCheckpointStore and CheckpointIDCounter).
+Each completed checkpoint has a pointer to its metadata, and writing that pointer is what completes the checkpoint: a
+compare-and-set that succeeds only for the job's current coordinator under the current leader (Flink's
+CompletedCheckpointStore and CheckpointIDCounter).
 """
 
 from __future__ import annotations
@@ -21,26 +21,25 @@ V = TypeVar("V", bound=Value)
 
 
 class Writes(Protocol):
-    """The store of a leader, as far as it concerns checkpoints."""
+    """The part of a leader's store that checkpoint pointers use."""
 
-    def read(self, path: str, expected: type[V]) -> V | None:
-        """The value at `path`."""
+    def read(self, path: str, expected: type[V]) -> V | None: ...
 
     def names(self, path: str) -> tuple[str, ...]:
-        """Names directly below `path`, sorted."""
+        """Return the names directly below `path`, sorted."""
 
     def write(self, path: str, value: Value, expected: Mapping[str, bytes | None] | None = None) -> str | None:
-        """Set a value where everything `expected` is there; otherwise the first path that differs."""
+        """Set a value if all `expected` values match, and return None; otherwise return the first path that differs."""
 
     def remove(self, path: str, expected: Mapping[str, bytes | None] | None = None) -> str | None:
-        """Remove a value; as `write`."""
+        """Remove a value under the same conditions as `write`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredPointers:
-    """The pointers that a coordinator begins with: the completed checkpoints of its job, oldest first.
+    """The pointers that a coordinator recovers: the completed checkpoints of its job, oldest first.
 
-    `adopted` is the checkpoint of an earlier job that this one began with; `first_id` the first of the ids drawn.
+    `adopted` is the checkpoint of an earlier job that this one started from; `first_id` the first of the ids drawn.
     """
 
     completed: tuple[CheckpointPointer, ...]
@@ -50,7 +49,7 @@ class RecoveredPointers:
 
 @trace_tag("checkpoint_storage.pointers")
 class CheckpointPointers:
-    """Of one job. Calls that take an `owner` are its owner's, and raise `LeadershipLostError` to others."""
+    """The pointers of one job. Calls with an `owner` raise `LeadershipLostError` unless it is the current owner."""
 
     def __init__(self, store: Writes, job: str) -> None:
         self._store = store
@@ -60,7 +59,7 @@ class CheckpointPointers:
         self._completed = f"{job}/checkpoints"
 
     def recover(self, owner: str, ids: int) -> RecoveredPointers:
-        """Become the owner: nobody who was it before completes anything any more. Draws `ids` checkpoint ids."""
+        """Become the owner, which fences off every earlier owner, and draw `ids` checkpoint ids."""
         self._store.write(self._owner, CheckpointsOwner(owner=owner))
         return RecoveredPointers(
             completed=self._pointers(),
@@ -69,40 +68,44 @@ class CheckpointPointers:
         )
 
     def latest(self) -> CheckpointPointer | None:
-        """The last one that was completed; anybody may look."""
+        """Return the last completed checkpoint; the caller need not be the owner."""
         return next(reversed(self._pointers()), None)
 
     def draw_ids(self, owner: str, ids: int, at_least: int = 1) -> int:
-        """Draw that many ids that nobody has had or will have, none below `at_least`; the first of them."""
+        """Reserve `ids` consecutive checkpoint ids, none below `at_least`; return the first. No id is ever reserved
+        twice.
+        """
         while True:
             next_id = self._store.read(self._next_id, NextCheckpointId)
             first = max(at_least, 1 if next_id is None else next_id.checkpoint_id)
-            after = NextCheckpointId(checkpoint_id=first + ids)
-            unmoved = {self._next_id: None if next_id is None else encode(next_id)}
-            if not self._differs(self._store.write(self._next_id, after, self._owned(owner) | unmoved), owner):
+            next_after = NextCheckpointId(checkpoint_id=first + ids)
+            expected = {self._next_id: None if next_id is None else encode(next_id)}
+            if not self._differs(self._store.write(self._next_id, next_after, self._owned(owner) | expected), owner):
                 return first
 
     def adopt(self, owner: str, pointer: CheckpointPointer) -> None:
-        """The job begins with this checkpoint of an earlier one, whose files are not its own."""
+        """Record that the job starts from this checkpoint of an earlier job, whose files it does not own."""
         self._differs(self._store.write(self._adopted, pointer, self._owned(owner)), owner)
 
     def add(self, owner: str, pointer: CheckpointPointer) -> None:
         path = f"{self._completed}/{pointer.checkpoint_id}"
-        taken = self._differs(self._store.write(path, pointer, self._owned(owner) | {path: None}), owner)
-        assert not taken, f"checkpoint {pointer.checkpoint_id} completes once"
+        exists = self._differs(self._store.write(path, pointer, self._owned(owner) | {path: None}), owner)
+        assert not exists, f"checkpoint {pointer.checkpoint_id} completes once"
 
     def remove(self, owner: str, checkpoint_ids: Iterable[int]) -> None:
-        """Nobody is to start from these any more, if they are there: behind this they may be deleted."""
+        """Remove these checkpoints if present; afterwards no job can start from them, so that their files can be
+        deleted.
+        """
         for checkpoint_id in checkpoint_ids:
             self._differs(self._store.remove(f"{self._completed}/{checkpoint_id}", self._owned(owner)), owner)
 
     def remove_all(self, owner: str) -> None:
-        """As `remove`, of every checkpoint that is there. Where there is none, only the owner comes this far, too."""
+        """Remove every checkpoint; the owner is checked even if there are none."""
         self._differs(self._store.write(self._owner, CheckpointsOwner(owner=owner), self._owned(owner)), owner)
         self.remove(owner, [int(name) for name in self._names()])
 
     def forget(self) -> None:
-        """The job is put away, and has no coordinator any more."""
+        """Remove all pointers of a job that has been archived and has no coordinator any more."""
         self._store.remove(self._owner)
         for name in self._names():
             self._store.remove(f"{self._completed}/{name}")
@@ -113,8 +116,8 @@ class CheckpointPointers:
         return self._store.names(self._completed)
 
     def _pointers(self) -> tuple[CheckpointPointer, ...]:
-        there = (self._store.read(f"{self._completed}/{name}", CheckpointPointer) for name in self._names())
-        return tuple(sorted((each for each in there if each is not None), key=lambda each: each.checkpoint_id))
+        pointers = (self._store.read(f"{self._completed}/{name}", CheckpointPointer) for name in self._names())
+        return tuple(sorted((each for each in pointers if each is not None), key=lambda each: each.checkpoint_id))
 
     def _owned(self, owner: str) -> dict[str, bytes | None]:
         return {self._owner: encode(CheckpointsOwner(owner=owner))}

@@ -1,7 +1,7 @@
-"""Digests of files, and files and folders that survive a loss of power; used in the driver and in Python workers.
+"""Digests of files, and files and folders that survive a power loss; used in the driver and in Python workers.
 
-A path is a local one, with or without Hadoop's `file:`, or an address that fsspec reaches. Only local files, mounted
-shares included, are synced: an object is durable when its upload has returned.
+A path is local, with or without Hadoop's `file:`, or an address that fsspec supports. Only local files, including those
+on mounted shares, are synced: an object is durable when its upload has returned.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from flykka.messages.state.handles import FileDigest
 
 _CHUNK = 1 << 20
 _UNSYNCABLE = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EACCES})
-"""A file system without fsync of folders, or a folder in which files may be made and not listed."""
+"""Errors of a file system that cannot fsync folders, or of a folder in which files can be created but not listed."""
 
 
-def located(address: str) -> tuple[AbstractFileSystem, str]:
-    """The file system of an address, and the path there. Hadoop writes a local one as `file:/folder`."""
+def split_address(address: str) -> tuple[AbstractFileSystem, str]:
+    """Return the file system of an address and the path in it. Hadoop writes a local path as `file:/folder`."""
     fs, path = url_to_fs(address if "://" in address else address.removeprefix("file:"))
     return fs, path
 
 
 class DigestedFile:
-    """A file that is written from its beginning to its end, with the digest of what was written."""
+    """Computes a file's digest while it is written sequentially."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -39,13 +39,13 @@ class DigestedFile:
         self._size = 0
 
     def write(self, data: Any) -> int:
-        """Write bytes, or whatever has a buffer of them."""
+        """Write bytes, or any object that supports the buffer protocol."""
         self._hash.update(data)
         self._size += memoryview(data).nbytes
         return self._file.write(data)
 
     def sealed(self, name: str, *, sync: bool) -> FileDigest:
-        """Make what was written durable, if the file is local, and return its digest."""
+        """Sync the written data if `sync` is set, and return its digest."""
         if sync:
             _sync_open(self._file)
         return FileDigest(name=name, size_bytes=self._size, digest=self._hash.digest())
@@ -55,11 +55,11 @@ class DigestedFile:
 
 
 def sealed(address: str, name: str, *, sync: bool) -> FileDigest:
-    """Make a file durable that another library has written, if it is local, and return its digest.
+    """Make a file that another library has written durable if `sync` is set, and return its digest.
 
     Hadoop's own checksum of a local file is deleted: it covers less, and would have to be synced as well.
     """
-    fs, path = located(address)
+    fs, path = split_address(address)
     if is_local(address):
         folder, _, file_name = path.rpartition("/")
         with suppress(FileNotFoundError):
@@ -71,67 +71,67 @@ def sealed(address: str, name: str, *, sync: bool) -> FileDigest:
     return FileDigest(name=name, size_bytes=size_bytes, digest=digest)
 
 
-def verify_file(address: str, written: FileDigest, *, shown: str | None = None) -> None:
-    """Compare a file, or a copy of the one that is `shown` in errors, with its digest.
+def verify_file(address: str, expected: FileDigest, *, shown: str | None = None) -> None:
+    """Compare a file with its digest; errors name it as `shown` if it is a copy of that file.
 
     Raises:
-        CheckpointStateMissingError: it is not there.
-        CheckpointFormatError: it was altered, or cut off.
+        CheckpointStateMissingError: the file does not exist.
+        CheckpointFormatError: the file was altered or truncated.
         OSError: it cannot be read.
     """
-    fs, path = located(address)
+    fs, path = split_address(address)
     try:
         with fs.open(path, "rb") as file:
             size_bytes, digest = _read(file)
     except (FileNotFoundError, NotADirectoryError):
         raise CheckpointStateMissingError(f"{shown or path} is not there") from None
-    if size_bytes != written.size_bytes:
+    if size_bytes != expected.size_bytes:
         raise CheckpointFormatError(
-            f"{shown or path} is damaged: {written.size_bytes} bytes were written, {size_bytes} are there"
+            f"{shown or path} is damaged: {expected.size_bytes} bytes were written, {size_bytes} are there"
         )
-    if digest != written.digest:
+    if digest != expected.digest:
         raise CheckpointFormatError(f"{shown or path} is damaged: its bytes are not those that were written (xxh3_128)")
 
 
 def verify_names(folder: str, files: Iterable[FileDigest]) -> None:
-    for error in wrong_names(folder, files):
+    for error in name_errors(folder, files):
         raise error
 
 
-def wrong_names(folder: str, files: Iterable[FileDigest]) -> Iterator[CheckpointStorageError]:
-    """Compare the names of the files in the folder of a handle with those that were written there.
+def name_errors(folder: str, files: Iterable[FileDigest]) -> Iterator[CheckpointStorageError]:
+    """Compare the names of the files in a handle's folder with those that were written there.
 
-    A `CheckpointStateMissingError` for each that is not there, a `CheckpointFormatError` for each further one.
+    Yields a `CheckpointStateMissingError` for each missing file, and a `CheckpointFormatError` for each unexpected one.
     """
-    fs, top = located(folder)
-    written = {file.name for file in files}
+    fs, top = split_address(folder)
+    expected = {file.name for file in files}
     fs.invalidate_cache(top)
-    there = {path.removeprefix(f"{top}/") for path in fs.find(top)}
-    for name in sorted(written - there):
+    existing = {path.removeprefix(f"{top}/") for path in fs.find(top)}
+    for name in sorted(expected - existing):
         yield CheckpointStateMissingError(f"{top}/{name} is not there")
-    for name in sorted(there - written):
+    for name in sorted(existing - expected):
         if not any(map(is_hidden, name.split("/"))):
-            yield CheckpointFormatError(f"{top}/{name} is none of the files that were written there")
+            yield CheckpointFormatError(f"{top}/{name} is not one of the files that were written there")
 
 
 def is_hidden(name: str) -> bool:
-    """True for the name of a file or a folder that Spark passes over."""
+    """True for the name of a file or folder that Spark ignores."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def is_local(address: str) -> bool:
-    """True for a path of this machine, or of a share that is mounted here."""
+    """True for a path on this machine, mounted shares included."""
     return "://" not in address or address.startswith("file://")
 
 
 def folders_within(addresses: Iterable[str], within: str) -> list[str]:
-    """The local folders that lead from `within` to files, each once, `within` itself last."""
+    """Return the local folders from `within` down to the files, deepest first, each once; `within` itself is last."""
     if not is_local(within):
         return []
-    _, top = located(within)
+    _, top = split_address(within)
     folders = {top}
     for address in addresses:
-        _, folder = located(address)
+        _, folder = split_address(address)
         while folder != top:
             folder, _, name = folder.rpartition("/")
             assert name, f"{address} is not in {within}"
@@ -140,15 +140,15 @@ def folders_within(addresses: Iterable[str], within: str) -> list[str]:
 
 
 def sync_files(addresses: Iterable[str]) -> None:
-    """Make local files durable that another library has written; those that are not there any more are left out."""
+    """Make local files that another library has written durable; files that no longer exist are skipped."""
     for address in addresses:
         if is_local(address):
-            with suppress(FileNotFoundError), located(address)[0].open(located(address)[1], "rb") as file:
+            with suppress(FileNotFoundError), split_address(address)[0].open(split_address(address)[1], "rb") as file:
                 _sync_open(file)
 
 
 def sync_folders(folders: Iterable[str | os.PathLike[str]]) -> None:
-    """Make the names in local folders durable. Raises `OSError`."""
+    """Make the entries of local folders durable. Raises `OSError`."""
     for folder in folders:
         try:
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -156,8 +156,8 @@ def sync_folders(folders: Iterable[str | os.PathLike[str]]) -> None:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-        except OSError as refused:
-            if refused.errno not in _UNSYNCABLE:
+        except OSError as error:
+            if error.errno not in _UNSYNCABLE:
                 raise
 
 
@@ -170,7 +170,7 @@ def _read(file: IO[bytes]) -> tuple[int, bytes]:
 
 
 def _sync_open(file: IO[bytes]) -> None:
-    """Sync an open file, unless it is an object's."""
+    """Sync an open file, unless it is an object in an object store."""
     try:
         descriptor = file.fileno()
     except (AttributeError, OSError):

@@ -1,4 +1,4 @@
-"""Names of files: of what users have named, and of savepoints (Flink's `savepoint-<part of the job's id>-<part>`)."""
+"""File names: for names that users choose, and for savepoints (Flink's `savepoint-<part of the job's id>-<part>`)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _READABLE = 64
 _DIGITS = 8
 
 
-def in_a_name(text: str) -> str:
-    """A form of the text that every file system allows in a name, different for different texts.
+def file_name_part(text: str) -> str:
+    """Return a file name for the text that every file system accepts; different texts get different names.
 
-    `<readable>-<digest>`, of which the readable part has no hyphen: several of them in one name can be told apart.
+    `<readable>-<digest>`; the readable part has no hyphen, so that several of them can be combined in one name.
     """
     readable = re.sub(r"[^A-Za-z0-9_.]+", "_", text).strip(".")[:_READABLE]
     return f"{readable}-{hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}"
@@ -30,5 +30,5 @@ def savepoint_prefix(job_id: JobId) -> str:
 
 
 def is_savepoint(path: str) -> bool:
-    """True if this is the folder of a savepoint, by its name; a checkpoint's is named after its number."""
+    """True if the folder's name is that of a savepoint; a checkpoint's folder is named after its number."""
     return path.rstrip("/").rsplit("/", 1)[-1].startswith(SAVEPOINT)

@@ -1,4 +1,4 @@
-"""The form of a file in the checkpoint storage: magic, format version, length and CRC-32 of the rest; then the rest."""
+"""Format of a file in the checkpoint storage: magic, format version, length and CRC-32 of the body, then the body."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def is_packed(data: bytes) -> bool:
 
 
 def unpacked(path: str, data: bytes) -> bytes:
-    """The content of the file at `path`.
+    """Return the body of the file at `path`.
 
     Raises:
-        CheckpointFormatError: the file is not one of ours, or not whole.
+        CheckpointFormatError: the file was not written by flykka, or is incomplete or altered.
         CheckpointVersionError: a newer version wrote it.
     """
     if not is_packed(data):

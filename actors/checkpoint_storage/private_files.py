@@ -1,7 +1,7 @@
-"""Files and folders of checkpoints on what fsspec can reach: on a file system of this machine with permissions.
+"""Creates checkpoint files and folders with the permissions of `flykka.runtime.permissions`, on local file systems.
 
-As `flykka.runtime.permissions` has them. Object stores have rules of their own. A path is no pattern: `mv` and `rm` of
-fsspec take one with brackets for it, and move or delete others.
+Object stores have their own access rules. `mv` and `rm` of fsspec take a path with brackets for a pattern, and move or
+delete other files; the functions here do not.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from flykka.runtime import permissions
 def make_folder(
     filesystem: AbstractFileSystem, folder: str, mode: int, root: str | None = None, *, sync: bool = False
 ) -> None:
-    """Make a folder, and those above it, if they do not exist: from `root` (None: `folder`) down with this mode.
+    """Create a folder and its missing parents; `root` (None: `folder`) and everything below it get this mode.
 
     With `sync` their names are durable.
     """
     if isinstance(filesystem, LocalFileSystem):
-        made = permissions.make_folder(folder, mode, root)
+        folders = permissions.make_folder(folder, mode, root)
         if sync:
-            sync_folders(each.parent for each in made)
+            sync_folders(each.parent for each in folders)
     else:
         filesystem.makedirs(folder, exist_ok=True)
 
 
 def make_inheriting_folder(filesystem: AbstractFileSystem, folder: str) -> None:
-    """Make a folder, and those above it, with the permissions of the nearest folder that exists."""
+    """Create a folder and its missing parents with the permissions of the nearest existing folder."""
     if isinstance(filesystem, LocalFileSystem):
         permissions.make_inheriting_folder(folder)
     else:
@@ -40,7 +40,7 @@ def make_inheriting_folder(filesystem: AbstractFileSystem, folder: str) -> None:
 
 
 def restrict(filesystem: AbstractFileSystem, path: str) -> None:
-    """Give a file, or a folder with all that is in it, the permissions of the folder that it is in."""
+    """Give a file, or a folder with all its content, the permissions of its parent folder."""
     if isinstance(filesystem, LocalFileSystem):
         permissions.inherit_permissions(path)
 

@@ -1,4 +1,4 @@
-"""The paths of rows that sinks have staged, and how to follow them to a later owner of the job.
+"""Paths of rows that sinks have staged, and how they are found after the job has moved to a later owner.
 
     <staging folder of the job>/<number of the owner>/<uid>-<subtask>-of-<parallelism>/<attempt>-<batch>/
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 FROM = "from-"
 BEFORE_NUMBERS = "0"
-"""The number of owners that staged directly in the job's folder, as flykka did before it numbered owners."""
+"""Stands for the owner of files staged directly in the job's folder, as flykka did before it numbered owners."""
 
 _STAGED = re.compile(
     rf"(?P<root>.*?)(?:/(?P<number>\d+)(?:/{FROM}(?P<former>\d+))?)?"
@@ -23,25 +23,25 @@ _STAGED = re.compile(
 
 
 def batch_folder(staged: str) -> str:
-    """Return the folder of the batch of a staged file; folders of partitions may be in it."""
-    found = _STAGED.fullmatch(staged)
-    if found is None or found["batch"] is None:
+    """Return the batch folder of a staged file; folders of partitions may be in between."""
+    match = _STAGED.fullmatch(staged)
+    if match is None or match["batch"] is None:
         return staged.rsplit("/", 1)[0]
-    return staged[: found.end("batch")]
+    return staged[: match.end("batch")]
 
 
 def job_folder(staged: str) -> str:
-    found = _STAGED.fullmatch(staged)
-    return batch_folder(staged) if found is None else found["root"]
+    match = _STAGED.fullmatch(staged)
+    return batch_folder(staged) if match is None else match["root"]
 
 
 def folders_above(staged: str) -> list[str]:
-    """Return the folders above that of a subtask, up to its job's, the innermost first."""
-    found = _STAGED.fullmatch(staged)
-    if found is None:
+    """Return the folders above that of a subtask, up to that of its job, innermost first."""
+    match = _STAGED.fullmatch(staged)
+    if match is None:
         return [staged.rsplit("/", 1)[0]]
-    folders = [staged[: found.start("below")]]
-    while folders[-1] != found["root"]:
+    folders = [staged[: match.start("below")]]
+    while folders[-1] != match["root"]:
         folders.append(folders[-1].rsplit("/", 1)[0])
     return folders
 
@@ -49,21 +49,21 @@ def folders_above(staged: str) -> list[str]:
 def current_path(
     path: str, names: Callable[[str], Iterable[str]], exists: Callable[[str], bool], owner: int | None = None
 ) -> str:
-    """Return where a staged file or folder is that a checkpoint has recorded as `path`, of this job or another.
+    """Return the current path of a staged file or folder that a checkpoint of this or another job recorded as `path`.
 
-    `names` lists a folder. What the `owner` has staged itself was not moved, and it is looked for first; None: the
-    owner is not known.
+    `names` lists a folder. Files that `owner` has staged itself have not moved, and its folder is searched first; None:
+    the owner is unknown.
     """
     staged = _STAGED.fullmatch(path)
     if staged is None or staged["number"] == str(owner):
         return path
-    former = staged["former"] or staged["number"] or BEFORE_NUMBERS
+    former_number = staged["former"] or staged["number"] or BEFORE_NUMBERS
     below = staged["below"]
-    there = f"/{staged['subtask']}{staged['batch'] or ''}"
-    # Another job may have ended before it had a checkpoint, and its owner has moved them.
+    batch_path = f"/{staged['subtask']}{staged['batch'] or ''}"
+    # If another job took over and ended before its first checkpoint, its owner has moved the files once more.
     numbers = (name for name in names(staged["root"]) if name.isdecimal())
     for number in numbers if owner is None else (str(owner), *numbers):
-        moved = f"{staged['root']}/{number}/{FROM}{former}"
-        if exists(f"{moved}{there}"):
-            return f"{moved}{below}"
+        moved_folder = f"{staged['root']}/{number}/{FROM}{former_number}"
+        if exists(f"{moved_folder}{batch_path}"):
+            return f"{moved_folder}{below}"
     return path

@@ -1,18 +1,18 @@
-"""The files of a job's checkpoints, on whatever fsspec can reach. Every call may block.
+"""The files of a job's checkpoints, on any file system of fsspec. Every call may block.
 
-    <directory>/<job id>/job-graph              what was submitted
-    <directory>/<job id>/chk-<n>/_metadata      checkpoint n, which exists from the moment this file does
-    <directory>/<job id>/chk-<n>/_continued     the id of a job that has gone on from it, and has left none of its own
+    <directory>/<job id>/job-graph              the submitted graph
+    <directory>/<job id>/chk-<n>/_metadata      checkpoint n, which exists as soon as this file does
+    <directory>/<job id>/chk-<n>/_continued     the id of a job that continued from it and left no checkpoint itself
     <directory>/<job id>/shared/                keyed state, written by the data plane and deleted from here
-    <directory>/runs/<job name>                 the last run of the jobs of this name, how it ended; `.owner`: its owner
-    <archive directory>/<job id>.archive        all that could be asked about a job when it had ended
+    <directory>/runs/<job name>                 last run of the jobs of this name and its outcome; `.owner`: its owner
+    <archive directory>/<job id>.archive        everything that can be queried about an ended job
     <savepoint directory>/savepoint-<...>/      a savepoint: its `_metadata`, and all of its state
 
-What lies in the folder of a savepoint is named in its metadata from there on: it refers to nothing else, and may be
-moved (Flink's RelativeFileStateHandle).
+The metadata of a savepoint uses paths relative to its folder and refers to nothing outside of it, so that the folder
+may be moved (Flink's RelativeFileStateHandle).
 
-A file is one value of the codec behind a header (`format.py`). It is written under another name and renamed,
-so that a reader finds it whole or not at all. To delete what is gone is no error.
+A file is one value of the codec after a header (`format.py`). It is written under a temporary name and renamed, so that
+a reader finds the whole file or none. Deleting a file that does not exist is no error.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from flykka.actors.checkpoint_storage.file_digests import located, sync_folders
-from flykka.actors.checkpoint_storage.file_names import SAVEPOINT, in_a_name, is_savepoint
+from flykka.actors.checkpoint_storage.file_digests import split_address, sync_folders
+from flykka.actors.checkpoint_storage.file_names import SAVEPOINT, file_name_part, is_savepoint
 from flykka.actors.checkpoint_storage.format import is_packed, packed, unpacked
 from flykka.actors.checkpoint_storage.private_files import delete, make_folder, move_file
 from flykka.actors.errors import (
@@ -57,27 +57,26 @@ _JOB = re.compile(r"[0-9a-f]{32}")
 _CONTINUED = "_continued"
 _JOB_GRAPH = "job-graph"
 CHECKPOINT = "chk-"
-"""The prefix of the folders of checkpoints, which are numbered."""
 RUNS = "runs"
 _ARCHIVE = ".archive"
 _HERE = "./"
-"""The prefix of paths that are relative to the folder of a checkpoint."""
+"""Prefix of paths that are relative to the folder of a checkpoint."""
 
 V = TypeVar("V", bound=Value)
 
 
 @trace_tag("checkpoint_storage.plain")
 class CheckpointStorage:
-    """The checkpoints below one directory: a path of this machine, or an address such as `s3://bucket/checkpoints`.
+    """The checkpoints below one directory: a local path, or an address such as `s3://bucket/checkpoints`.
 
-    Nothing is looked at before the first call: an actor may make one in its turn. Every call raises
-    `CheckpointDirectoryError` where there is no way to such an address, or what it needs is not installed.
+    The directory is not accessed before the first call, so an actor may create one in its turn. Every call raises
+    `CheckpointDirectoryError` if the address is not supported, or a library that it needs is not installed.
     """
 
     def __init__(self, directory: str, permissions: int = PRIVATE, *, fsync: bool = True) -> None:
-        """Local folders that are made have these `permissions`, and files the same without the right to execute.
+        """`permissions` apply to local folders that are created; files get the same without the right to execute.
 
-        With `fsync` a file is durable when it was written, with the folders that were made for it.
+        With `fsync` a written file is durable, and so are the folders that were created for it.
         """
         self._directory = directory
         self._permissions = permissions
@@ -91,9 +90,9 @@ class CheckpointStorage:
     def _place(self) -> tuple[AbstractFileSystem, str]:
         try:
             fs, root = url_to_fs(self._directory)
-        except (ValueError, ImportError, OSError) as unknown:
+        except (ValueError, ImportError, OSError) as error:
             raise CheckpointDirectoryError(
-                f"the checkpoint directory {self._directory!r} cannot be used: {_first_line(unknown)}"
+                f"the checkpoint directory {self._directory!r} cannot be used: {_first_line(error)}"
             ) from None
         return fs, root
 
@@ -110,9 +109,9 @@ class CheckpointStorage:
         return isinstance(self._fs, LocalFileSystem)
 
     def write_metadata(self, checkpoint: CompletedCheckpoint, target_location: str | None = None) -> str:
-        """Make the checkpoint exist, below `target_location` if it is a savepoint's; returns its address."""
+        """Write the checkpoint's metadata, for a savepoint below `target_location`; return the checkpoint's address."""
         if target_location is not None:
-            # It may be on another file system than the job's own checkpoints.
+            # A savepoint may be on another file system than the job's own checkpoints.
             savepoints = CheckpointStorage(target_location, self._permissions, fsync=self._fsync)
             return savepoints._write_checkpoint(savepoints._root, checkpoint)
         return self._write_checkpoint(
@@ -120,156 +119,163 @@ class CheckpointStorage:
         )
 
     def read_metadata(self, path: str) -> CompletedCheckpoint:
-        """The checkpoint at `path`, its folder or its metadata file, wherever it may have been moved to.
+        """Read the checkpoint at `path` (its folder or metadata file), even if it has been moved.
 
         Raises:
-            CheckpointFileNotFoundError: there is none.
-            CheckpointFormatError: the file is not a checkpoint's, or not whole.
+            CheckpointFileNotFoundError: there is no such file.
+            CheckpointFormatError: the file is not a checkpoint's, or incomplete.
             CheckpointVersionError: a newer version wrote it.
             CheckpointStorageError: it may not be read.
         """
         folder = self._path(path).removesuffix(f"/{_METADATA}")
-        written = replace(self._read(f"{folder}/{_METADATA}", CompletedCheckpoint), path=self._address(folder))
-        if written.snapshot_type is not SnapshotType.SAVEPOINT:
-            return written
-        below = f"file:{folder}" if self._is_local else written.path
-        return with_paths(written, lambda named: below + named.removeprefix(".") if named.startswith(_HERE) else named)
+        checkpoint = replace(self._read(f"{folder}/{_METADATA}", CompletedCheckpoint), path=self._address(folder))
+        if checkpoint.snapshot_type is not SnapshotType.SAVEPOINT:
+            return checkpoint
+        below = f"file:{folder}" if self._is_local else checkpoint.path
+        return with_paths(
+            checkpoint,
+            lambda path_in_metadata: (
+                below + path_in_metadata.removeprefix(".") if path_in_metadata.startswith(_HERE) else path_in_metadata
+            ),
+        )
 
     def beside(self, job: str, *, before: int) -> list[str]:
-        """The addresses of the checkpoints in the folder of a job whose numbers are lower, in their order."""
+        """Return the addresses of the checkpoints in the folder of a job with numbers below `before`, in ascending
+        order.
+        """
         folders = self._folders(escape(self._path(job)))
         numbered = {int(folder.rsplit(CHECKPOINT, 1)[1]): folder for folder in folders}
         return [self._address(numbered[number]) for number in sorted(numbered) if number < before]
 
     def latest(self, job_id: JobId) -> str | None:
-        """The address of the newest checkpoint that exists, None where there is none."""
+        """Return the address of the newest checkpoint of a job, or None."""
         names = [folder.rsplit("/", 1)[-1] for folder in self._folders(escape(self._job(job_id)))]
         ids = [int(name.removeprefix(CHECKPOINT)) for name in names]
         return self._address(f"{self._job(job_id)}/{CHECKPOINT}{max(ids)}") if ids else None
 
     def addresses(self) -> list[str]:
-        """The addresses of every checkpoint that exists, of all jobs, in no order."""
+        """Return the addresses of all checkpoints of all jobs, unordered."""
         return [self._address(folder) for folder in self._folders(f"{escape(self._root)}/*")]
 
     def savepoints(self) -> list[str]:
-        """The addresses of the savepoints that lie side by side in the directory, by name."""
-        found = self._fs.glob(f"{escape(self._root)}/{SAVEPOINT}*/{_METADATA}")
-        return sorted(self._address(path.rsplit("/", 1)[0]) for path in found)
+        """Return the addresses of the savepoints directly in the directory, sorted by name."""
+        paths = self._fs.glob(f"{escape(self._root)}/{SAVEPOINT}*/{_METADATA}")
+        return sorted(self._address(path.rsplit("/", 1)[0]) for path in paths)
 
     def exists(self, path: str) -> bool:
         return bool(self._fs.exists(self._path(path)))
 
     def size_of(self, path: str) -> int:
-        """The total size of a file, or of the files in a folder, in bytes."""
+        """Return the size of a file, or of all files in a folder, in bytes."""
         return int(self._fs.du(self._path(path)))
 
     def drop_checkpoint(self, path: str) -> None:
-        """Delete a checkpoint: from the first step on it does not exist any more."""
-        fs, folder = located(path)
+        """Delete a checkpoint; its metadata goes first, so that it no longer exists from then on."""
+        fs, folder = split_address(path)
         _remove(fs, f"{folder}/{_METADATA}")
         _remove(fs, folder)
 
     def discard(self, paths: Iterable[str]) -> None:
-        """Delete files and folders of state, and with the last of a savepoint that was given up its folder.
+        """Delete files and folders of state, and the folder of a savepoint when it has become empty.
 
-        What can be deleted is, whatever becomes of the rest. Raises the first `OSError` behind that.
+        Deletes as much as possible; raises the first `OSError` afterwards.
         """
-        refusals: list[OSError] = []
+        errors: list[OSError] = []
         for address in paths:
-            fs, path = located(address)
+            fs, path = split_address(address)
             try:
                 _remove(fs, path)
-            except OSError as refusal:
-                refusals.append(refusal)
+            except OSError as error:
+                errors.append(error)
                 continue
             folder = path.rsplit("/", 1)[0]
             if is_savepoint(folder):
-                with suppress(OSError):  # It holds something else.
+                with suppress(OSError):  # The folder is not empty.
                     fs.rmdir(folder)
-        if refusals:
-            raise refusals[0]
+        if errors:
+            raise errors[0]
 
     def dispose(self, checkpoints: Iterable[str], state: Iterable[str]) -> None:
-        """Delete checkpoints, then state that they may have referred to."""
         for path in checkpoints:
             self.drop_checkpoint(path)
         self.discard(state)
 
     def write_job_graph(self, job_graph: JobGraph) -> None:
-        """Persist what was submitted.
+        """Persist the submitted graph.
 
         Raises:
-            CheckpointDirectoryError: nothing can be written there.
+            CheckpointDirectoryError: the directory cannot be written.
         """
         try:
             self._write(f"{self._job(job_graph.job_id)}/{_JOB_GRAPH}", job_graph)
-        except OSError as refusal:
-            raise CheckpointDirectoryError(self._unwritable(refusal)) from refusal
+        except OSError as error:
+            raise CheckpointDirectoryError(self._unwritable(error)) from error
 
     def read_job_graph(self, job_id: JobId) -> JobGraph:
-        """The job graph submitted under this id. Raises as `read_metadata` does."""
+        """Return the job graph submitted under this id. Raises the errors of `read_metadata`."""
         return self._read(f"{self._job(job_id)}/{_JOB_GRAPH}", JobGraph)
 
     def has_job(self, job_id: JobId) -> bool:
-        """True if a job is there: from its acceptance until an end that keeps no checkpoint."""
+        """True if the job has a folder: from its acceptance until it ends without a retained checkpoint."""
         return bool(self._fs.exists(f"{self._job(job_id)}/{_JOB_GRAPH}"))
 
     def last_run(self, job_name: str) -> JobRun | None:
-        """The last run of the jobs of this name; None where none is noted. Raises as `read_metadata` does."""
+        """Return the last recorded run of the jobs of this name, or None. Raises the errors of `read_metadata`."""
         try:
             return self._read(self._run(job_name), JobRun)
         except CheckpointFileNotFoundError:
             return None
 
-    def note_run(self, run: JobRun) -> None:
-        """Note that a job runs, in place of the run before it. Raises `OSError`."""
+    def record_run(self, run: JobRun) -> None:
+        """Record that a job runs, replacing the previous run's record. Raises `OSError`."""
         self._write(self._run(run.job_name), run)
 
-    def note_end_of_run(self, job_name: str, end: JobEnded) -> None:
-        """Note how a job has ended whose run is noted; nothing happens where another run is. Raises `OSError`."""
+    def record_end_of_run(self, job_name: str, end: JobEnded) -> None:
+        """Record how a job has ended, unless the recorded run is another job's. Raises `OSError`."""
         run = self.last_run(job_name)
         if run is not None and run.job_id == end.job_id:
-            self.note_run(replace(run, status=end.status, checkpoint_path=end.checkpoint_path))
+            self.record_run(replace(run, status=end.status, checkpoint_path=end.checkpoint_path))
 
     def delete_job(self, job_id: JobId, continued: str | None = None) -> None:
-        """Delete everything of the job, and note beside the checkpoint `continued` that it has gone on from there."""
+        """Delete everything of the job, and record at the checkpoint `continued` that the job has continued from it."""
         try:
-            # Where that one is gone, nobody else can go on from it.
+            # If that checkpoint has been deleted, no other job can continue from it.
             if continued is not None and self._fs.exists(self._path(continued)):
                 self._write_file(f"{self._path(continued)}/{_CONTINUED}", packed(job_id.encode()))
         finally:
             _remove(self._fs, self._job(job_id))
 
     def continued_by(self, path: str) -> JobId | None:
-        """The job that has gone on from the checkpoint at `path` and has left none of its own, if there is one."""
+        """Return the job that continued from the checkpoint at `path` and left no checkpoint itself, or None."""
         try:
             path = f"{self._path(path)}/{_CONTINUED}"
             data: bytes = self._fs.cat_file(path)
         except FileNotFoundError:
             return None
-        # An older flykka has written the id alone.
+        # Older versions of flykka wrote the id without a header.
         return JobId((unpacked(path, data) if is_packed(data) else data).decode())
 
     def write_archive(self, archived: ArchivedJob) -> None:
-        """Write the archive of a job right here. Raises `OSError`."""
+        """Write the archive of a job directly in this directory. Raises `OSError`."""
         self._write(f"{self._root}/{archived.overview.job_id}{_ARCHIVE}", archived)
 
     def read_archive(self, path: str) -> ArchivedJob:
-        """The archive at `path`. Raises as `read_metadata` does."""
+        """Read the archive at `path`. Raises the errors of `read_metadata`."""
         return self._read(self._path(path), ArchivedJob)
 
     def archives(self) -> list[str]:
-        """The addresses of the archives here and in folders below, by name; those of checkpoints have none.
+        """Return the addresses of the archives in this directory and below, sorted; folders of jobs and savepoints are
+        skipped.
 
         Raises `OSError`.
         """
         self._fs.invalidate_cache()
-        found: list[str] = []
+        addresses: list[str] = []
         for folder, folders, files in self._fs.walk(self._root):
-            # Their files are many, and in an object store each of their folders is a request.
+            # They contain many files, and in an object store each folder costs a request.
             folders[:] = [name for name in folders if not (_JOB.fullmatch(name) or is_savepoint(name))]
-            found += [self._address(f"{folder.rstrip('/')}/{name}") for name in files if name.endswith(_ARCHIVE)]
-        return sorted(found)
+            addresses += [self._address(f"{folder.rstrip('/')}/{name}") for name in files if name.endswith(_ARCHIVE)]
+        return sorted(addresses)
 
     def _write_checkpoint(self, folder: str, checkpoint: CompletedCheckpoint) -> str:
         address = self._address(folder)
@@ -278,7 +284,7 @@ class CheckpointStorage:
         try:
             self._write(f"{folder}/{_METADATA}", replace(checkpoint, path=address))
         except BaseException:
-            # It may have its name and not be durable: the caller deletes the state, and nothing may start from it.
+            # The file may exist without being durable: the caller deletes the state, so nothing may start from it.
             if self._is_local:
                 with suppress(OSError):
                     os.unlink(f"{folder}/{_METADATA}")
@@ -286,8 +292,8 @@ class CheckpointStorage:
         return address
 
     def _from(self, folder: str, address: str) -> str:
-        """Make paths in a folder relative to it; all others stay addresses."""
-        fs, path = located(address)
+        """Make a path inside the folder relative to it; others stay addresses."""
+        fs, path = split_address(address)
         is_inside = fs == self._fs and path.startswith(f"{folder}/")
         return _HERE + path.removeprefix(f"{folder}/") if is_inside else address
 
@@ -295,15 +301,15 @@ class CheckpointStorage:
         return f"{self._root}/{job_id}"
 
     def _run(self, job_name: str) -> str:
-        return f"{self._root}/{RUNS}/{in_a_name(job_name)}"
+        return f"{self._root}/{RUNS}/{file_name_part(job_name)}"
 
     def _folders(self, below: str) -> list[str]:
         return [path.rsplit("/", 1)[0] for path in self._fs.glob(f"{below}/{CHECKPOINT}*/{_METADATA}")]
 
-    def _unwritable(self, refusal: OSError) -> str:
+    def _unwritable(self, error: OSError) -> str:
         if self._fs.isfile(self._root):
             return f"the checkpoint directory {self._root!r} is a file"
-        return f"the checkpoint directory {self._root!r} cannot be written: {refusal.strerror or refusal}"
+        return f"the checkpoint directory {self._root!r} cannot be written: {error.strerror or error}"
 
     def _path(self, address: str) -> str:
         stripped: str = self._fs._strip_protocol(address)
@@ -333,15 +339,15 @@ class CheckpointStorage:
                 sync_folders([folder])
         except BaseException:
             _remove(self._fs, unfinished)
-            with suppress(OSError):  # It holds something else.
+            with suppress(OSError):  # The folder is not empty.
                 self._fs.rmdir(folder)
             raise
 
     def _read(self, path: str, expected: type[V]) -> V:
         try:
             data: bytes = self._fs.cat_file(path)
-        except (FileNotFoundError, NotADirectoryError) as missing:
-            raise CheckpointFileNotFoundError(f"{path}: there is no such file") from missing
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise CheckpointFileNotFoundError(f"{path}: there is no such file") from error
         except OSError as refusal:
             raise CheckpointStorageError(f"{path}: cannot be read: {refusal.strerror or refusal}") from refusal
         body = unpacked(path, data)
@@ -355,17 +361,17 @@ class CheckpointStorage:
 
 
 def initialize_savepoint(directory: str, name: str, permissions: int = PRIVATE) -> str:
-    """Make the folder of a new savepoint, and the directory where there is none; the folder's address.
+    """Create the folder of a new savepoint, and the directory if it does not exist; return the folder's address.
 
     Raises:
-        CheckpointDirectoryError: it cannot be made; the text says why.
+        CheckpointDirectoryError: it cannot be created; the text gives the reason.
     """
     cannot = f"the savepoint directory {directory!r} cannot be"
     savepoints = CheckpointStorage(directory, permissions)
     try:
         fs, root = savepoints._place
-    except CheckpointDirectoryError as unknown:
-        raise CheckpointDirectoryError(f"{cannot} used: {_first_line(unknown.__context__)}") from None
+    except CheckpointDirectoryError as error:
+        raise CheckpointDirectoryError(f"{cannot} used: {_first_line(error.__context__)}") from None
     folder = f"{root}/{name}"
     if fs.isfile(root):
         raise CheckpointDirectoryError(f"{cannot} written: it is a file")
@@ -381,12 +387,12 @@ def initialize_savepoint(directory: str, name: str, permissions: int = PRIVATE) 
 
 
 def discard_savepoint(location: str) -> None:
-    _remove(*located(location))
+    _remove(*split_address(location))
 
 
-def _first_line(refusal: BaseException | None) -> str:
-    """The first line of a library's message, without the places where it has searched."""
-    return str(refusal).partition("\n")[0]
+def _first_line(error: BaseException | None) -> str:
+    """Return the first line of a library's message, without the list of places that it searched."""
+    return str(error).partition("\n")[0]
 
 
 def _remove(fs: AbstractFileSystem, path: str) -> None:
@@ -396,7 +402,9 @@ def _remove(fs: AbstractFileSystem, path: str) -> None:
 
 @trace_tag("checkpoint_storage.owned")
 class OwnedCheckpointStorage(CheckpointStorage):
-    """Calls `confirm_owner` first, which raises `OwnershipLostError` if another process runs the job by now."""
+    """Calls `confirm_owner` before each change; it raises `OwnershipLostError` if another process has taken the job
+    over.
+    """
 
     def __init__(self, settings: CheckpointingSettings, confirm_owner: Callable[[], object]) -> None:
         super().__init__(settings.directory, settings.permissions, fsync=settings.fsync)

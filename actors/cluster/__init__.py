@@ -1,4 +1,4 @@
-"""The ClusterEntrypoint, and the start of the parts of a cluster.
+"""The ClusterEntrypoint, which starts the components of a cluster.
 
 Not here: the processes and sessions around it (`flykka/cluster`).
 """

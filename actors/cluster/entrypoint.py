@@ -1,9 +1,9 @@
-"""The ClusterEntrypoint: starts the ResourceManager and the JobManager, and another one where one has ended (Flink's).
+"""The ClusterEntrypoint: starts the ResourceManager and the JobManager, and replaces one that has ended (as in Flink).
 
-Both live beside it, at the top, and under the same name for ever: who deals with them looks for them at their paths.
-What a ResourceManager knew it is told again by those who register; what a JobManager knew is in its store. Where one of
-them ends again and again, the cluster ends, with everybody in it, and says why. Their props are values, which can be
-recorded, and made again at a replay.
+Both are top-level actors whose names never change, so that others find a replacement at the same path. A new
+ResourceManager is rebuilt from the registrations of the others; a new JobManager recovers from its store. If one of
+them ends repeatedly, the cluster shuts down with all its actors and reports why. Their props are values, so that a
+trace can record them and a replay can create them.
 """
 
 from __future__ import annotations
@@ -56,12 +56,14 @@ class ClusterEntrypoint(Actor):
     def handle_message(self, message: Message) -> None:
         match message:
             case cluster.RequestClusterComponents(reply_to=reply_to):
-                known = self._components
+                components = self._components
                 reply_to.tell(
-                    cluster.ClusterComponents(resource_manager=known[RESOURCE_MANAGER], job_manager=known[JOB_MANAGER])
+                    cluster.ClusterComponents(
+                        resource_manager=components[RESOURCE_MANAGER], job_manager=components[JOB_MANAGER]
+                    )
                 )
             case Terminated(ref=ref):
-                name = next(name for name, known in self._components.items() if known == ref)
+                name = next(name for name, components in self._components.items() if components == ref)
                 _log.warning("the %s has ended by itself", _SPOKEN[name])
                 self._restart(name)
             case cluster.StartComponentDue(component=name):
@@ -107,7 +109,10 @@ class ClusterEntrypoint(Actor):
 @trace_tag("actor.configured_resource_manager")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredResourceManager:
-    """The TaskManagers, each made by `task_manager_props`, and the timeout after which silence is taken for death."""
+    """Creates the props of a ResourceManager, whose TaskManagers are created from `task_manager_props`.
+
+    A TaskManager whose heartbeats are missing for `heartbeat_timeout_ms` counts as dead.
+    """
 
     workers: WorkerCounts
     task_manager_props: TaskManagerProps
@@ -129,13 +134,13 @@ class ConfiguredResourceManager:
 @trace_tag("actor.configured_job_manager")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredJobManager:
-    """Beside one data plane, and with what outlives each of them."""
+    """Creates the props of each JobManager; the data plane and the high-availability services outlive them."""
 
     data_plane: DataPlane
     high_availability: HighAvailabilityServices = field(default_factory=EmbeddedHaServices)
     job_store_capacity: int = JOB_STORE_CAPACITY
 
     def __call__(self, resource_manager: Ref) -> Props:
-        """The props of this one, and of each that comes after it; its JobMasters register at `resource_manager`."""
+        """Return the props of a JobManager whose JobMasters register at `resource_manager`."""
         props = Props(JobManager, resource_manager, self.data_plane, self.high_availability, self.job_store_capacity)
         return props.with_dispatcher("pinned", may_block=False)

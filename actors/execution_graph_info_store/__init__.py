@@ -1,4 +1,4 @@
-"""The ExecutionGraphInfoStore, which answers questions about jobs, also when they have ended.
+"""The ExecutionGraphInfoStore, which answers questions about running and ended jobs.
 
-Not here: the models that it answers from (`machines/read_model`), and anything that decides.
+Not here: the models that it answers from (`machines/read_model`), and decisions.
 """

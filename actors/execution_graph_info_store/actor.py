@@ -1,7 +1,7 @@
-"""The actor that answers for jobs, and archives them: beside the JobManagers, so that it outlives them and the jobs.
+"""The actor that answers queries about jobs and archives them. It outlives the JobManagers and the jobs.
 
-No other component folds the messages about a job: clients, consoles, notebooks, `why()` and simulations ask this one,
-and commands on traces read the same models out of what is recorded.
+Only this component aggregates the messages about a job: clients, consoles, notebooks, `why()` and simulations query it,
+and commands on traces build the same models from recorded messages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INFO_STORE = "execution-graph-info-store"
 INFO_STORE_PATH = f"/user/{INFO_STORE}"
 
 ARCHIVING_S = 10
-"""Seconds that a cluster which is shut down waits for archives (not for a job: that has ended before)."""
+"""Seconds that a cluster's shutdown waits for archives (not for a job, which has ended before)."""
 
 
 @trace_tag("actor.execution_graph_info_store")
@@ -60,10 +60,10 @@ class ExecutionGraphInfoStoreActor(Actor):
     def _archive(self, archived: job_details.ArchivedJob) -> None:
         job_id, settings = archived.details.job_id, archived.job_graph.checkpointing
         directory = settings.archive_directory
-        assert directory is not None, f"job {job_id} is archived nowhere"
+        assert directory is not None, f"job {job_id} has no archive directory"
         storage = CheckpointStorage(directory, settings.permissions, fsync=settings.fsync)
 
-        # No partial: a recorder keeps the arguments of one.
+        # No partial: a recorder records its arguments.
         def write_archive() -> None:
             storage.write_archive(replace(archived, environment=process_environment()))
 
@@ -83,19 +83,19 @@ class ExecutionGraphInfoStoreActor(Actor):
 
     def _answer_when_written(self) -> None:
         if not self._archiving:
-            for waiting in self._awaited_by:
-                waiting.tell(job_details.ArchivesWritten())
+            for ref in self._awaited_by:
+                ref.tell(job_details.ArchivesWritten())
             self._awaited_by.clear()
 
 
 def execution_graph_info_store(context: ActorContext, capacity: int) -> Ref:
-    """The store that the JobManager before has used, or a new one."""
-    found = context.actor_selection(f"../{INFO_STORE}").resolve()
-    return found[0] if found else context.spawn_top_level(Props(ExecutionGraphInfoStoreActor, capacity), INFO_STORE)
+    """Return the store of the previous JobManager, or a new one."""
+    refs = context.actor_selection(f"../{INFO_STORE}").resolve()
+    return refs[0] if refs else context.spawn_top_level(Props(ExecutionGraphInfoStoreActor, capacity), INFO_STORE)
 
 
 def await_archives_at_shutdown(system: ActorSystem) -> None:
-    """Have the system end when the archives are written that are being written then, or after some seconds."""
+    """Make the system's shutdown wait, for some seconds at most, until pending archives are written."""
 
     def archives() -> None:
         store = system.find(INFO_STORE_PATH)
@@ -104,7 +104,7 @@ def await_archives_at_shutdown(system: ActorSystem) -> None:
         try:
             store.ask(lambda me: job_details.AwaitArchives(reply_to=me), timeout=ARCHIVING_S)
         except AskTimeoutError:
-            _log.warning("archives of jobs are not written after %d s, and are given up", ARCHIVING_S)
+            _log.warning("archives of jobs were not written within %d s and are abandoned", ARCHIVING_S)
 
     system.coordinated_shutdown.add_task(
         BEFORE_ACTOR_SYSTEM_TERMINATE, "archives of jobs", archives, timeout=f"{ARCHIVING_S + 2}s"
@@ -112,5 +112,5 @@ def await_archives_at_shutdown(system: ActorSystem) -> None:
 
 
 def process_environment() -> job_details.ProcessEnvironment:
-    """The version of Python in place of a JVM's, and the architecture of the machine."""
+    """Return the versions of Python (in place of the JVM's) and of the machine's architecture."""
     return job_details.ProcessEnvironment(version=f"Python {platform.python_version()}", arch=platform.machine())

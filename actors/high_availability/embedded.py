@@ -1,7 +1,7 @@
-"""High availability in memory: what outlives the actors of a cluster, but not its process (EmbeddedHaServices).
+"""High availability in memory: values outlive the actors of a cluster, but not its process (EmbeddedHaServices).
 
-An `EmbeddedStore` is the place, which may have several users: of the backends on it one holds the latch, and the next
-one gets it when that one closes.
+Several backends may share an `EmbeddedStore`: one of them holds the latch, and the next one acquires it when that one
+closes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flykka.messages.wire.tags import trace_tag
 
 
 class EmbeddedStore:
-    """Values by path, and who waits for the latch."""
+    """Values by path, and the queue for the latch."""
 
     def __init__(self) -> None:
         self._lock = RLock()
@@ -25,7 +25,7 @@ class EmbeddedStore:
         self._waiting: list[tuple[object, LatchHolder]] = []
 
     def enter(self, user: object, holder: LatchHolder) -> None:
-        """Wait for the latch behind those who were there before."""
+        """Join the queue for the latch."""
         with self._lock:
             self._waiting.append((user, holder))
             if len(self._waiting) == 1:
@@ -45,14 +45,13 @@ class EmbeddedStore:
     def names(self, path: str) -> tuple[str, ...]:
         below = f"{path}/"
         with self._lock:
-            there = {each.removeprefix(below).partition("/")[0] for each in self._values if each.startswith(below)}
-        return tuple(sorted(there))
+            names = {each.removeprefix(below).partition("/")[0] for each in self._values if each.startswith(below)}
+        return tuple(sorted(names))
 
     def write(self, user: object, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
-        """Compare and set, as `Backend.write`."""
         with self._lock:
             if not self._is_held_by(user):
-                raise LeadershipLostError(f"the store in memory: somebody else leads; {path} was not written")
+                raise LeadershipLostError(f"the store in memory: another process leads; {path} was not written")
             for each, value in expected.items():
                 if self._values.get(each) != value:
                     return each
@@ -67,7 +66,7 @@ class EmbeddedStore:
 
 
 class EmbeddedBackend:
-    """A user of an `EmbeddedStore`; implements `Backend`."""
+    """Implements `Backend` on an `EmbeddedStore`."""
 
     name = "the store in memory"
 
@@ -92,10 +91,10 @@ class EmbeddedBackend:
 
 @trace_tag("high_availability.embedded")
 class EmbeddedHaServices(HighAvailabilityServices):
-    """The services of a cluster that keeps nothing beyond its process."""
+    """The services of a cluster that stores nothing beyond its process."""
 
     def __init__(self, store: EmbeddedStore | None = None, new_id: Callable[[], str] | None = None) -> None:
-        """Without a store it has one of its own, where counted ids are ids for ever: a seeded run repeats them."""
+        """By default the store is private and ids are counted, so that a seeded run repeats them."""
         if store is None and new_id is None:
             new_id = partial(_counted, count(1))
         super().__init__(EmbeddedBackend(store or EmbeddedStore()), new_id)

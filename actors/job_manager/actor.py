@@ -1,9 +1,9 @@
-"""The JobManager: leads or waits, takes jobs in, has a JobMaster run each of them, and tells clients what became of it.
+"""The JobManager: takes part in the leader election, accepts jobs, has a JobMaster run each, and notifies clients.
 
-What it must not lose is in the store of the leader (`high_availability`): a job from before it is accepted until it is
-put away, and how it has ended from before anything is put away. So it may die at any moment, and so may a JobMaster:
-who comes next goes on with what is there. A JobMaster that has died is spawned again, unless it fails by itself again
-and again. Who does not lead keeps its clients' requests until it does.
+Everything that must survive is in the leader's store (`high_availability`): a job from before its acceptance until it
+is archived, and its result from before anything of it is deleted. So a JobManager or a JobMaster may die at any moment,
+and its successor continues from the store. A dead JobMaster is replaced, unless it fails repeatedly. A JobManager that
+does not lead stashes the requests of its clients until it does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import assert_never
 
 from flykka.actors.checkpoint_storage.storage import OwnedCheckpointStorage
 from flykka.actors.data_plane import DataPlane
-from flykka.actors.errors import GraphError, described
+from flykka.actors.errors import GraphError, serialize_error
 from flykka.actors.execution_graph_info_store.actor import execution_graph_info_store
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.high_availability.services import HighAvailabilityServices, LeaderStore
@@ -78,21 +78,19 @@ from flykka.runtime.supervision import STOPPING_STRATEGY
 _log = logging.getLogger(__name__)
 
 STORE_RETRY_MS = 1_000
-"""Milliseconds until a failed call of the store is tried again."""
+"""Milliseconds before a failed call of the store is retried."""
 
 _LOST = "LeadershipLostError"
-"""The type of failures that concern no job: the present leader goes on with it."""
+"""Type of failures that are not the job's: the new leader continues it."""
 
 ClientRequest = SubmitJob | RegisterJobClient | job_manager.RequestApplicationRun | JobRequest
 """Requests that wait until this JobManager leads."""
 
-PuttingAway = job_manager.JobMasterReleased | job_manager.JobPutAway | job_manager.JobNotPutAway
+ArchivingMessage = job_manager.JobMasterReleased | job_manager.JobArchived | job_manager.JobArchiveFailed
 
 
 @trace_tag("actor.job_manager")
 class JobManager(Actor):
-    """The actor `/user/job-manager`, one per system."""
-
     supervisor_strategy = STOPPING_STRATEGY
 
     def __init__(
@@ -128,16 +126,16 @@ class JobManager(Actor):
             case _ if isinstance(message, LeadershipMessage):
                 self._on_leadership(message)
             case JobGraphAccepted() | JobGraphRefused() | job_manager.JobAlreadyEnded():
-                self._on_begun(message)
+                self._on_started(message)
             case _ if isinstance(message, SnapshotAnswer):
                 self._jobs[message.job_id].answer_snapshot(message)
             case _ if isinstance(message, RequirementsAnswer):
                 self._jobs[message.job_id].answer_requirements(message)
             case StoppingFailure(job_id=job_id):
                 self._jobs[job_id].answer_stops(message)
-            case job_manager.JobResultLookedFor(job_id=job_id, client=client, end=end):
+            case job_manager.JobResultLookedUp(job_id=job_id, client=client, end=end):
                 if end is not None:
-                    # It may have ended when no JobManager was there to tell the store.
+                    # The job may have ended while no JobManager could notify the info store.
                     self._info_store.tell(result(end))
                 client.tell(JobNotFound(job_id=job_id) if end is None else result(end, is_earlier=True))
             case _ if isinstance(message, InfoRequest):
@@ -146,17 +144,17 @@ class JobManager(Actor):
                 reply_to.tell(self.explain(job_id, self.context.now()))
             case ActorFailed(ref=ref, failure=failure):
                 if (job := job_run_by(self._jobs, ref)) is not None:
-                    job.note_failure(failure, self.context.now())
+                    job.record_failure(failure, self.context.now())
             case JobEnded(job_id=job_id):
                 self._clients.end(job_id)
-                self._jobs[job_id].note_end(message)
+                self._jobs[job_id].record_end(message)
             case Terminated(ref=ref):
                 self._on_terminated(ref)
-            case _ if isinstance(message, PuttingAway):
-                self._on_put_away(message)
+            case _ if isinstance(message, ArchivingMessage):
+                self._on_archived(message)
             case job_manager.StoreRetryDue(job_id=job_id):
                 if (job := self._jobs.get(job_id)) is not None:
-                    self._go_on(job)
+                    self._continue(job)
             case _:
                 self.context.unhandled(message)
 
@@ -164,11 +162,9 @@ class JobManager(Actor):
         return self._leadership.explain(now, self._jobs[job_id].phase.value if job_id in self._jobs else None)
 
     def post_stop(self) -> None:
-        """Nobody waits for a stop, or a savepoint, that nobody will carry out."""
+        """Fail pending stop and savepoint requests, which can no longer be served."""
         for job in self._jobs.values():
             job.give_up_requests("its cluster is shut down")
-
-    # Leadership
 
     def _on_leadership(self, message: LeadershipMessage) -> None:
         match self._leadership.on_message(message, self._jobs):
@@ -184,24 +180,22 @@ class JobManager(Actor):
 
     def _take_over(self, recovered: job_manager.JobsRecovered) -> None:
         ended = {end.job_id: end for end in recovered.ended}
-        kept = {each.job_graph.job_id: each for each in recovered.jobs}
-        for job_id, each in kept.items():
+        stored = {each.job_graph.job_id: each for each in recovered.jobs}
+        for job_id, each in stored.items():
             recover(self._jobs, each, ended.get(job_id), self._info_store, is_bound=job_id in recovered.bound)
         for job_id, job in list(self._jobs.items()):
-            if job.is_kept and job_id not in kept:
-                # The leader that was there meanwhile has seen to its end.
+            if job.is_kept and job_id not in stored:
+                # The leader in between has finished it.
                 job.end_elsewhere(ended.get(job_id) or removed(job_id))
-            self._go_on(job)
+            self._continue(job)
 
     def _suspend(self) -> None:
-        """Somebody else leads, perhaps: what runs here ends, and what is in the store is left as it is."""
+        """Stop the JobMasters: another process may lead. The store is left as it is."""
         for job in self._jobs.values():
             self._clients.end(job.job_id)
             job.suspend(self.context.now())
             if job.job_master is not None:
                 self.context.stop(job.job_master)
-
-    # Clients
 
     def _on_request(self, message: ClientRequest) -> None:
         if self._leadership.session is None and self._leadership.failure is None:
@@ -226,7 +220,7 @@ class JobManager(Actor):
         job = self._jobs.get(job_id)
         if job is None and self._leadership.session is not None:
             work = partial(look_for_result, self._leadership.store, job_id, client)
-            self._ask_store(work, lambda _: job_manager.JobResultLookedFor(job_id=job_id, client=client))
+            self._ask_store(work, lambda _: job_manager.JobResultLookedUp(job_id=job_id, client=client))
         elif job is None:
             client.tell(JobNotFound(job_id=job_id))
         elif job.register(client, message.listening_behaviour) and job.job_master is not None:
@@ -241,7 +235,7 @@ class JobManager(Actor):
         if job is not None and job.end is not None:
             job.answer_with_end(client, submission.listening_behaviour)
             return
-        problem = self._leadership.failure or self._unfit(job_graph)
+        problem = self._leadership.failure or self._submission_error(job_graph)
         if problem is None and job is not None and job.phase is not JobPhase.AWAITING_CODE:
             problem = duplicate(job_id)
         if problem is not None:
@@ -252,20 +246,18 @@ class JobManager(Actor):
         else:
             job.bind(job_graph)
         job.register(client, submission.listening_behaviour)
-        self._go_on(job)
+        self._continue(job)
 
-    def _unfit(self, job_graph: JobGraph) -> SerializedThrowable | None:
+    def _submission_error(self, job_graph: JobGraph) -> SerializedThrowable | None:
         try:
             check_job_graph(job_graph)
             child_path(self.context.path, _name(job_graph.job_id))
-        except (GraphError, InvalidActorNameError) as unfit:
-            return described(unfit)
+        except (GraphError, InvalidActorNameError) as error:
+            return serialize_error(error)
         return None
 
-    # What comes next in a job's life
-
-    def _go_on(self, job: ManagedJob) -> None:
-        """Begin the next step of a job if none is under way. Only a leader does, except where another has ended it."""
+    def _continue(self, job: ManagedJob) -> None:
+        """Start the next step of a job if none is running; only a leader may, unless another one has ended the job."""
         leads = self._leadership.session is not None
         if job.is_busy or job.job_master is not None:
             return
@@ -285,7 +277,7 @@ class JobManager(Actor):
         work = partial(begin, self._leadership.store, self._services, self._data_plane, job.submitted)
         self._ask_store(work, lambda error: JobGraphRefused(job_id=job_id, cause=serialized(error)))
 
-    def _on_begun(self, message: JobGraphAccepted | JobGraphRefused | job_manager.JobAlreadyEnded) -> None:
+    def _on_started(self, message: JobGraphAccepted | JobGraphRefused | job_manager.JobAlreadyEnded) -> None:
         match message:
             case JobGraphAccepted(job_id=job_id) if self._jobs[job_id].is_over_elsewhere:
                 self._release(self._jobs[job_id])
@@ -298,7 +290,7 @@ class JobManager(Actor):
                 else:
                     self._spawn_job_master(job, message)
             case JobGraphRefused(job_id=job_id, cause=cause):
-                self._on_not_begun(self._jobs[job_id], cause)
+                self._on_start_failed(self._jobs[job_id], cause)
             case job_manager.JobAlreadyEnded(end=end):
                 job = self._jobs.pop(end.job_id)
                 job.tell_all(JobSubmitSuccess(job_id=end.job_id))
@@ -306,10 +298,10 @@ class JobManager(Actor):
             case _:
                 assert_never(message)
 
-    def _on_not_begun(self, job: ManagedJob, cause: SerializedThrowable) -> None:
+    def _on_start_failed(self, job: ManagedJob, cause: SerializedThrowable) -> None:
         job.is_busy = False
         if job.is_over_elsewhere:
-            self._go_on(job)
+            self._continue(job)
         elif cause.type_name == _LOST or (job.is_bound and job.is_kept):
             # The next leader finds it in the store, or accepts it then.
             self._try_again(job, cause)
@@ -337,14 +329,14 @@ class JobManager(Actor):
             return
         job.job_master = None
         if job.end is not None and not job.is_over_elsewhere:
-            self._go_on(job)
+            self._continue(job)
             return
         if job.phase is JobPhase.RUNNING and not job.has_failed_too_often:
             job.lose_job_master(self.context.now())
         self._release(job)
 
     def _release(self, job: ManagedJob) -> None:
-        """End what works for a job that has no JobMaster."""
+        """End the remaining work of a job that has no JobMaster."""
         job.begin_work(JobPhase.RELEASING if job.phase is not JobPhase.SUSPENDED else JobPhase.SUSPENDED)
         job_id = job.job_id
         goes_on_here = self._leadership.session is not None and not job.is_over_elsewhere
@@ -359,20 +351,20 @@ class JobManager(Actor):
             work = partial(put_away_job, store, end)
         else:
             work = partial(clean_up_job, store, self._data_plane, job.submitted.job_graph, end)
-        self._ask_store(work, lambda error: job_manager.JobNotPutAway(job_id=job_id, cause=serialized(error)))
+        self._ask_store(work, lambda error: job_manager.JobArchiveFailed(job_id=job_id, cause=serialized(error)))
 
-    def _on_put_away(self, message: PuttingAway) -> None:
+    def _on_archived(self, message: ArchivingMessage) -> None:
         match message:
             case job_manager.JobMasterReleased(job_id=job_id, end=end, checkpoint_path=path, cause=cause):
                 job = self._jobs[job_id]
                 job.release(end, path)
                 if cause is not None and cause.type_name != _LOST:
                     self.context.publish(message)
-                self._go_on(job)
-            case job_manager.JobPutAway(end=end):
+                self._continue(job)
+            case job_manager.JobArchived(end=end):
                 job = self._jobs.pop(end.job_id)
                 job.tell_result(end, is_earlier=job.is_asked_again)
-            case job_manager.JobNotPutAway(job_id=job_id, cause=cause):
+            case job_manager.JobArchiveFailed(job_id=job_id, cause=cause):
                 job = self._jobs[job_id]
                 job.is_busy = False
                 self._try_again(job, cause)
@@ -380,7 +372,7 @@ class JobManager(Actor):
                 assert_never(message)
 
     def _try_again(self, job: ManagedJob, cause: SerializedThrowable) -> None:
-        """A job that is accepted is not given up because its store cannot be written for a while."""
+        """Retry later: an accepted job is not given up because its store is temporarily unavailable."""
         if cause.type_name != _LOST:
             _log.error("job %s: %s: %s; it is tried again", job.job_id, cause.type_name, cause.message)
         self.context.timers.start_once(
@@ -396,7 +388,7 @@ def _name(job_id: JobId) -> str:
 
 
 ATTEMPTS_PER_START = 1_000_000
-"""Attempts of a subtask that one JobMaster may have made: the next one numbers its own from there on."""
+"""Upper bound on the attempts of a subtask under one JobMaster; its successor numbers attempts from there on."""
 
 
 def job_master_props(
@@ -406,7 +398,7 @@ def job_master_props(
     store: LeaderStore,
     accepted: JobGraphAccepted,
 ) -> Props:
-    """The JobMaster that is to run the job now, under the session of this store."""
+    """Return the props of the job's next JobMaster, under the session of this store."""
     submitted = job.submitted
     job_graph = replace(submitted.job_graph, first_attempt_number=submitted.starts * ATTEMPTS_PER_START)
     return Props(

@@ -1,4 +1,4 @@
-"""The part of a JobManager that waits for signs of life of clients, and has jobs cancelled whose clients are gone."""
+"""The part of a JobManager that expects heartbeats from clients, and cancels jobs whose clients have died."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flykka.actors.timer_effects import set_timer
 from flykka.messages.control.job import (
     CancelJob,
     JobClientExpired,
-    JobClientHeartbeatNoted,
+    JobClientHeartbeatAccepted,
     JobNotFound,
     ReportJobClientHeartbeat,
 )
@@ -27,22 +27,20 @@ ClientHeartbeatMessage = ReportJobClientHeartbeat | JobClientExpired
 
 
 class AttachedClients:
-    """Used in the turns of its JobManager only."""
-
     def __init__(self, context: ActorContext, jobs: Mapping[JobId, ManagedJob]) -> None:
         self._context = context
         self._jobs = jobs
         self._sessions = ClientSessions()
 
     def begin(self, job: ManagedJob) -> None:
-        """The job begins, or is gone on with: its client has from now on as long as between two signs of life."""
+        """Start the heartbeat timeout of the job's client, when the job starts or is continued."""
         settings = job.submitted.job_graph.client_heartbeat
         if settings is not None:
             now = self._context.now()
             self._perform(self._sessions.heartbeat(job.job_id, now + settings.timeout_ms, now))
 
     def end(self, job_id: JobId) -> None:
-        """The job has ended, or is somebody else's: its client may go."""
+        """Stop expecting heartbeats: the job has ended, or another leader runs it."""
         self._perform(self._sessions.end(job_id))
 
     def on_message(self, message: ClientHeartbeatMessage) -> None:
@@ -52,7 +50,7 @@ class AttachedClients:
                 if is_there:
                     self._perform(self._sessions.heartbeat(job_id, expires_ms, self._context.now()))
                 if reply_to is not None:
-                    reply_to.tell(JobClientHeartbeatNoted(job_id=job_id) if is_there else JobNotFound(job_id=job_id))
+                    reply_to.tell(JobClientHeartbeatAccepted(job_id=job_id) if is_there else JobNotFound(job_id=job_id))
             case JobClientExpired(job_id=job_id):
                 self._perform(self._sessions.expire(job_id, self._context.now()))
             case _:
@@ -61,7 +59,7 @@ class AttachedClients:
     def _cancel(self, job: ManagedJob) -> None:
         graph = job.submitted.job_graph
         limit = "" if graph.client_heartbeat is None else f" for {graph.client_heartbeat.timeout_ms} ms"
-        text = f"the client of job {graph.name!r} has given no sign of life{limit}, and the job was to end with it"
+        text = f"the client of job {graph.name!r} has sent no heartbeat{limit}, and the job ends with its client"
         _log.warning("%s: it is cancelled", text)
         cause = SerializedThrowable(type_name="ClientHeartbeatTimeoutError", message=text)
         job.cancel_because(CancelJob(job_id=job.job_id, client=self._context.ref, cause=cause))

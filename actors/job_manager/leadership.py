@@ -1,7 +1,7 @@
-"""The part of a JobManager that knows whether it leads, and what it leads with (Flink's DispatcherLeaderProcess).
+"""The part of a JobManager that handles its leadership (Flink's DispatcherLeaderProcess).
 
-Three things have to be there before a JobManager may act: it was granted leadership, has read what the store keeps, and
-has said so to the TaskManagers. Until then, and where leadership was revoked, it has no `session` to act under.
+Before a JobManager may act it must have been granted leadership, have read the store, and have announced itself to the
+TaskManagers. Until then, and after leadership was revoked, it has no `session` to act under.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from flykka.runtime.errors import serialized
 
 _log = logging.getLogger(__name__)
 RECOVERY_RETRY_MS = 1_000
-"""Milliseconds until a leader that could not read its store tries again."""
+"""Milliseconds before a leader retries to read its store."""
 LeadershipMessage = (
     GrantLeadership
     | RevokeLeadership
@@ -48,7 +48,6 @@ LeadershipMessage = (
     | JobRecoveryFailed
     | RecoveryRetryDue
 )
-"""Messages that a JobManager forwards to this part of it."""
 LeadershipNews = JobsRecovered | RevokeLeadership | LeaderElectionFailed
 """Events that a JobManager has to act on."""
 
@@ -71,16 +70,14 @@ class JobManagerContender:
 
 
 def contend(services: HighAvailabilityServices, job_manager: Ref) -> None:
-    """Have the JobManager take part in the election. May block. Raises `HighAvailabilityError`."""
-    before = services.last_run()
-    in_progress = before is not None and not before.is_concluded
-    waits_for = before.run_id if before is not None and in_progress else None
+    """Make the JobManager join the election. May block. Raises `HighAvailabilityError`."""
+    last_run = services.last_run()
+    in_progress = last_run is not None and not last_run.is_concluded
+    waits_for = last_run.run_id if last_run is not None and in_progress else None
     services.contend(JobManagerContender(job_manager, waits_for))
 
 
 class Leadership:
-    """Used in the turns of its JobManager only."""
-
     def __init__(self, context: ActorContext, services: HighAvailabilityServices) -> None:
         self._context = context
         self._services = services
@@ -88,19 +85,19 @@ class Leadership:
         self._waited_for: str | None = None
         self._run: ApplicationRun | None = None
         self._led: str | None = None
-        """The run that was led here last: its present leader may conclude it."""
+        """The run that was led here last; its current leader may conclude it."""
         self.failure: SerializedThrowable | None = None
         """The reason why this JobManager will never lead."""
         self.since_ms: int | None = None
 
     @property
     def session(self) -> LeaderSessionId | None:
-        """Under which the JobManager may act; None where it may not."""
+        """The session under which the JobManager may act; None if it may not."""
         return self._granted if self._run is not None else None
 
     @property
     def store(self) -> LeaderStore:
-        """The store, for actions under the session."""
+        """The store, written under the session."""
         assert self.session is not None, "only a leader writes"
         return self._services.store(self.session)
 
@@ -114,18 +111,18 @@ class Leadership:
             lambda error: LeaderElectionFailed(cause=serialized(error)),
         )
 
-    def on_message(self, message: LeadershipMessage, known: Iterable[JobId]) -> LeadershipNews | None:
+    def on_message(self, message: LeadershipMessage, job_ids: Iterable[JobId]) -> LeadershipNews | None:
         """Handle a message of the election or the store; `known` are the jobs whose clients wait here."""
         match message:
             case GrantLeadership(leader_session_id=session, waited_for=waited_for):
                 self._granted, self._waited_for, self._run, self.since_ms = session, self._led or waited_for, None, None
-                self._recover(known)
+                self._recover(job_ids)
             case RevokeLeadership(leader_session_id=session) if session == self._granted:
                 self._granted = self._run = self.since_ms = None
-                _log.warning("this driver leads no more: its jobs are suspended until it leads again")
+                _log.warning("this driver no longer leads: its jobs are suspended until it leads again")
                 return message
             case LeaderElectionFailed(cause=cause):
-                _log.error("nobody will lead here: %s: %s", cause.type_name, cause.message)
+                _log.error("this process cannot lead: %s: %s", cause.type_name, cause.message)
                 self.failure = cause
                 return message
             case JobsRecovered(leader_session_id=session, run=run) if session == self._granted:
@@ -133,16 +130,16 @@ class Leadership:
                 self._announce(session)
                 return message
             case JobRecoveryFailed(leader_session_id=session, cause=cause) if session == self._granted:
-                _log.error("cannot lead yet, and tries again: %s: %s", cause.type_name, cause.message)
+                _log.error("cannot lead yet, retrying: %s: %s", cause.type_name, cause.message)
                 self._context.timers.start_once("recovery", RECOVERY_RETRY_MS, RecoveryRetryDue())
             case RecoveryRetryDue() if self._granted is not None and self._run is None:
-                self._recover(known)
+                self._recover(job_ids)
             case _:
-                pass  # Of a session that is over, or nothing is to be done about it.
+                pass  # The session has ended, or there is nothing to do.
         return None
 
     def answer(self, message: RequestApplicationRun) -> bool:
-        """Say which run this is; False where that will be known later, and is to be asked then."""
+        """Reply with the current run; return False if it is not known yet, and the request has to be repeated."""
         if self.failure is not None:
             message.reply_to.tell(ApplicationRunRefused(cause=self.failure))
             return True
@@ -157,7 +154,7 @@ class Leadership:
         return True
 
     def _announce(self, session: LeaderSessionId) -> None:
-        """Tell the TaskManagers, ahead of every JobMaster: what they are asked for in another name is of the past."""
+        """Notify the TaskManagers before any JobMaster does, so that they reject requests of earlier leaders."""
         if self.since_ms is not None:
             return
         self.since_ms = self._context.now()
@@ -165,10 +162,10 @@ class Leadership:
         for task_manager in self._context.actor_selection(f"../{NAME}*").resolve():
             task_manager.tell(address)
 
-    def _recover(self, known: Iterable[JobId]) -> None:
+    def _recover(self, job_ids: Iterable[JobId]) -> None:
         session = self._granted
         assert session is not None, "only a leader recovers"
-        work = partial(recover_jobs, self._services, session, self._waited_for, self._context.path, tuple(known))
+        work = partial(recover_jobs, self._services, session, self._waited_for, self._context.path, tuple(job_ids))
         self._ask(work, session)
 
     def _ask(self, work: partial[JobsRecovered], session: LeaderSessionId) -> None:

@@ -1,6 +1,6 @@
-"""The record of a job at its JobManager: its phase, its listeners, and the pending requests of clients.
+"""The JobManager's record of a job: its phase, its listeners, and pending requests of clients.
 
-The functions below it take the records of all jobs: they find the one that a request is for, and recover jobs.
+The functions at the end work on the records of all jobs: they route requests, and recover jobs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ RequirementsAnswer = JobResourceRequirementsUpdated | JobResourceRequirementsRef
 
 
 class RequirementsRequests:
-    """Of one job: each client is answered once, by the JobMaster or because that is gone."""
+    """Pending resource requests of one job. Each gets one answer: the JobMaster's, or a refusal if that has ended."""
 
     def __init__(self) -> None:
         self._asked: list[RequirementsRequest] = []
@@ -64,15 +64,15 @@ class RequirementsRequests:
         job_master.tell(request)
 
     def answer(self, answer: RequirementsAnswer) -> None:
-        """Hand on what the JobMaster says, unless the client was told already that there will be no answer."""
-        asked = next((each for each in self._asked if each.client == answer.client), None)
-        if asked is not None:
-            self._asked.remove(asked)
+        """Forward an answer of the JobMaster, unless the request has been refused already."""
+        request = next((each for each in self._asked if each.client == answer.client), None)
+        if request is not None:
+            self._asked.remove(request)
             answer.client.tell(answer)
 
     def refuse_all(self, why: str) -> None:
-        for asked in self._asked:
-            asked.client.tell(requirements_refusal(asked, why))
+        for request in self._asked:
+            request.client.tell(requirements_refusal(request, why))
         self._asked.clear()
 
 
@@ -85,12 +85,12 @@ class JobPhase(Enum):
     """The phase of a job; the values are predicates for explanations."""
 
     ACCEPTING = "is being accepted: its graph is checked and stored"
-    STARTING = "waits for a new JobMaster: the store is told of it first"
-    AWAITING_CODE = "waits for its application: the job was recovered, and has no code here before it is submitted"
+    STARTING = "waits for a new JobMaster, whose start is stored first"
+    AWAITING_CODE = "waits for its application: the job was recovered, and has no code here until it is submitted"
     RUNNING = "is run by its JobMaster"
     RELEASING = "has lost its JobMaster, whose work is being ended"
-    PUTTING_AWAY = "has ended, and is being put away"
-    SUSPENDED = "is suspended: somebody else leads, or nobody"
+    PUTTING_AWAY = "has ended, and is being cleaned up"
+    SUSPENDED = "is suspended: this process does not lead"
 
 
 P = JobPhase
@@ -104,11 +104,11 @@ JOB_PHASE_MOVES: dict[JobPhase, tuple[JobPhase, ...]] = {
     P.PUTTING_AWAY: (P.SUSPENDED,),
     P.SUSPENDED: (P.ACCEPTING, P.STARTING, P.AWAITING_CODE, P.RUNNING, P.PUTTING_AWAY),
 }
-"""The store may accept a job while its JobManager is suspended: the job runs when that leads again."""
+"""The store may accept a job while its JobManager is suspended: the job runs when it leads again."""
 
 
 MAX_FAILURES = 3
-"""The number of failures of its JobMasters after which a job has failed."""
+"""Failures of a job's JobMasters after which the job fails."""
 
 FAILURES_RESET_MS = 600_000
 """Uptime of a JobMaster, in milliseconds, after which the count of failures is reset."""
@@ -118,7 +118,7 @@ SnapshotAnswer = TriggerSavepointSuccess | TriggerSavepointFailure | RequestChec
 
 
 class ManagedJob:
-    """A job of the JobManager, in whose turns alone it is used."""
+    """A job of the JobManager; used in its turns only."""
 
     def __init__(self, submitted: SubmittedJobGraph, info_store: Ref) -> None:
         self.submitted = submitted
@@ -128,20 +128,18 @@ class ManagedJob:
         self.is_busy = False
         """True while work for it runs outside the JobManager's turns."""
         self.is_kept = False
-        """True if the store has it."""
         self.is_bound = True
-        """True if its code is in this process."""
+        """True if its code is loaded in this process."""
         self.cancellation: CancelJob | None = None
         """The request to cancel it, which later JobMasters receive too."""
         self.end: JobEnded | None = None
         self.is_cleaned_up = False
         """True if its JobMaster has cleaned up everything."""
         self.is_over_elsewhere = False
-        """True if another leader has put it away: it is forgotten here when nothing works for it any more."""
+        """True if another leader has archived it: its record is dropped once no work for it runs here."""
         self.is_asked_again = False
-        """True if it was submitted again when it had ended."""
+        """True if it was submitted again after its end."""
         self.failure: SerializedThrowable | None = None
-        """The failure of its last JobMaster."""
         self._failures = 0
         self._began_ms = 0
         self._clients: dict[Ref, ListeningBehaviour] = {}
@@ -159,13 +157,10 @@ class ManagedJob:
 
     @property
     def has_failed_too_often(self) -> bool:
-        """True if another JobMaster would fail as well."""
         return self._failures >= MAX_FAILURES
 
-    # Its life
-
     def recover(self, submitted: SubmittedJobGraph, end: JobEnded | None, *, is_bound: bool) -> None:
-        """Take over what a new leader has found in the store."""
+        """Restore what a new leader has read from the store."""
         self.submitted, self.is_kept, self.is_bound = submitted, True, is_bound
         self.end = end if self.is_over_elsewhere else self.end or end
         self.is_over_elsewhere = False
@@ -173,7 +168,7 @@ class ManagedJob:
             self.move(JobPhase.AWAITING_CODE)
 
     def bind(self, job_graph: JobGraph) -> None:
-        """Continue it with this graph, which its application has submitted again."""
+        """Continue it with the graph that its application has submitted again."""
         self.submitted = replace(self.submitted, job_graph=job_graph, starts=self.submitted.starts + 1)
         self.move(JobPhase.ACCEPTING)
 
@@ -186,7 +181,7 @@ class ManagedJob:
         self.is_busy = True
 
     def accept(self, starts: int) -> bool:
-        """Record that the store has it, after this many starts; True if its clients do not know yet."""
+        """Record that the store has it, after this many starts; return True if clients have not been notified yet."""
         is_new = self.phase is not JobPhase.STARTING
         self.submitted = replace(self.submitted, starts=starts)
         self.is_kept, self.is_bound, self.is_busy = True, True, False
@@ -196,15 +191,15 @@ class ManagedJob:
         self.move(JobPhase.RUNNING)
         self.job_master, self._began_ms = job_master, now
 
-    def note_end(self, end: JobEnded) -> None:
-        """Record its end, after which its JobMaster has cleaned up everything."""
+    def record_end(self, end: JobEnded) -> None:
+        """Record its end, which implies that its JobMaster has cleaned up everything."""
         self.end, self.is_cleaned_up = end, True
 
     def end_elsewhere(self, end: JobEnded) -> None:
-        """Record that another leader has put it away, with this end."""
+        """Record that another leader has archived it, with this end."""
         self.end, self.is_kept, self.is_over_elsewhere = end, False, True
 
-    def note_failure(self, failure: SerializedThrowable, now: int) -> None:
+    def record_failure(self, failure: SerializedThrowable, now: int) -> None:
         if now - self._began_ms >= FAILURES_RESET_MS:
             self._failures = 0
         self._failures += 1
@@ -212,7 +207,7 @@ class ManagedJob:
 
     def lose_job_master(self, now: int) -> None:
         """Report that its JobMaster has died and will be replaced."""
-        text = f"the JobMaster of {self.job_id} has ended by itself; a new one goes on from the latest checkpoint"
+        text = f"the JobMaster of {self.job_id} has ended by itself; a new one continues from the latest checkpoint"
         cause = self.failure or SerializedThrowable(type_name="JobMasterLostError", message=text)
         self.give_up_requests(text)
         self._tell_status(JobStatus.RESTARTING, now, cause)
@@ -234,25 +229,23 @@ class ManagedJob:
         client.tell(JobSubmitSuccess(job_id=self.job_id))
 
     def suspend(self, now: int) -> None:
-        """Suspend it: the present leader goes on with it."""
+        """Suspend it: the new leader continues it."""
         if self.phase is JobPhase.RUNNING:
             self._tell_status(JobStatus.SUSPENDED, now)
         self.move(JobPhase.SUSPENDED)
-        self.give_up_requests("its JobManager leads no more")
-
-    # Clients
+        self.give_up_requests("its JobManager no longer leads")
 
     def register(self, client: Ref, behaviour: ListeningBehaviour) -> bool:
-        """Have the client hear of the job; whether it is to be told from now on of every change."""
-        wanted = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
+        """Add the client as a listener; return True if it now has to receive every change, and did not before."""
+        all_changes = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
         was, self._clients[client] = self._clients.get(client), behaviour
-        return behaviour is wanted and was is not wanted
+        return behaviour is all_changes and was is not all_changes
 
     @property
     def listeners(self) -> tuple[Ref, ...]:
-        wanted = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
-        clients = (client for client, behaviour in self._clients.items() if behaviour is wanted)
-        # The store is the first: a client that asks it about what it was told finds that the store knows it too.
+        all_changes = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
+        clients = (client for client, behaviour in self._clients.items() if behaviour is all_changes)
+        # The info store comes first, so that it can answer queries about whatever a client has just received.
         return (self.info_store, *clients)
 
     def refuse(self, cause: SerializedThrowable) -> None:
@@ -264,7 +257,7 @@ class ManagedJob:
             client.tell(message)
 
     def tell_result(self, end: JobEnded, *, is_earlier: bool = False) -> None:
-        """Tell waiting clients how the job has ended."""
+        """Send the job's result to the waiting clients."""
         self.answer_stops(outcome_of_stop(end))
         self.refuse_snapshots(f"it has ended {end.status}")
         self._requirements.refuse_all(f"it has ended {end.status}")
@@ -274,15 +267,13 @@ class ManagedJob:
                 client.tell(result(end, is_earlier=is_earlier))
 
     def _tell_status(self, status: JobStatus, now: int, cause: SerializedThrowable | None = None) -> None:
-        """Tell those who hear of every change what no JobMaster can tell."""
+        """Send listeners a status that no JobMaster can send."""
         changed = JobStatusChanged(job_id=self.job_id, status=status, timestamp_ms=now, cause=cause)
         for client in self.listeners:
             client.tell(changed)
 
-    # What clients ask
-
     def cancel(self, message: CancelJob) -> None:
-        """Have it cancelled, by this JobMaster or by those that come."""
+        """Cancel it, in this JobMaster and in later ones."""
         if self.end is not None or self.phase is JobPhase.AWAITING_CODE:
             message.client.tell(not_cancelled(self.job_id))
             return
@@ -297,7 +288,7 @@ class ManagedJob:
             self.job_master.tell(message)
 
     def stop(self, message: StopJob) -> None:
-        """Have it stopped; answered when it has ended, or goes on all the same."""
+        """Stop it; the client gets its answer when the job has ended, or when the stop has failed."""
         if self.end is not None:
             message.client.tell(not_stopped(self.job_id, f"there is no job {self.job_id} that could be stopped"))
         elif self.phase is JobPhase.ACCEPTING:
@@ -305,7 +296,7 @@ class ManagedJob:
         elif self.job_master is None:
             message.client.tell(not_stopped(self.job_id, f"it {self.phase.value}"))
         elif self._stopped_by and _kind_of_stop(self._stopped_by[0]) != _kind_of_stop(message):
-            text = f"it stops already, {_kind_of_stop(self._stopped_by[0])}"
+            text = f"it is already stopping, {_kind_of_stop(self._stopped_by[0])}"
             message.client.tell(not_stopped(self.job_id, text))
         else:
             self._stopped_by.append(message)
@@ -317,19 +308,19 @@ class ManagedJob:
         self._stopped_by.clear()
 
     def take_snapshot(self, message: SnapshotRequest) -> None:
-        """Have a savepoint or a checkpoint taken; answered by the JobMaster, or when that has ended without."""
+        """Trigger a savepoint or checkpoint; the JobMaster answers, or a failure is sent when it ends first."""
         if self.end is not None:
-            message.client.tell(not_taken(message, f"there is no job {self.job_id} that runs"))
+            message.client.tell(snapshot_refusal(message, f"there is no job {self.job_id} that runs"))
         elif self.phase is JobPhase.ACCEPTING:
-            message.client.tell(not_taken(message, "it is not yet accepted"))
+            message.client.tell(snapshot_refusal(message, "it is not yet accepted"))
         elif self.job_master is None:
-            message.client.tell(not_taken(message, f"it {self.phase.value}"))
+            message.client.tell(snapshot_refusal(message, f"it {self.phase.value}"))
         else:
             self._snapshots_asked.append(message)
             self.job_master.tell(message)
 
     def on_requirements_request(self, message: RequirementsRequest) -> None:
-        """Have the requirements told or changed; answered by the JobMaster, or because there is none."""
+        """Read or change the resource requirements; the JobMaster answers, or a refusal is sent if there is none."""
         if self.end is None and self.job_master is not None:
             self._requirements.ask(message, self.job_master)
         else:
@@ -337,28 +328,28 @@ class ManagedJob:
             message.client.tell(requirements_refusal(message, why))
 
     def answer_requirements(self, answer: RequirementsAnswer) -> None:
-        """Hand on what the JobMaster says; what is new is for the next one too."""
+        """Forward an answer of the JobMaster; new requirements are stored for its successors."""
         if isinstance(answer, JobResourceRequirementsUpdated) and answer.is_new:
             self.submitted = replace(self.submitted, resource_requirements=answer.requirements)
         self._requirements.answer(answer)
 
     def answer_snapshot(self, answer: SnapshotAnswer) -> None:
-        """Hand on what the JobMaster says, unless the client was told already that there will be none."""
+        """Forward an answer of the JobMaster, unless the client has already been refused."""
         of_savepoint = isinstance(answer, TriggerSavepointSuccess | TriggerSavepointFailure)
-        theirs = (each for each in self._snapshots_asked if each.client == answer.client)
-        asked = next((each for each in theirs if isinstance(each, TriggerSavepoint) is of_savepoint), None)
-        if asked is not None:
-            self._snapshots_asked.remove(asked)
+        requests = (each for each in self._snapshots_asked if each.client == answer.client)
+        request = next((each for each in requests if isinstance(each, TriggerSavepoint) is of_savepoint), None)
+        if request is not None:
+            self._snapshots_asked.remove(request)
             answer.client.tell(answer)
 
     def refuse_snapshots(self, why: str) -> None:
-        """Tell waiting clients that there will be none."""
-        for asked in self._snapshots_asked:
-            asked.client.tell(not_taken(asked, why))
+        """Fail pending savepoint and checkpoint requests."""
+        for request in self._snapshots_asked:
+            request.client.tell(snapshot_refusal(request, why))
         self._snapshots_asked.clear()
 
     def give_up_requests(self, why: str) -> None:
-        """Answer requests for a stop or a snapshot whose JobMaster is gone."""
+        """Fail all pending requests: the JobMaster has ended."""
         self.answer_stops(not_stopped(self.job_id, why))
         self.refuse_snapshots(why)
         self._requirements.refuse_all(why)
@@ -394,13 +385,13 @@ def refusal(job_id: JobId, cause: SerializedThrowable) -> JobResultFailure:
 
 
 def duplicate(job_id: JobId) -> SerializedThrowable:
-    """The refusal of a job that runs already (Flink's DuplicateJobSubmissionException)."""
+    """Return the refusal of a job that is running already (Flink's DuplicateJobSubmissionException)."""
     return SerializedThrowable(type_name="DuplicateJobSubmissionError", message=f"there is a job {job_id} already")
 
 
 def removed(job_id: JobId) -> JobEnded:
-    """The answer about a job that is no longer kept, and of which no result is known."""
-    text = f"job {job_id} was removed: nobody goes on with it"
+    """Return the answer about a job that is no longer stored and has no known result."""
+    text = f"job {job_id} was removed and is not continued"
     cause = SerializedThrowable(type_name="JobNotFoundError", message=text)
     return JobEnded(job_id=job_id, status=JobStatus.FAILED, cause=cause)
 
@@ -420,7 +411,7 @@ def not_cancelled(job_id: JobId) -> CancellationFailure:
     return CancellationFailure(job_id=job_id, cause=SerializedThrowable(type_name="JobNotFoundError", message=text))
 
 
-def not_taken(request: SnapshotRequest, why: str) -> TriggerSavepointFailure | RequestCheckpointFailure:
+def snapshot_refusal(request: SnapshotRequest, why: str) -> TriggerSavepointFailure | RequestCheckpointFailure:
     job_id, client = request.job_id, request.client
     match request:
         case TriggerSavepoint():
@@ -455,9 +446,9 @@ def recover(
     *,
     is_bound: bool,
 ) -> None:
-    """A new leader has found a job in the store, perhaps one that it has led before.
+    """Recover a job that a new leader has found in the store, which may have led it before.
 
-    Then its code is here all the same, though another driver has gone on with it meanwhile.
+    Then the job's code is still loaded here, even if another driver has run the job in between.
     """
     job = jobs.get(submitted.job_graph.job_id)
     if job is None:
@@ -468,7 +459,7 @@ def recover(
 
 
 def answer(jobs: Mapping[JobId, ManagedJob], request: JobRequest) -> None:
-    """Answer a client, or hand its wish to the JobMaster."""
+    """Answer a client's request, or forward it to the JobMaster."""
     job = jobs.get(request.job_id)
     if job is None:
         _answer_without(request)
@@ -498,7 +489,7 @@ def _answer_without(request: JobRequest) -> None:
         case StopJob():
             client.tell(not_stopped(job_id, f"there is no job {job_id} that could be stopped"))
         case TriggerSavepoint() | RequestCheckpoint():
-            client.tell(not_taken(request, f"there is no job {job_id} that runs"))
+            client.tell(snapshot_refusal(request, f"there is no job {job_id} that runs"))
         case UpdateJobResourceRequirements() | RequestJobResourceRequirements():
             client.tell(requirements_refusal(request, f"there is no job {job_id} that runs"))
         case _:

@@ -1,8 +1,7 @@
-"""Work of a JobManager outside its turns: in the store of the leader, in the checkpoints and in the data plane.
+"""Blocking work of a JobManager outside its turns: in the leader's store, in the checkpoints and in the data plane.
 
-All of it blocks, and is run by `context.pipe_to_self`. Every function raises `LeadershipLostError` where the session
-leads no more, and `StoreUnavailableError` where the store cannot be used; then nothing was changed that another leader
-would miss.
+It runs through `context.pipe_to_self`. Every function raises `LeadershipLostError` if the session no longer leads, and
+`StoreUnavailableError` if the store cannot be used; then nothing was changed that another leader would need.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobEnded, JobGraphAccepted
 from flykka.messages.control.job_manager import (
     JobAlreadyEnded,
+    JobArchived,
     JobMasterReleased,
-    JobPutAway,
-    JobResultLookedFor,
+    JobResultLookedUp,
     JobsRecovered,
 )
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention, JobGraph
@@ -36,11 +35,11 @@ def recover_jobs(
     session: LeaderSessionId,
     waited_for: str | None,
     address: str,
-    known: Iterable[JobId],
+    known_jobs: Iterable[JobId],
 ) -> JobsRecovered:
-    """Begin to lead: what there is to go on with, and how jobs have ended that are `known` or still to be put away.
+    """Start to lead: return the jobs to continue, and the results of `known` jobs and of those not archived yet.
 
-    Where the run that was waited for was concluded meanwhile, it stays: its results answer those who have waited.
+    If the run `waited_for` has been concluded in the meantime it stays, because its results answer the waiting clients.
     """
     store = services.store(session)
     last = services.last_run()
@@ -51,7 +50,7 @@ def recover_jobs(
         run = ApplicationRun(run_id=store.run())
         jobs = store.jobs()
     services.confirm(session, address)
-    ids = dict.fromkeys((*(job.job_graph.job_id for job in jobs), *known))
+    ids = dict.fromkeys((*(job.job_graph.job_id for job in jobs), *known_jobs))
     ended = {job_id: end for job_id in ids if (end := store.result(job_id)) is not None}
     return JobsRecovered(
         leader_session_id=session,
@@ -63,7 +62,7 @@ def recover_jobs(
 
 
 def begin_new_run(services: HighAvailabilityServices, session: LeaderSessionId) -> JobsRecovered:
-    """Let go of the results that were waited for: a new run of the application begins."""
+    """Begin a new run of the application, dropping the results of the concluded one."""
     run = ApplicationRun(run_id=services.store(session).run())
     return JobsRecovered(leader_session_id=session, run=run)
 
@@ -71,17 +70,17 @@ def begin_new_run(services: HighAvailabilityServices, session: LeaderSessionId) 
 def accept_job(
     store: LeaderStore, services: HighAvailabilityServices, data_plane: DataPlane, submitted: SubmittedJobGraph
 ) -> JobGraphAccepted | JobAlreadyEnded:
-    """Check and keep what a client has submitted to this driver, unless such a job has ended already.
+    """Check and store a submitted job, unless a job of this id has ended already.
 
-    Raises what the data plane has against it; `CheckpointDirectoryError`; and `CheckpointStorageError` or
-    `RestoreError` where the checkpoint that it starts from cannot be read, or does not fit.
+    Raises the data plane's objections; `CheckpointDirectoryError`; and `CheckpointStorageError` or `RestoreError` if
+    the checkpoint to start from cannot be read, or does not fit.
     """
     job_graph = submitted.job_graph
     end = store.result(job_graph.job_id)
     if end is not None:
         return JobAlreadyEnded(end=end)
     data_plane.check(job_graph)
-    # One that is kept has begun, and may have left what it began with behind.
+    # A stored job has started before; the checkpoint that it started from may be gone.
     if submitted.restore_path is not None and store.job(job_graph.job_id) is None:
         _check_restorable(submitted, submitted.restore_path)
     CheckpointStorage.of(job_graph.checkpointing).write_job_graph(job_graph)
@@ -89,7 +88,7 @@ def accept_job(
 
 
 def _check_restorable(submitted: SubmittedJobGraph, path: str) -> None:
-    """Load the checkpoint and hold it against the job, as Flink's JobManager did before it answered the client."""
+    """Check the checkpoint against the job before the client is answered, as Flink's JobManager does."""
     checkpoint = CheckpointStorage(path).read_metadata(path)
     allow = submitted.allow_non_restored_state
     assign(checkpoint, submitted.job_graph.vertices, allow_non_restored_state=allow)
@@ -98,7 +97,7 @@ def _check_restorable(submitted: SubmittedJobGraph, path: str) -> None:
 def begin_again(
     store: LeaderStore, services: HighAvailabilityServices, data_plane: DataPlane, submitted: SubmittedJobGraph
 ) -> JobGraphAccepted:
-    """Count one more start of a job whose code is in this driver."""
+    """Store one more start of a job whose code is in this driver."""
     return _kept(store, services, data_plane, replace(submitted, starts=submitted.starts + 1))
 
 
@@ -110,7 +109,7 @@ def _kept(
     try:
         return _put(store, services, data_plane, submitted)
     except LeadershipLostError:
-        # The present leader is to own the folders.
+        # The current leader has to own the folders.
         data_plane.release_job(job_id, keep_staged=True)
         raise
 
@@ -126,10 +125,10 @@ def _put(
 
 
 def release_job_master(store: LeaderStore | None, data_plane: DataPlane, job_graph: JobGraph) -> JobMasterReleased:
-    """End what a JobMaster has left at work; what it has staged, and its checkpoints, are for the next one."""
+    """End the remaining work of a JobMaster; its staged rows and checkpoints stay for the next one."""
     job_id = job_graph.job_id
     data_plane.end_attempts(job_id)
-    # A leader runs it again; elsewhere another process may.
+    # A leader runs the job again; otherwise another process may.
     data_plane.release_job(job_id, keep_staged=True, keep_owner=store is not None)
     return JobMasterReleased(
         job_id=job_id,
@@ -138,40 +137,41 @@ def release_job_master(store: LeaderStore | None, data_plane: DataPlane, job_gra
     )
 
 
-def put_away_job(store: LeaderStore, end: JobEnded) -> JobPutAway:
-    """Note how a job has ended whose JobMaster has put away everything, and forget it."""
+def put_away_job(store: LeaderStore, end: JobEnded) -> JobArchived:
+    """Record the end of a job whose JobMaster has cleaned up everything, and remove the job."""
     store.put_result(end)
     submitted = store.job(end.job_id)
     if submitted is not None:
         _note_end_of_run(submitted.job_graph, end)
     store.remove_job(end.job_id)
-    return JobPutAway(end=end)
+    return JobArchived(end=end)
 
 
-def clean_up_job(store: LeaderStore, data_plane: DataPlane, job_graph: JobGraph, end: JobEnded) -> JobPutAway:
-    """Put away a job whose JobMaster came no further than to its end.
+def clean_up_job(store: LeaderStore, data_plane: DataPlane, job_graph: JobGraph, end: JobEnded) -> JobArchived:
+    """Clean up and archive a job whose JobMaster recorded the job's end but did not clean up.
 
-    A checkpoint that it was stopped with stays, and the last one where that was wanted; with it what was staged for it.
-    What stays is noted right before the rest goes: a leader that has slept since deletes nothing.
+    The checkpoint of a stop is kept, and so is the last one if the retention policy demands it, with the rows staged
+    for it. The kept checkpoint is recorded before the rest is deleted, so that a leader which was paused deletes
+    nothing.
     """
     job_id = job_graph.job_id
     storage = CheckpointStorage(job_graph.checkpointing.directory)
     latest = storage.latest(job_id)
     keeps_latest = _keeps_latest(end.status, job_graph) and not end.deletes_checkpoints
-    kept = end.checkpoint_path or (latest if keeps_latest else None)
-    end = replace(end, checkpoint_path=kept)
+    retained = end.checkpoint_path or (latest if keeps_latest else None)
+    end = replace(end, checkpoint_path=retained)
     store.put_result(end)
-    data_plane.release_job(job_id, keep_staged=kept is not None and end.status is not JobStatus.FINISHED)
-    if kept is None or kept != latest:
+    data_plane.release_job(job_id, keep_staged=retained is not None and end.status is not JobStatus.FINISHED)
+    if retained is None or retained != latest:
         storage.delete_job(job_id)
     _note_end_of_run(job_graph, end)
     store.remove_job(job_id)
-    return JobPutAway(end=end)
+    return JobArchived(end=end)
 
 
 def _note_end_of_run(job_graph: JobGraph, end: JobEnded) -> None:
-    """Tell the run after this one, which need not be one of high availability, where there is to go on from."""
-    CheckpointStorage.of(job_graph.checkpointing).note_end_of_run(job_graph.name, end)
+    """Record the job's end for the next run, which may run without high availability."""
+    CheckpointStorage.of(job_graph.checkpointing).record_end_of_run(job_graph.name, end)
 
 
 def _keeps_latest(status: JobStatus, job_graph: JobGraph) -> bool:
@@ -184,6 +184,6 @@ def _keeps_latest(status: JobStatus, job_graph: JobGraph) -> bool:
             return False
 
 
-def look_for_result(store: LeaderStore, job_id: JobId, client: Ref) -> JobResultLookedFor:
-    """Look up the result of a job that is no longer known, for a client that comes back."""
-    return JobResultLookedFor(job_id=job_id, client=client, end=store.result(job_id))
+def look_for_result(store: LeaderStore, job_id: JobId, client: Ref) -> JobResultLookedUp:
+    """Look up the result of an unknown job, for a client that reconnects."""
+    return JobResultLookedUp(job_id=job_id, client=client, end=store.result(job_id))

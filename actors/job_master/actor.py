@@ -1,7 +1,8 @@
-"""The JobMaster: one job, from its graph to its end.
+"""The JobMaster: runs one job, from its graph to its end.
 
-It hands what is said to the ExecutionGraph (what runs), the SlotPoolService (where) and the OperatorCoordinatorHandler
-(who reads what), and does what they decide. Checkpoints are its coordinator's, to which it forwards what tasks say.
+It passes messages to the ExecutionGraph (what runs), the SlotPoolService (where) and the OperatorCoordinatorHandler
+(who reads which splits), and carries out their effects. Checkpoints are left to its CheckpointCoordinator, to which it
+forwards the tasks' messages.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ TaskMessage = AcknowledgeDeployments | UpdateTaskExecutionState | NotifyEndOfDat
 
 @trace_tag("actor.job_master")
 class JobMaster(Actor):
-    """Actor `/user/job-manager/job-<id>`, one per job. Its children's state cannot be made again: it ends with them."""
+    """Actor `/user/job-manager/job-<id>`, one per job. Its children's state cannot be rebuilt: it ends with them."""
 
     supervisor_strategy = ESCALATING_STRATEGY
     mailbox = ControlAwareMailbox()
@@ -202,7 +203,7 @@ class JobMaster(Actor):
                 self._decide([message])
             case job_control.JobVerticesFinalized() | job_control.DeploymentTimedOut():
                 self._decide([message])
-            case SavepointCompleted() | SavepointFailed() if self._rescaling.took(message):
+            case SavepointCompleted() | SavepointFailed() if self._rescaling.handles(message):
                 self._decide(self._rescaling.on_checkpoint(message))
             case _ if isinstance(message, RescalingMessage):
                 self._decide(self._rescaling.on_message(message))
@@ -228,14 +229,14 @@ class JobMaster(Actor):
                 self.context.unhandled(message)
 
     def unanswered(self) -> dict[OperatorId, Callable[[], SplitsDiscovered]]:
-        """The discoveries of splits under way, by source: for a fork, where nothing is left of their threads."""
+        """Pending split discoveries by source, for a fork, which has none of their threads."""
         return self._sources.unanswered()
 
     def explain(self, now: int) -> JobExplained:
         return self._sources.explained(self._rescaling.explained(self._waits.explain(self._job_id, self._graph, now)))
 
     def _end_with(self, child: Ref) -> None:
-        """Nobody knows any more which checkpoints are pending: the next JobMaster begins with the completed ones."""
+        """End: the pending checkpoints are lost, and the next JobMaster starts from the completed ones."""
         _log.error("the JobMaster of job %s ends: %s has ended by itself", self._job_id, child.path)
         self.context.stop()
 
@@ -243,33 +244,33 @@ class JobMaster(Actor):
         execution = self._graph.execution(message.attempt)
         if execution is not None:
             files = self._sources.files_unassigned(execution.vertex_id)
-            self._listeners.tell_of_metrics(message, execution, files)
+            self._listeners.report_metrics(message, execution, files)
 
     def _on_restore_state(self, message: RestoreState | RestoreStateFailed) -> None:
         for event in self._restorer.on_message(message):
             if isinstance(event, events.RestoreStateReady) and self._graph.restoring(event.version):
-                self._tell_of_restore(event.checkpoint_id)
+                self._report_restore(event.checkpoint_id)
             self._decide([event])
 
-    def _tell_of_restore(self, checkpoint_id: int | None) -> None:
+    def _report_restore(self, checkpoint_id: int | None) -> None:
         if checkpoint_id is not None or self._graph.number_of_restarts > 0:
-            self._listeners.tell_of_restore(checkpoint_id, self.context.now())
+            self._listeners.report_restore(checkpoint_id, self.context.now())
 
     def _fail(self, cause: SerializedThrowable) -> None:
-        """Fail the job for something beside its tasks. One that ends or restarts anyway must not be kept from it."""
+        """Fail the running job for a reason other than its tasks. A job that is ending or restarting anyway continues
+        to do so.
+        """
         if self._graph.status is job.JobStatus.RUNNING:
             self._decide([events.GlobalFailureReported(cause=cause)])
 
-    # What the ExecutionGraph decides
-
-    def _decide(self, happened: Iterable[events.RescalableEvent]) -> None:
-        assert not self._is_deciding, "what is done about an event returns the next ones, and decides none by itself"
+    def _decide(self, new_events: Iterable[events.RescalableEvent]) -> None:
+        assert not self._is_deciding, "an effect returns further events, and handles none itself"
         self._is_deciding = True
-        # What is done about one event may be another one, whose turn comes when all of the first is done.
-        waiting = deque(happened)
-        while waiting:
-            for effect in self._graph.handle(waiting.popleft(), self.context.now()):
-                waiting.extend(self._perform(effect))
+        # An effect may produce further events; they are handled after all effects of the current event.
+        queue = deque(new_events)
+        while queue:
+            for effect in self._graph.handle(queue.popleft(), self.context.now()):
+                queue.extend(self._perform(effect))
                 self._on_effect(effect)
         self._is_deciding = False
 
@@ -303,7 +304,7 @@ class JobMaster(Actor):
                 self._sources.rescale()
                 self._rescaling.graph_rescaled()
             case events.RescaleNotBegun(why=why):
-                return self._rescaling.not_begun(why)
+                return self._rescaling.not_started(why)
             case events.AskForRestoreState(version=version):
                 self._coordinator.tell(
                     RequestRestoreState(
@@ -331,7 +332,7 @@ class JobMaster(Actor):
         changed = job.JobStatusChanged(job_id=self._job_id, status=status, timestamp_ms=self.context.now(), cause=cause)
         self._de_activator.tell(changed)
         self._listeners.tell(changed)
-        # A graph that moves knows by itself what that means for the stop.
+        # The graph handles the consequences of a move for a pending stop itself.
         self._savepoints.job_moved(status, cause)
         if status is job.JobStatus.FAILING:
             self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))
@@ -347,15 +348,13 @@ class JobMaster(Actor):
                 )
             )
 
-    def _on_execution_moved(self, moved: events.ExecutionMoved) -> None:
-        self._listeners.tell_of_move(moved, self.context.now())
-        self._sources.attempt_moved(moved.attempt, moved.state, moved.failure)
-        # Before it is deployed, the coordinator does not know an attempt.
-        if moved.previous in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
-            changed = CoordinatedTaskStateChanged(job_id=self._job_id, attempt=moved.attempt, state=moved.state)
+    def _on_execution_moved(self, move: events.ExecutionMoved) -> None:
+        self._listeners.report_move(move, self.context.now())
+        self._sources.attempt_moved(move.attempt, move.state, move.failure)
+        # The coordinator does not know an attempt before it is deployed.
+        if move.previous in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
+            changed = CoordinatedTaskStateChanged(job_id=self._job_id, attempt=move.attempt, state=move.state)
             self._coordinator.tell(changed)
-
-    # The end
 
     def _finalize(self, effect: events.FinalizeVertices) -> Sequence[events.Event]:
         if not effect.has_read_all:

@@ -1,4 +1,4 @@
-"""The part of a JobMaster that keeps the history of failures, tells the listeners of it, and has failures labelled."""
+"""The part of a JobMaster that records the history of failures, sends it to listeners, and has failures labelled."""
 
 from __future__ import annotations
 
@@ -25,14 +25,12 @@ from flykka.runtime.context import ActorContext
 _log = logging.getLogger(__name__)
 
 LABELS_TIMEOUT_MS = 10_000
-"""A job that has ended waits so long for the labels of its failures."""
+"""Milliseconds that an ended job waits for the labels of its failures."""
 
 FailureHistoryMessage = FailureLabelled | FailureLabelsTimedOut
 
 
 class FailureHistory:
-    """Used in the turns of its JobMaster only."""
-
     def __init__(
         self,
         context: ActorContext,
@@ -52,7 +50,7 @@ class FailureHistory:
         self._has_ended = False
 
     def on_effect(self, effect: Effect, now: int) -> None:
-        """The graph asks for this: it may be a failure, or what is done about one."""
+        """Record an effect of the graph if it is a failure, or the reaction to one."""
         for entry in self._history.on_effect(effect, now):
             self._tell(entry)
         for new in self._history.take_new():
@@ -63,14 +61,16 @@ class FailureHistory:
         self._history.checkpoint_completed()
 
     def end(self) -> bool:
-        """The job has ended: True if no label is waited for. Else it is told by a message when that is so."""
+        """Note that the job has ended; return True if no labels are pending. Otherwise a later message completes the
+        end.
+        """
         self._has_ended = True
         if self._unlabelled:
             self._context.timers.start_once("failure-labels", LABELS_TIMEOUT_MS, FailureLabelsTimedOut())
         return not self._unlabelled
 
     def on_message(self, message: FailureHistoryMessage) -> bool:
-        """Labels have come, or are waited for no longer; True if a job that has ended has waited for nothing else."""
+        """Handle labels or their timeout; return True if the job has ended and no labels are pending."""
         match message:
             case FailureLabelled(number=number, position=position, labels=labels):
                 self._unlabelled -= 1
@@ -79,7 +79,7 @@ class FailureHistory:
                     self._tell(labelled)
             case FailureLabelsTimedOut():
                 _log.warning(
-                    "job %r has ended, and its failure enrichers are still at work: what they find is lost",
+                    "job %r has ended, and its failure enrichers are still running: their labels are lost",
                     self._job_graph.name,
                 )
                 self._unlabelled = 0

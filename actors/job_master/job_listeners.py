@@ -1,4 +1,4 @@
-"""The listeners of a job: those it was begun with, and those that come later."""
+"""The listeners of a job: those it started with, and those that registered later."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from flykka.messages.wire.ref import Ref
 
 
 class JobListeners:
-    """Used in the turns of a JobMaster only."""
-
     def __init__(self, job_id: JobId, listeners: Sequence[Ref]) -> None:
         self._job_id = job_id
         self._listeners = list(listeners)
@@ -32,11 +30,11 @@ class JobListeners:
         for listener in self._listeners:
             listener.tell(message)
 
-    def tell_of_restore(self, checkpoint_id: int | None, now: int) -> None:
-        """The job goes on from a checkpoint, or from the beginning (None)."""
+    def report_restore(self, checkpoint_id: int | None, now: int) -> None:
+        """Report that the job continues from a checkpoint, or from the beginning (None)."""
         self.tell(JobRestored(job_id=self._job_id, checkpoint_id=checkpoint_id, timestamp_ms=now))
 
-    def tell_of_metrics(self, report: ReportTaskMetrics, execution: Execution, files_unassigned: int) -> None:
+    def report_metrics(self, report: ReportTaskMetrics, execution: Execution, files_unassigned: int) -> None:
         self.tell(
             MetricsReported(
                 job_id=self._job_id,
@@ -50,21 +48,21 @@ class JobListeners:
             )
         )
 
-    def tell_of_move(self, moved: ExecutionMoved, now: int) -> None:
+    def report_move(self, move: ExecutionMoved, now: int) -> None:
         self.tell(
             ExecutionStateChanged(
                 job_id=self._job_id,
-                attempt=moved.attempt,
-                task_name=moved.task_name,
-                state=moved.state,
+                attempt=move.attempt,
+                task_name=move.task_name,
+                state=move.state,
                 timestamp_ms=now,
-                task_manager=moved.task_manager_id,
-                failure=moved.failure,
+                task_manager=move.task_manager_id,
+                failure=move.failure,
             )
         )
 
     def register(self, message: RegisterJobClient, graph: ExecutionGraph, now: int) -> None:
-        """Tell one more from here on, and first how the job stands."""
+        """Add a listener, and send it the current status first."""
         job_id, client = message.job_id, message.client
         client.tell(JobStatusChanged(job_id=job_id, status=graph.status, timestamp_ms=now, cause=graph.failure_cause))
         for changed in _attempts(job_id, graph, now):

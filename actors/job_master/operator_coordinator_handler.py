@@ -1,9 +1,9 @@
-"""The part of a JobMaster that deals with operator coordinators (Flink's OperatorCoordinatorHandler).
+"""The part of a JobMaster that handles operator coordinators (Flink's OperatorCoordinatorHandler).
 
-Those of sources are here: splits are discovered through the data plane, the SourceCoordinator decides which reader gets
-which and WatermarkAlignments how far it may go, and the readers are told through the TaskManagers of their attempts.
-Coordinators that users bring along are in `OperatorCoordinators`. They are asked for a checkpoint first, since they
-answer later; the sources take their part in it in the turn in which all answers are there.
+It contains those of sources: splits are discovered through the data plane, the SourceCoordinator assigns them to
+readers, WatermarkAlignments limits how far readers may advance, and messages reach the readers through the TaskManagers
+of their attempts. Coordinators of users are in `OperatorCoordinators`. For a checkpoint they are asked first, since
+they answer later; the sources take part in the turn in which all answers have arrived.
 """
 
 from __future__ import annotations
@@ -67,7 +67,6 @@ SourceMessage = (
     | CheckpointAborted
     | CheckpointCompleted
 )
-"""Messages that a JobMaster forwards to this part of it, some of them to other parts too."""
 
 _READING = (ExecutionState.DEPLOYING, ExecutionState.RUNNING)
 _ENDING = (ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED, ExecutionState.FINISHED)
@@ -75,7 +74,7 @@ _PAUSE_MS = 10
 
 
 class OperatorCoordinatorHandler:
-    """The coordinators of one job; used in the turns of its JobMaster only."""
+    """The operator coordinators of one job; used in the turns of its JobMaster only."""
 
     def __init__(
         self,
@@ -112,7 +111,7 @@ class OperatorCoordinatorHandler:
             for _, operator in sources
         }
         self._discovering: dict[OperatorId, bytes] = {}
-        """The position from which the splits of a source are being discovered."""
+        """The position from which a source's splits are being discovered, for each pending discovery."""
         self._of_functions = OperatorCoordinators(
             context,
             graph,
@@ -124,13 +123,14 @@ class OperatorCoordinatorHandler:
         )
 
     def reset(self, version: int, checkpoint_id: int | None, states: Iterable[OperatorCoordinatorState]) -> None:
-        """Restart from the states of a checkpoint, or without any from the beginning; once per version of the job.
+        """Restart from the states of a checkpoint, or from the beginning; does nothing if this version was already
+        reset.
 
         Raises:
-            RestoreError: the state of a source is not one that this version can read.
+            RestoreError: this version cannot read the state of a source.
         """
         if version == self._version:
-            # The readers of this version may have got splits already.
+            # The readers of this version may have been assigned splits already.
             return
         self._version = version
         try:
@@ -138,21 +138,21 @@ class OperatorCoordinatorHandler:
             self._decide(reset)
             self._align(reset)
             self._of_functions.reset(checkpoint_id, reset.states)
-        except DecodeError as unreadable:
-            raise RestoreError(f"the checkpoint's state of a source cannot be read: {unreadable}") from unreadable
+        except DecodeError as error:
+            raise RestoreError(f"the checkpoint's state of a source cannot be read: {error}") from error
 
     def rescale(self) -> None:
-        """The job graph is another one, at another parallelism, and no reader of the former one lives."""
+        """Adopt the job graph's new parallelism; no reader of the former parallelism runs any more."""
         self._coordinator.rescale(self._graph.job_graph)
         self._alignments = WatermarkAlignments(self._graph.job_graph)
 
     def reset_tasks(
         self, tasks: Collection[Subtask], checkpoint_id: int | None, states: Iterable[OperatorCoordinatorState]
     ) -> None:
-        """These subtasks restart from a checkpoint, or from the beginning: take back the splits they got beyond it."""
+        """Take back the splits that these restarting subtasks received after the checkpoint, or since the beginning."""
         self._of_functions.reset_tasks(tasks, checkpoint_id, states)
         for vertex_id, subtask in tasks:
-            # Most subtasks of a job read from others: those without a source are not worth an event.
+            # Only subtasks with a source need an event, and most have none.
             if vertex_id in self._vertices:
                 reset = source_events.SubtaskReset(vertex_id=vertex_id, subtask=subtask, checkpoint_id=checkpoint_id)
                 self._decide(reset)
@@ -164,7 +164,9 @@ class OperatorCoordinatorHandler:
     def on_answer(
         self, message: AcknowledgeCheckpoint | DeclineCheckpoint
     ) -> AcknowledgeCheckpoint | DeclineCheckpoint:
-        """A task has passed a barrier; what the checkpoint coordinator is told, with events that were in flight."""
+        """Handle a subtask's answer to a barrier; return it with the events that were in flight, for the checkpoint
+        coordinator.
+        """
         self.on_message(message)
         return self._of_functions.on_answer(message)
 
@@ -177,7 +179,7 @@ class OperatorCoordinatorHandler:
                 self._of_functions.on_checkpoint_over(message)
             case RequestSplits() | AcknowledgeCheckpoint() | DeclineCheckpoint():
                 execution = self._graph.execution(message.attempt)
-                # Every subtask of the job acknowledges: those without a source are not worth an event.
+                # Every subtask of the job acknowledges; only those with a source need an event.
                 if execution is None or execution.vertex_id not in self._vertices:
                     return
             case SplitsDiscovered(operator_id=operator_id, begun_at=begun_at):
@@ -188,12 +190,12 @@ class OperatorCoordinatorHandler:
         self._decide(message)
 
     def on_alignment(self, message: ReportedWatermark | WatermarkAlignmentDue) -> None:
-        """An aligned source says how far it is, or it is time to tell those of its group how far they may go."""
+        """Handle the watermark of an aligned source, or the timer that sends its group the new limit."""
         if isinstance(message, WatermarkAlignmentDue) or self._graph.execution(message.attempt) is not None:
             self._align(message)
 
     def explained(self, job: JobExplained) -> JobExplained:
-        """Add what others keep for the sources."""
+        """Add the number of retained splits to an explanation."""
         return replace(job, retained=self._coordinator.retained)
 
     def files_unassigned(self, vertex_id: JobVertexId) -> int:
@@ -202,7 +204,7 @@ class OperatorCoordinatorHandler:
     def attempt_moved(
         self, attempt: ExecutionAttemptId, state: ExecutionState, failure: SerializedThrowable | None
     ) -> None:
-        """An attempt of the job has a new state; readers whose attempts end get nothing more."""
+        """Handle a new state of an attempt; readers whose attempts are ending receive nothing more."""
         self._of_functions.attempt_moved(attempt, state, failure)
         vertex_id, _, _ = vertex_subtask_and_number(attempt, self._graph.job_graph.job_id)
         if state in _ENDING and vertex_id in self._vertices:
@@ -221,7 +223,7 @@ class OperatorCoordinatorHandler:
     def _perform(self, effect: source_events.SourceEffect) -> None:
         match effect:
             case Tell(to=attempt, message=message):
-                # A reader that is ending loses its splits to the next one.
+                # A reader that is ending loses its splits to its successor.
                 self._tell_attempt(attempt, message, _READING)
             case source_events.SourcesSnapshotted(checkpoint_id=checkpoint_id, states=states):
                 snapshotted = OperatorCoordinatorsSnapshotted(
@@ -247,13 +249,13 @@ class OperatorCoordinatorHandler:
         message: Message,
         states: Collection[ExecutionState] = (ExecutionState.RUNNING,),
     ) -> None:
-        """Tell an attempt of the job through its TaskManager, if it is in one of these states."""
+        """Send a message to an attempt through its TaskManager if it is in one of these states."""
         execution = self._graph.execution(attempt)
         if execution is not None and execution.state in states and execution.slot is not None:
             Gateway(execution.slot.task_manager, self._session).tell(message)
 
     def unanswered(self) -> dict[OperatorId, Callable[[], SplitsDiscovered]]:
-        """The discoveries under way, by source: for a fork, where nothing is left of their threads."""
+        """Pending discoveries by source, for a fork, which has none of their threads."""
         return {
             operator_id: partial(self._discoveries[operator_id].discover, position)
             for operator_id, position in self._discovering.items()
@@ -264,14 +266,14 @@ class OperatorCoordinatorHandler:
         self._discovering[operator_id] = effect.position
         self._context.pipe_to_self(
             partial(self._discoveries[operator_id].discover, effect.position),
-            lambda found: found,
+            lambda splits: splits,
             lambda error: SplitDiscoveryFailed(operator_id=operator_id, cause=serialized(error)),
         )
 
 
 @trace_tag("state.split_discovery")
 class _Discovery:
-    """Discovers the splits of one source, on the I/O pool and never in an actor's turn; once at a time."""
+    """Discovers the splits of one source, on the I/O pool and never in an actor's turn; calls never overlap."""
 
     outside_state = True
 
@@ -284,23 +286,25 @@ class _Discovery:
         return self._begin()
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Discover the splits behind `position`, and when to do so again. May block, and raise the source's errors."""
+        """Return the splits after `position`, and the interval until the next discovery. May block; raises the source's
+        errors.
+        """
         self._watch.end()
         discovery = self._discovery
-        found = discovery.discover(position)
-        if discovery.changed is not None and discovery.interval_ms is not None and not (found.more or found.finished):
+        splits = discovery.discover(position)
+        if discovery.changed is not None and discovery.interval_ms is not None and not (splits.more or splits.finished):
             self._watch.begin(discovery.changed, discovery.interval_ms)
-        return replace(found, interval_ms=discovery.interval_ms)
+        return replace(splits, interval_ms=discovery.interval_ms)
 
 
 class DiscoveryWatch:
-    """Wakes a source when something new is there, between two discoveries, so that it need not wait for the next one.
+    """Wakes a source as soon as new splits may exist, so that it need not wait for the next periodic discovery.
 
-    A look whether something has changed is cheap where the storage can tell, and is taken many times a second on a
-    thread that ends with the next discovery, when the interval is over, or with the actor. What comes too late is
-    no loss: the discovery of the interval finds it.
+    Storage that can check cheaply for changes is polled many times a second, on a thread that ends with the next
+    discovery, at the end of the interval, or with the actor. A change that is missed is found by the periodic
+    discovery.
 
-    `wake` is called on another thread, once at most for each `begin`.
+    `wake` is called on another thread, at most once per `begin`.
     """
 
     def __init__(self, wake: Callable[[], object], is_needed: Callable[[], bool]) -> None:
@@ -309,18 +313,18 @@ class DiscoveryWatch:
         self._watching: threading.Event | None = None
 
     def begin(self, changed: Callable[[], bool], within_ms: int) -> None:
-        """Wake the source when it has `changed`, within this time."""
-        over = self._watching = threading.Event()
-        looks = within_ms // _PAUSE_MS - 1
-        threading.Thread(target=self._watch, args=(changed, over, looks), name="flykka-discovery", daemon=True).start()
+        """Wake the source if `changed` returns True within this time."""
+        ended = self._watching = threading.Event()
+        polls = within_ms // _PAUSE_MS - 1
+        threading.Thread(target=self._watch, args=(changed, ended, polls), name="flykka-discovery", daemon=True).start()
 
     def end(self) -> None:
         if self._watching is not None:
             self._watching.set()
 
-    def _watch(self, changed: Callable[[], bool], over: threading.Event, looks: int) -> None:
-        for _ in range(looks):
-            if over.wait(_PAUSE_MS / 1000) or not self._is_needed():
+    def _watch(self, changed: Callable[[], bool], ended: threading.Event, polls: int) -> None:
+        for _ in range(polls):
+            if ended.wait(_PAUSE_MS / 1000) or not self._is_needed():
                 return
             try:
                 is_new = changed()

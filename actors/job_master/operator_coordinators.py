@@ -1,6 +1,6 @@
-"""The part of a JobMaster that deals with what functions bring along: operator coordinators and global aggregates.
+"""The part of a JobMaster that handles operator coordinators and global aggregates of user functions.
 
-The user's code runs on threads beside the JobMaster's turns; its answers are messages, and in a replay there is none.
+The user's code runs on threads outside of the JobMaster's turns; its answers are messages, so a replay does not run it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,6 @@ CoordinatorMessage = (
     | GlobalAggregatesUpdated
     | GlobalAggregatesFailed
 )
-"""Messages to a JobMaster that are for this part of it alone."""
 
 _OVER = (ExecutionState.CANCELED, ExecutionState.FAILED, ExecutionState.FINISHED)
 _IDLE_SECONDS = 10.0
@@ -85,7 +84,7 @@ class OperatorCoordinators:
         fail_job: Callable[[SerializedThrowable], object],
         on_snapshotted: Callable[[SnapshotOperatorCoordinators], object],
     ) -> None:
-        """`on_snapshotted` is called in the turn in which the states of all coordinators are there for a checkpoint."""
+        """`on_snapshotted` is called in the turn in which the last coordinator state of a checkpoint arrives."""
         self._context = context
         self._graph = graph
         self._tell_attempt = tell_attempt
@@ -97,7 +96,7 @@ class OperatorCoordinators:
         self._holders: dict[JobVertexId, OperatorCoordinatorHolder] = {}
         self._coordinators: dict[OperatorId, _Coordinator] = {}
         for vertex in graph.job_graph.vertices:
-            # A function with a coordinator stands at the head of its chain.
+            # A function with a coordinator is at the head of its chain.
             operator = vertex.operators[0]
             if operator.has_coordinator:
                 self._vertices[operator.operator_id] = vertex.vertex_id
@@ -111,7 +110,7 @@ class OperatorCoordinators:
         self._aggregates = GlobalAggregates()
         self._functions = _Aggregates(partial(data_plane.global_aggregates, job_id), job_id)
         self._states: dict[int, dict[OperatorId, OperatorCoordinatorState]] = {}
-        """By checkpoint, the states that are there while others are waited for."""
+        """States of incomplete snapshots, by checkpoint."""
 
     @property
     def is_empty(self) -> bool:
@@ -139,10 +138,8 @@ class OperatorCoordinators:
             case _:
                 assert_never(message)
 
-    # Restarts, and the attempts
-
     def reset(self, checkpoint_id: int | None, states: Iterable[OperatorCoordinatorState]) -> None:
-        """All of the job starts from a checkpoint, or from the beginning."""
+        """Start all coordinators from a checkpoint, or from the beginning."""
         by_operator = {state.operator_id: state for state in states}
         self._states.clear()
         for operator_id, vertex_id in self._vertices.items():
@@ -152,10 +149,10 @@ class OperatorCoordinators:
     def reset_tasks(
         self, tasks: Iterable[Subtask], checkpoint_id: int | None, states: Iterable[OperatorCoordinatorState]
     ) -> None:
-        """Some tasks start from a checkpoint, or from the beginning.
+        """Restart some tasks from a checkpoint, or from the beginning.
 
-        Where these are all subtasks of an operator its coordinator goes back with them: nobody is left with whom it
-        would have gone on. Flink tells it of each subtask in this case too.
+        If these are all subtasks of an operator, its coordinator is reset as well, because no subtask is left that
+        continues. Flink calls it for each subtask in this case too.
         """
         if self.is_empty:
             return
@@ -187,8 +184,6 @@ class OperatorCoordinators:
             is_failed = state is not ExecutionState.FINISHED
             self._perform(holder.handle(AttemptOver(attempt=attempt, is_failed=is_failed, reason=failure)))
 
-    # Checkpoints
-
     def begin_snapshot(self, message: SnapshotOperatorCoordinators) -> None:
         self._states[message.checkpoint_id] = {}
         self._tell_all(message)
@@ -203,7 +198,7 @@ class OperatorCoordinators:
     def on_answer(
         self, message: AcknowledgeCheckpoint | DeclineCheckpoint
     ) -> AcknowledgeCheckpoint | DeclineCheckpoint:
-        """A subtask has passed a barrier; what it says, with what it had sent before that to its coordinator."""
+        """Handle a subtask's answer to a barrier; return it with the events that it had sent before the barrier."""
         holder = self._holder_of(message.attempt)
         if holder is None or self._graph.execution(message.attempt) is None:
             return message
@@ -221,8 +216,6 @@ class OperatorCoordinators:
             return None
         vertex_id, _, _ = vertex_subtask_and_number(attempt, self._job_id)
         return self._holders.get(vertex_id)
-
-    # Effects
 
     def _perform(self, effects: Iterable[CoordinatorEffect]) -> None:
         for effect in effects:
@@ -298,7 +291,7 @@ class _Coordinator:
         return self._begin()
 
     def call_coordinator(self, calls: tuple[CoordinatorCall, ...]) -> CoordinatorAnswer:
-        """Make some calls, one after the other. May block, and raise the user's errors, which name the operator."""
+        """Make calls, one after the other. May block; raises the user's errors, which name the operator."""
         return self._calls.run(calls)
 
 
@@ -320,15 +313,14 @@ class _Aggregates:
         return self._begin()
 
     def update_aggregates(self, updates: tuple[AggregateUpdate, ...]) -> GlobalAggregatesUpdated:
-        """Add values. May block, and raise the user's errors, which name the aggregate."""
+        """Add values. May block; raises the user's errors, which name the aggregate."""
         return GlobalAggregatesUpdated(results=self._functions.update(updates))
 
 
 class CoordinatorThread:
-    """Runs the code of one coordinator of the user's on a thread: one call after the other, in the order they came.
+    """Runs the calls of one of the user's coordinators on a thread, in order.
 
-    The thread ends when it has had nothing to do for a while. So nobody has to end it, not even where its JobMaster is
-    killed.
+    The thread ends after some idle time, so it needs no shutdown, even if its JobMaster is killed.
     """
 
     def __init__(self, name: str) -> None:
@@ -338,7 +330,6 @@ class CoordinatorThread:
         self._runs = False
 
     def run_blocking(self, work: Pipe[Any]) -> None:
-        """Put work in line; returns at once."""
         with self._changed:
             self._waiting.append(work)
             self._changed.notify()

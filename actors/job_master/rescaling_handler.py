@@ -1,7 +1,8 @@
-"""The part of a JobMaster that rescales its job: it asks for slots and checkpoints, and keeps what clients require.
+"""The part of a JobMaster that rescales its job: requests slots and checkpoints, and stores resource requirements.
 
-What clients require is stored before it is acted on, one after the other: the next JobMaster of the job goes on with
-it (as Flink's Dispatcher persists JobResourceRequirements). `AdaptiveScheduler` decides; the ExecutionGraph rescales.
+Requirements of clients are stored before they take effect, one at a time, so that the job's next JobMaster continues
+with them (as Flink's Dispatcher persists JobResourceRequirements). `AdaptiveScheduler` decides; the ExecutionGraph
+rescales.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
-from flykka.actors.errors import RescaleNotSupportedError, described
+from flykka.actors.errors import RescaleNotSupportedError, serialize_error
 from flykka.actors.high_availability.services import LeaderStore
 from flykka.actors.job_master.job_listeners import JobListeners
 from flykka.actors.job_master.slot_pool_service import SlotPoolService
@@ -53,7 +54,6 @@ RescalingMessage = (
     | CountSlotsDue
     | ResourceWaitTimedOut
 )
-"""Messages that a JobMaster forwards to this part of it."""
 
 GraphEvent = RescaleRequested | SchedulingRequested | JobRestartDue | GlobalFailureReported
 
@@ -74,7 +74,7 @@ class RescalingHandler:
         self._context = context
         self._graph = graph
         self._job_id = graph.job_graph.job_id
-        # No other JobMaster of the job begins with this number.
+        # Unique: no other JobMaster of the job starts with this number.
         name = f"{self._job_id}-rescale-{graph.job_graph.first_attempt_number}"
         self._scheduler = AdaptiveScheduler(graph.job_graph, name, _fitting(graph, requirements))
         self._slots = slots
@@ -82,39 +82,39 @@ class RescalingHandler:
         self._checkpoint_coordinator = checkpoint_coordinator
         self._store = store
         self._updates: deque[UpdateJobResourceRequirements] = deque()
-        """Updates in line to be stored; the first one is being stored."""
+        """Updates waiting to be stored; the first one is being stored."""
 
     def start(self) -> list[GraphEvent]:
-        """Let the job begin, at once or when there are slots for it."""
+        """Start the job, at once or when there are slots for it."""
         return self._decide(events.SchedulingWanted())
 
     def job_moved(self, status: JobStatus) -> list[GraphEvent]:
         return self._decide(JobMoved(status=status))
 
     def tasks_deployed(self) -> list[GraphEvent]:
-        """Every task of the job is on its way into its slot."""
+        """Handle that all tasks of the job have been sent to their slots."""
         return self._decide(events.TasksDeployed())
 
     def restart_due(self, due: JobRestartDue) -> list[GraphEvent]:
         return self._decide(due)
 
-    def not_begun(self, why: str) -> list[GraphEvent]:
-        """The ExecutionGraph goes on as it is."""
+    def not_started(self, why: str) -> list[GraphEvent]:
+        """Handle that the ExecutionGraph refused to rescale and is unchanged."""
         return self._decide(events.RescaleRefused(why=why))
 
     def explained(self, job: JobExplained) -> JobExplained:
-        """The explanation of the job, with the slots that it waits for."""
+        """Add the slots that the job waits for to its explanation."""
         waits = self._scheduler.explain()
         return job if waits is None else replace(job, waits_for_resources=waits)
 
     def graph_rescaled(self) -> None:
-        """The job graph is at another parallelism now."""
+        """Report the new parallelism of the job graph to the listeners."""
         vertices = parallelism_of(self._graph.job_graph).items()
-        told = (VertexParallelismInfo(vertex_id=vertex, parallelism=parallelism) for vertex, parallelism in vertices)
-        self._listeners.tell(JobParallelismChanged(job_id=self._job_id, vertices=tuple(told)))
+        infos = (VertexParallelismInfo(vertex_id=vertex, parallelism=parallelism) for vertex, parallelism in vertices)
+        self._listeners.tell(JobParallelismChanged(job_id=self._job_id, vertices=tuple(infos)))
 
-    def took(self, message: SavepointCompleted | SavepointFailed) -> bool:
-        """True if this is the answer to a checkpoint that was asked for here, in time or late."""
+    def handles(self, message: SavepointCompleted | SavepointFailed) -> bool:
+        """True if this answers a checkpoint that was requested here, even if the answer is late."""
         return self._scheduler.awaits(message.request_id)
 
     def on_checkpoint(self, message: SavepointCompleted | SavepointFailed) -> list[GraphEvent]:
@@ -122,7 +122,7 @@ class RescalingHandler:
         return self._decide(events.CheckpointAnswered(request_id=message.request_id, is_complete=is_complete))
 
     def on_message(self, message: RescalingMessage) -> list[GraphEvent]:
-        """Handle one message about requirements or slots; what the ExecutionGraph is to hear of it."""
+        """Handle a message about requirements or slots; return the resulting events for the ExecutionGraph."""
         match message:
             case UpdateJobResourceRequirements():
                 self._updates.append(message)
@@ -141,39 +141,37 @@ class RescalingHandler:
             case _:
                 assert_never(message)
 
-    # Requirements
-
     def _store_next(self) -> None:
-        """Store what the first client in line wants, unless it cannot be."""
+        """Store the next waiting update, refusing those that cannot be met."""
         while self._updates:
             update = self._updates[0]
-            wanted = updated(self._scheduler.requirements, update.requirements)
+            requirements = updated(self._scheduler.requirements, update.requirements)
             try:
-                check_requirements(self._graph.present_job_graph, wanted)
-            except RescaleNotSupportedError as refusal:
+                check_requirements(self._graph.present_job_graph, requirements)
+            except RescaleNotSupportedError as error:
                 self._updates.popleft()
-                self._refuse(update.client, described(refusal))
+                self._refuse(update.client, serialize_error(error))
                 continue
-            self._store_requirements(wanted)
+            self._store_requirements(requirements)
             return
 
-    def _store_requirements(self, wanted: JobResourceRequirements) -> None:
+    def _store_requirements(self, requirements: JobResourceRequirements) -> None:
         self._context.pipe_to_self(
-            partial(_stored, self._store, self._job_id, wanted),
+            partial(_stored, self._store, self._job_id, requirements),
             lambda answer: answer,
-            lambda error: JobResourceRequirementsStored(requirements=wanted, cause=serialized(error)),
+            lambda error: JobResourceRequirementsStored(requirements=requirements, cause=serialized(error)),
         )
 
     def _on_stored(self, message: JobResourceRequirementsStored) -> list[GraphEvent]:
         update = self._updates.popleft()
-        decided: list[GraphEvent] = []
+        graph_events: list[GraphEvent] = []
         if message.cause is not None:
             self._refuse(update.client, message.cause)
         else:
-            decided = self._decide(events.RequirementsChanged(requirements=message.requirements))
+            graph_events = self._decide(events.RequirementsChanged(requirements=message.requirements))
             self._answer(update.client, message.requirements, is_new=True)
         self._store_next()
-        return decided
+        return graph_events
 
     def _answer(self, client: Ref, requirements: JobResourceRequirements, *, is_new: bool = False) -> None:
         self._context.parent.tell(
@@ -181,14 +179,12 @@ class RescalingHandler:
         )
 
     def _refuse(self, client: Ref, cause: SerializedThrowable) -> None:
-        refused = JobResourceRequirementsRefused(job_id=self._job_id, client=client, cause=cause)
-        self._context.parent.tell(refused)
-
-    # What the scheduler decides
+        refusal = JobResourceRequirementsRefused(job_id=self._job_id, client=client, cause=cause)
+        self._context.parent.tell(refusal)
 
     def _decide(self, event: events.RescalingEvent) -> list[GraphEvent]:
         effects = self._scheduler.handle(event, self._context.now())
-        return [told for effect in effects for told in self._perform(effect)]
+        return [graph_event for effect in effects for graph_event in self._perform(effect)]
 
     def _perform(self, effect: events.RescalingEffect) -> list[GraphEvent]:
         match effect:
@@ -216,7 +212,7 @@ class RescalingHandler:
 def _fitting(
     graph: RescalableExecutionGraph, requirements: JobResourceRequirements | None
 ) -> JobResourceRequirements | None:
-    """The requirements of the job before, where this program can be so too: it may be a changed one."""
+    """Return the previous JobMaster's requirements if this program, which may have changed, can meet them."""
     if requirements is None:
         return None
     try:
@@ -227,6 +223,6 @@ def _fitting(
 
 
 def _stored(store: LeaderStore, job_id: JobId, requirements: JobResourceRequirements) -> JobResourceRequirementsStored:
-    # The JobManager may be counting a start of the job: this JobMaster may be gone by now.
-    store.change_job(job_id, lambda kept: replace(kept, resource_requirements=requirements))
+    # The JobManager may write a new start of the job at the same time, if this JobMaster is dead by now.
+    store.change_job(job_id, lambda job: replace(job, resource_requirements=requirements))
     return JobResourceRequirementsStored(requirements=requirements)

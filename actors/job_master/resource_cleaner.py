@@ -1,7 +1,7 @@
-"""The part of a JobMaster that puts away what its job leaves behind (Flink's ResourceCleaner and JobResultStore).
+"""The part of a JobMaster that cleans up after its job (Flink's ResourceCleaner and JobResultStore).
 
-One thing after the other: first the end of the job is noted where the next leader finds it, so that nobody runs
-again what has ended. Behind the last attempt the checkpoints go, and behind them the data.
+The steps run one after another. First the job's end is recorded in the store, so that no other leader runs the job
+again. After the last attempt has ended the checkpoints are deleted, and then the data.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from flykka.messages.control.job_control import (
     JobAttemptsEnded,
     JobDataReleased,
     JobEnded,
-    JobResultNoted,
-    NoteResultDue,
+    JobResultRecorded,
+    RecordResultDue,
 )
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
@@ -32,15 +32,14 @@ from flykka.runtime.errors import serialized
 
 _log = logging.getLogger(__name__)
 
-NOTE_RETRY_MS = 1_000
-"""Milliseconds until noting a job's end is tried again."""
+RECORD_RETRY_MS = 1_000
+"""Milliseconds before recording a job's end is retried."""
 
-CleanupMessage = JobResultNoted | NoteResultDue | JobAttemptsEnded | CheckpointingStopped | JobDataReleased
-"""Messages that a JobMaster forwards to this part of it."""
+CleanupMessage = JobResultRecorded | RecordResultDue | JobAttemptsEnded | CheckpointingStopped | JobDataReleased
 
 
 class ResourceCleaner:
-    """Cleans up behind one job; used in the turns of its JobMaster only."""
+    """Cleans up after one job; used in the turns of its JobMaster only."""
 
     def __init__(
         self,
@@ -60,28 +59,27 @@ class ResourceCleaner:
 
     @property
     def end(self) -> JobEnded:
-        """The end of the job; when all is cleaned up, with the newest checkpoint that has stayed."""
+        """The end of the job; after the cleanup it names the newest retained checkpoint."""
         assert self._end is not None, f"job {self._job_id} has not ended"
         return self._end
 
     def on_cancel(self, message: CancelJob) -> None:
-        """The job is to be cancelled, perhaps with its checkpoints."""
         self._deletes_checkpoints |= message.delete_checkpoints
 
     def start(self, end: JobEnded) -> None:
         deletes = self._deletes_checkpoints and end.status is JobStatus.CANCELED
         self._end = replace(end, deletes_checkpoints=deletes)
-        self._note(self._end)
+        self._record_result(self._end)
 
     def on_message(self, message: CleanupMessage) -> bool:
-        """Go on with what is next; whether all is put away."""
+        """Start the next step; return True if the cleanup is complete."""
         match message:
-            case JobResultNoted(cause=cause):
-                self._on_noted(cause)
-            case NoteResultDue():
-                self._note(self.end)
+            case JobResultRecorded(cause=cause):
+                self._on_recorded(cause)
+            case RecordResultDue():
+                self._record_result(self.end)
             case JobAttemptsEnded(cause=cause):
-                self._publish_if_left(message, cause)
+                self._publish_failure(message, cause)
                 stop = StopCheckpointing(
                     job_id=self._job_id,
                     job_status=self.end.status,
@@ -91,42 +89,44 @@ class ResourceCleaner:
             case CheckpointingStopped(retained=retained):
                 self._release(retained)
             case JobDataReleased(cause=cause):
-                self._publish_if_left(message, cause)
+                self._publish_failure(message, cause)
                 return True
             case _:
                 assert_never(message)
         return False
 
-    def _on_noted(self, cause: SerializedThrowable | None) -> None:
+    def _on_recorded(self, cause: SerializedThrowable | None) -> None:
         if cause is not None:
-            # Where somebody else leads it is tried in vain until the JobManager hears of it, and ends all this.
-            _log.error("job %s has ended, which could not be noted: %s", self._job_id, cause.message)
-            self._context.timers.start_once("note-result", NOTE_RETRY_MS, NoteResultDue(job_id=self._job_id))
+            # If another process leads, this is retried in vain until the JobManager is notified and stops this
+            # JobMaster.
+            _log.error("the end of job %s could not be recorded: %s", self._job_id, cause.message)
+            self._context.timers.start_once("note-result", RECORD_RETRY_MS, RecordResultDue(job_id=self._job_id))
             return
-        # First what works: a killed attempt may still write where checkpoints are about to be deleted.
+        # Running work first: a killed attempt may still write where checkpoints are about to be deleted.
         self._begin(partial(self._data_plane.end_attempts, self._job_id), JobAttemptsEnded)
 
-    def _note(self, end: JobEnded) -> None:
-        self._begin(partial(self._store.put_result, end), JobResultNoted)
+    def _record_result(self, end: JobEnded) -> None:
+        self._begin(partial(self._store.put_result, end), JobResultRecorded)
 
     def _release(self, retained: tuple[str, ...]) -> None:
         end = self.end
         if retained and end.checkpoint_path is None:
             self._end = replace(end, checkpoint_path=retained[-1])
-        # A retained checkpoint publishes what was staged for it when a job starts from it. A finished job has.
+        # A job started from a retained checkpoint publishes the rows staged for it. A finished job has published its
+        # own.
         keep_staged = bool(retained) and end.status is not JobStatus.FINISHED
         self._begin(partial(self._data_plane.release_job, self._job_id, keep_staged=keep_staged), JobDataReleased)
 
     def _begin(
-        self, step: Callable[[], object], over: type[JobResultNoted | JobAttemptsEnded | JobDataReleased]
+        self, step: Callable[[], object], outcome: type[JobResultRecorded | JobAttemptsEnded | JobDataReleased]
     ) -> None:
         self._context.pipe_to_self(
             step,
-            lambda _: over(job_id=self._job_id),
-            lambda error: over(job_id=self._job_id, cause=serialized(error)),
+            lambda _: outcome(job_id=self._job_id),
+            lambda error: outcome(job_id=self._job_id, cause=serialized(error)),
         )
 
-    def _publish_if_left(self, message: Message, cause: SerializedThrowable | None) -> None:
+    def _publish_failure(self, message: Message, cause: SerializedThrowable | None) -> None:
         if cause is not None:
-            # The job has its result all the same; who looks after the cluster hears what may be left.
+            # The job keeps its result; operators of the cluster are notified of possible leftovers.
             self._context.publish(message)

@@ -1,7 +1,8 @@
-"""The part of a JobMaster that deals with savepoints, checkpoints on demand, and the stop of its job.
+"""The part of a JobMaster that handles savepoints, checkpoints on demand, and stopping the job.
 
-It makes folders on the I/O pool, lets `SavepointRequests` decide, asks the CheckpointCoordinator, and answers through
-the JobManager, which knows who still waits when the JobMaster is gone.
+It creates folders on the I/O pool, leaves decisions to `SavepointRequests`, sends requests to the
+CheckpointCoordinator, and answers through the JobManager, which knows the waiting clients even after the JobMaster has
+ended.
 """
 
 from __future__ import annotations
@@ -38,7 +39,6 @@ SavepointMessage = (
     | checkpoint_coordination.SavepointFailed
     | checkpoint_coordination.StopCheckpointFailed
 )
-"""Messages that a JobMaster forwards to this part of it."""
 
 
 class SavepointHandler:
@@ -60,7 +60,7 @@ class SavepointHandler:
         self._decide(JobMoved(status=status, cause=cause))
 
     def on_message(self, message: SavepointMessage) -> list[StoppingChanged]:
-        """Handle one message about a savepoint or the stop; what the ExecutionGraph is to hear of it."""
+        """Handle a message about a savepoint or a stop; return the resulting events for the ExecutionGraph."""
         match message:
             case job.TriggerSavepoint(savepoint_directory=directory):
                 request_id = self._new_id()
@@ -76,14 +76,14 @@ class SavepointHandler:
                 )
             case SavepointDiscarded(cause=cause):
                 if cause is not None:
-                    # The client is answered; the log tells operators of the cluster what may be left.
+                    # The client has its answer; operators of the cluster are notified of possible leftovers.
                     self._context.publish(message)
                 return []
             case _:
                 return self._decide(message)
 
     def _new_id(self) -> str:
-        """The name of a savepoint's folder too."""
+        """Return a new request id, which is also the name of the savepoint's folder."""
         return self._context.new_id(savepoint_prefix(self._job_id))
 
     def _decide(self, event: savepoint_requests.SavepointEvent) -> list[StoppingChanged]:
@@ -114,10 +114,10 @@ class SavepointHandler:
             case savepoint_requests.AnswerSnapshot():
                 self._answer(effect)
             case savepoint_requests.RefuseSnapshot(request_id=request_id, cause=cause):
-                asked = self._asked.pop(request_id)
-                is_savepoint = isinstance(asked, job.TriggerSavepoint)
+                request = self._asked.pop(request_id)
+                is_savepoint = isinstance(request, job.TriggerSavepoint)
                 failure = job.TriggerSavepointFailure if is_savepoint else job.RequestCheckpointFailure
-                self._context.parent.tell(failure(job_id=self._job_id, client=asked.client, cause=cause))
+                self._context.parent.tell(failure(job_id=self._job_id, client=request.client, cause=cause))
             case Ignore():
                 pass
             case _:
@@ -125,11 +125,11 @@ class SavepointHandler:
         return []
 
     def _answer(self, answer: savepoint_requests.AnswerSnapshot) -> None:
-        asked, path = self._asked.pop(answer.request_id), answer.path
+        request, path = self._asked.pop(answer.request_id), answer.path
         self._context.parent.tell(
-            job.TriggerSavepointSuccess(job_id=self._job_id, client=asked.client, savepoint_path=path)
-            if isinstance(asked, job.TriggerSavepoint)
+            job.TriggerSavepointSuccess(job_id=self._job_id, client=request.client, savepoint_path=path)
+            if isinstance(request, job.TriggerSavepoint)
             else job.RequestCheckpointSuccess(
-                job_id=self._job_id, client=asked.client, checkpoint_id=answer.checkpoint_id, checkpoint_path=path
+                job_id=self._job_id, client=request.client, checkpoint_id=answer.checkpoint_id, checkpoint_path=path
             )
         )

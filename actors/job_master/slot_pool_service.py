@@ -1,9 +1,8 @@
-"""The part of a JobMaster that deals with the ResourceManager and the TaskManagers (Flink's SlotPoolService).
+"""The part of a JobMaster that talks to the ResourceManager and the TaskManagers (Flink's SlotPoolService).
 
-It holds their refs and sessions, lets the ExecutionSlotAllocator decide about slots, and answers with the events of the
-ExecutionGraph. A ResourceManager that is lost is looked for until there is one again, while the job goes on. A
-TaskManager speaks under a session of its own, which ends when it is lost: what it still says, or a task of its, comes
-no further.
+It holds their refs and sessions, leaves decisions about slots to the ExecutionSlotAllocator, and returns events for the
+ExecutionGraph. If the ResourceManager is lost, the job continues while it looks for a new one. A TaskManager sends
+under a session of its own, which ends when it is lost: later messages of it or its tasks are rejected.
 """
 
 from __future__ import annotations
@@ -70,14 +69,13 @@ SlotMessage = (
     | SlotRequestTimedOut
     | IdleSlotsDue
 )
-"""Messages that a JobMaster forwards to this part of it."""
 
 _RESOURCE_MANAGER = "resource-manager"
-"""The name of the ResourceManager among the targets of the heartbeats; the others are TaskManagers."""
+"""Name of the ResourceManager among the heartbeat targets; the others are TaskManagers."""
 
 
 class SlotPoolService:
-    """The slots of one job and those who give them; used in the turns of its JobMaster only."""
+    """The slots of one job and their owners; used in the turns of its JobMaster only."""
 
     def __init__(
         self,
@@ -109,7 +107,7 @@ class SlotPoolService:
         self._context.timers.start_fixed_delay("idle-slots", slot_pool.IDLE_TIMEOUT_MS, IdleSlotsDue())
 
     def end(self) -> None:
-        """Give every slot back: the job has come to its end."""
+        """Return all slots: the job has ended."""
         self._decide(slot_pool.PoolClosed())
 
     def disconnect(self) -> None:
@@ -124,15 +122,15 @@ class SlotPoolService:
         return sum(len(self._allocator.pool.report(task_manager)) for task_manager in self._task_managers)
 
     def ask_for_slots(self) -> None:
-        """Ask the ResourceManager how many slots there are, where there is one; it answers with `SlotsExplained`."""
+        """Ask the ResourceManager, if connected, how many slots there are; it answers with `SlotsExplained`."""
         self._resource_manager.tell(ExplainSlots(reply_to=self._context.ref))
 
     def place(self, request: RequestSlots | ReturnSlot | ForgetPriorSlots) -> list[SlotAnswer]:
-        """Ask for room for attempts, which those that find it at once have at once; or release that of an attempt."""
+        """Request slots for attempts, or release the slot of one; available slots are assigned at once."""
         return self._decide(request)
 
     def on_message(self, message: SlotMessage) -> list[SlotAnswer]:
-        """Handle one message about slots or about the presence of TaskManagers and the ResourceManager."""
+        """Handle a message about slots, TaskManagers or the ResourceManager."""
         match message:
             case RegisterTaskManager():
                 return self._on_register_task_manager(message)
@@ -142,7 +140,11 @@ class SlotPoolService:
             case HeartbeatDue():
                 return self._on_heartbeat_due()
             case DisconnectTaskManager(task_manager_id=task_manager_id, cause=cause):
-                return self._lose(task_manager_id, cause.message) if task_manager_id in self._task_managers else []
+                return (
+                    self._on_task_manager_lost(task_manager_id, cause.message)
+                    if task_manager_id in self._task_managers
+                    else []
+                )
             case HeartbeatRequest():
                 self._resource_manager.tell(JobMasterHeartbeat(job_id=self._job_graph.job_id))
                 self._heartbeats.heartbeat_received(_RESOURCE_MANAGER)
@@ -155,7 +157,7 @@ class SlotPoolService:
             case DisconnectResourceManager():
                 return self._lose_resource_manager()
             case SlotRequestFailed(allocation_id=allocation_id) if self._allocator.pool.holds(allocation_id):
-                # Its TaskManager is watched from here as well: a loss is taken note of once, as a whole.
+                # The JobMaster watches this TaskManager itself: its loss is handled once, as a whole.
                 return []
             case OfferSlots() | SlotRequestFailed() | FailSlot() | SlotRequestTimedOut() | IdleSlotsDue():
                 return self._decide(message)
@@ -167,12 +169,10 @@ class SlotPoolService:
             return self._lose_resource_manager()
         return [
             event
-            for task_manager, known in tuple(self._task_managers.items())
-            if known == ref
-            for event in self._lose(task_manager, "its actor has ended")
+            for task_manager, task_manager_ref in tuple(self._task_managers.items())
+            if task_manager_ref == ref
+            for event in self._on_task_manager_lost(task_manager, "its actor has ended")
         ]
-
-    # The ResourceManager
 
     def _introduction(self) -> RegisterJobMaster:
         return RegisterJobMaster(
@@ -186,24 +186,22 @@ class SlotPoolService:
         return self._decide(slot_pool.ResourceManagerConnected())
 
     def _lose_resource_manager(self) -> list[SlotAnswer]:
-        """It has ended, or does not know the job any more: what is waited for is asked for again at the next one."""
+        """Look for a new ResourceManager, which is then sent the pending slot requests."""
         self._heartbeats.unmonitor(_RESOURCE_MANAGER)
         answers = self._decide(slot_pool.ResourceManagerDisconnected())
         self._resource_manager.seek()
         return answers
 
-    # TaskManagers
-
     def _on_register_task_manager(self, message: RegisterTaskManager) -> list[SlotAnswer]:
         task_manager, ref = message.task_manager_id, message.task_manager
-        known = self._task_managers.get(task_manager)
-        if is_former(ref, known):
+        former_ref = self._task_managers.get(task_manager)
+        if is_former(ref, former_ref):
             self._context.reject(f"another {task_manager} has taken its place")
             return []
         answers: list[SlotAnswer] = []
-        if known is not None:
-            why = "another one has taken its name" if known != ref else "it had lost the JobMaster, and came back"
-            answers = self._lose(task_manager, why)
+        if former_ref is not None:
+            why = "another one has taken its name" if former_ref != ref else "it had lost the JobMaster, and came back"
+            answers = self._on_task_manager_lost(task_manager, why)
         self._task_managers[task_manager] = ref
         self._context.watch(ref)
         registration = LeaderSessionId(self._context.new_id("registration"))
@@ -222,42 +220,40 @@ class SlotPoolService:
         self._heartbeats.monitor(task_manager, timeout_ms, is_asked=True)
         return answers
 
-    def _lose(self, task_manager: TaskManagerId, reason: str) -> list[SlotAnswer]:
+    def _on_task_manager_lost(self, task_manager: TaskManagerId, reason: str) -> list[SlotAnswer]:
         self._context.unwatch(self._task_managers.pop(task_manager))
         self._context.revoke_session(self._registrations.pop(task_manager))
         self._heartbeats.unmonitor(task_manager)
-        lost = TaskManagerLost(
+        event = TaskManagerLost(
             job_id=self._job_graph.job_id,
             task_manager=task_manager,
             reason=reason,
             timestamp_ms=self._context.now(),
         )
         if self._allocator.pool.report(task_manager):
-            self._listeners.tell(lost)
-        return self._decide(lost)
-
-    # Heartbeats
+            self._listeners.tell(event)
+        return self._decide(event)
 
     def _request_heartbeat(self, target: str) -> None:
         task_manager = TaskManagerId(target)
-        held = tuple(self._allocator.pool.report(task_manager).values())
-        self._tell(task_manager, HeartbeatRequest(origin=self._context.ref, allocations=held))
+        allocations = tuple(self._allocator.pool.report(task_manager).values())
+        self._tell(task_manager, HeartbeatRequest(origin=self._context.ref, allocations=allocations))
 
     def _on_heartbeat_due(self) -> list[SlotAnswer]:
         answers: list[SlotAnswer] = []
-        for silent in self._heartbeats.on_heartbeat_due():
-            if silent.target == _RESOURCE_MANAGER:
+        for timed_out in self._heartbeats.on_heartbeat_due():
+            if timed_out.target == _RESOURCE_MANAGER:
                 answers += self._lose_resource_manager()
             else:
-                # It may hear us all the same: then its tasks end, and not only when it misses us in turn.
-                answers += self._disconnect(TaskManagerId(silent.target), f"it was silent for {silent.silent_ms} ms")
+                # Notify it in case it is alive, so that its tasks end before its own heartbeat timeout.
+                answers += self._disconnect(
+                    TaskManagerId(timed_out.target), f"it was silent for {timed_out.silent_ms} ms"
+                )
         return answers
 
     def _disconnect(self, task_manager: TaskManagerId, reason: str) -> list[SlotAnswer]:
         self._tell(task_manager, DisconnectJobMaster(job_id=self._job_graph.job_id))
-        return self._lose(task_manager, reason)
-
-    # What the allocator decides
+        return self._on_task_manager_lost(task_manager, reason)
 
     def _decide(self, event: AllocatorEvent) -> list[SlotAnswer]:
         effects = self._allocator.handle(event, self._context.now())

@@ -1,9 +1,9 @@
-"""The part of a JobMaster that hands a checkpoint out to those who start from it: attempts and sources.
+"""The part of a JobMaster that distributes the state of a checkpoint to restarting attempts and sources.
 
-With all of the job its sources go back to the checkpoint as well, also where the tasks that had asked failed before
-they were answered: those ask again, each for itself, and sources that had never begun would have nothing for them. With
-a part of the job only those readers do that restart: what they had read beyond the checkpoint is handed out again
-(Flink's SourceCoordinator.subtaskReset).
+If the whole job restarts its sources are reset to the checkpoint too, even if the tasks that requested the state have
+failed meanwhile: their successors request it again, and sources that were never started would have no splits for them.
+If a part restarts only its readers are reset: what they had read after the checkpoint is assigned again (Flink's
+SourceCoordinator.subtaskReset).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from flykka.actors.checkpoint_storage.verification import without_digests
-from flykka.actors.errors import RestoreError, described
+from flykka.actors.errors import RestoreError, serialize_error
 from flykka.actors.job_master.operator_coordinator_handler import OperatorCoordinatorHandler
 from flykka.actors.machines.graph.events import GlobalFailureReported, RestoreStateReady
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
@@ -36,16 +36,14 @@ def warn_of_loss(job_graph: JobGraph, restarted: Sequence[str]) -> None:
     is_part = 0 < len(restarted) < sum(vertex.parallelism for vertex in job_graph.vertices)
     if is_part and recovers_approximately(job_graph):
         _log.warning(
-            "job %s LOSES ROWS (approximate local recovery): those on their way to %s, and those that these have taken"
-            " in since the last checkpoint; all other tasks run on",
+            "job %s LOSES ROWS (approximate local recovery): rows in flight to %s, and rows that these tasks"
+            " have processed since the last checkpoint; all other tasks keep running",
             job_graph.job_id,
             ", ".join(restarted),
         )
 
 
 class StateRestorer:
-    """Used in the turns of one JobMaster only."""
-
     def __init__(
         self, graph: ExecutionGraph, sources: OperatorCoordinatorHandler, *, allow_non_restored_state: bool
     ) -> None:
@@ -56,12 +54,14 @@ class StateRestorer:
     def on_message(
         self, message: RestoreState | RestoreStateFailed
     ) -> Sequence[RestoreStateReady | GlobalFailureReported]:
-        """The event for the ExecutionGraph; None where the requesters are over, for others have asked again."""
+        """Return the events for the ExecutionGraph; none if the requesting tasks have ended, since their successors ask
+        again.
+        """
         tasks = self._graph.restoring(message.version)
         if tasks is None:
             return ()
         if isinstance(message, RestoreStateFailed):
-            return [_hopeless(message.cause)]
+            return [_unrecoverable(message.cause)]
         checkpoint = message.checkpoint
         try:
             assigned = self._assigned(message)
@@ -70,12 +70,12 @@ class StateRestorer:
                 self._sources.reset(message.version, checkpoint_id, assigned.coordinators)
             else:
                 self._sources.reset_tasks(tasks, checkpoint_id, assigned.coordinators)
-        except RestoreError as misfit:
-            return [_hopeless(described(misfit))]
+        except RestoreError as error:
+            return [_unrecoverable(serialize_error(error))]
         if assigned.non_restored:
-            gone = ", ".join(assigned.non_restored)
+            missing = ", ".join(assigned.non_restored)
             job_id = self._graph.job_graph.job_id
-            _log.info("job %s: skipped checkpoint state of operators that it does not have: %s", job_id, gone)
+            _log.info("job %s: skipped checkpoint state of operators that it does not have: %s", job_id, missing)
         self._log_unverified(checkpoint)
         ready = RestoreStateReady(
             version=message.version,
@@ -103,6 +103,6 @@ class StateRestorer:
         return assign(message.checkpoint, vertices, allow_non_restored_state=self._allow_non_restored_state)
 
 
-def _hopeless(cause: SerializedThrowable) -> GlobalFailureReported:
-    """The checkpoint does not change, and so neither does what is wrong with it."""
+def _unrecoverable(cause: SerializedThrowable) -> GlobalFailureReported:
+    """Fail without a restart: another attempt would read the same checkpoint."""
     return GlobalFailureReported(cause=replace(cause, suppress_restarts=True))

@@ -1,4 +1,4 @@
-"""The files of owner records on whatever fsspec can reach, and the choice between a lock and a lease."""
+"""Ownership records on any file system of fsspec, and the choice between a lock and a lease."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.actors.checkpoint_storage.file_names import file_name_part
 from flykka.actors.checkpoint_storage.private_files import make_folder
 from flykka.actors.checkpoint_storage.storage import RUNS
 from flykka.actors.ownership.mounts import locks_are_shared
@@ -22,14 +22,14 @@ from flykka.runtime.permissions import PRIVATE
 OWNER = ".owner"
 
 _EXCLUSIVE = frozenset({"file", "local", "memory", "s3", "s3a"})
-"""Protocols of fsspec whose `mode="create"` or `"xb"` succeeds for one of several calls."""
+"""Protocols of fsspec for which only one of several `mode="create"` or `"xb"` calls succeeds."""
 
 
 class FsspecFiles:
     """Implements `LeaseFiles` for one folder."""
 
     def __init__(self, fs: AbstractFileSystem, folder: str, permissions: int | None = None) -> None:
-        """A folder that does not exist is made with `permissions` (None: by the umask)."""
+        """A missing folder is created with `permissions` (None: by the umask)."""
         self._fs, self._folder, self._permissions = fs, folder, permissions
         protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
         self.creates_exclusively = not _EXCLUSIVE.isdisjoint(protocols)
@@ -71,15 +71,14 @@ class FsspecFiles:
 def checkpoint_folder(
     directory: str, job_name: str, lease_ms: int, store: str = "", permissions: int = PRIVATE
 ) -> OwnedFolder:
-    """The checkpoint folder of the jobs of a name; its record is `<directory>/runs/<job name>.owner`.
+    """Return the checkpoint folder of the jobs of a name; its record is `<directory>/runs/<job name>.owner`.
 
-    New folders have the permissions of the job's checkpoints.
-
-    Raises `ValueError`, `ImportError` or `OSError` if no way leads to the address.
+    New folders have the permissions of the job's checkpoints. Raises `ValueError`, `ImportError` or `OSError` if the
+    address is not supported.
     """
     return OwnedFolder(
         folder=directory,
-        file=f"{url_to_fs(directory)[1]}/{RUNS}/{in_a_name(job_name)}{OWNER}",
+        file=f"{url_to_fs(directory)[1]}/{RUNS}/{file_name_part(job_name)}{OWNER}",
         job_name=job_name,
         checkpoint_directory=directory,
         lease_ms=lease_ms,
@@ -89,15 +88,15 @@ def checkpoint_folder(
 
 
 def sink_folder(folder: str, staging: str, checkpoints: OwnedFolder) -> OwnedFolder:
-    """The folder of a sink of a job; its record is `<staging>/<job name>.owner`."""
-    file = f"{staging}/{in_a_name(checkpoints.job_name)}{OWNER}"
+    """Return the folder of a sink of a job; its record is `<staging>/<job name>.owner`."""
+    file = f"{staging}/{file_name_part(checkpoints.job_name)}{OWNER}"
     return replace(checkpoints, folder=folder, file=file, permissions=None)
 
 
 def own(folder: OwnedFolder, waiting: Waiting, files: LeaseFiles | None = None) -> Ownership:
-    """Own a folder, in `files` or, without these, through fsspec. May block for longer than a lease.
+    """Own a folder, in `files` or by default through fsspec. May block for longer than a lease.
 
-    On a file system of this machine a lock decides. Raises as `OwnerLock` and `OwnerLease`.
+    A local file system uses a lock, others a lease. Raises the errors of `OwnerLock` and `OwnerLease`.
     """
     removes_record = not folder.of_checkpoints
     if files is None:

@@ -1,13 +1,14 @@
-"""Ownership by a lease, on file systems and object stores whose locks mean nothing to another machine.
+"""Ownership by a lease, on file systems and object stores whose locks have no effect on other machines.
 
     <record>.<number>    the record of the owner with this number; the highest number counts
 
-An owner renews its record all the time. A newcomer believes it until its record has not changed for the whole lease, by
-the newcomer's own clock: no clock of two machines is compared. Then it makes the record with the next number, which one
-newcomer alone can do if the store can create a file that must not exist. Elsewhere a newcomer writes its record, waits,
-and reads it again: the last writer is the owner, unless a write takes longer than that wait.
+An owner keeps renewing its record. A newcomer takes over when the record has not changed for a whole lease by the
+newcomer's own clock: clocks of two machines are never compared. It creates the record with the next number, which only
+one newcomer can do if the store supports exclusive creation. Otherwise a newcomer writes its record, waits and reads it
+again: the last writer is the owner, unless a write takes longer than that wait.
 
-An owner that was paused writes to its own record only, below that of its successor, and finds that one before it acts.
+An owner that was paused writes only to its own record, with a lower number than its successor's, and checks for a
+successor before it acts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import replace
 from threading import Event, Lock, Thread
 from typing import Protocol
 
-from flykka.actors.ownership.owner_lock import is_of_this_process, lost, remember
+from flykka.actors.ownership.owner_lock import is_of_this_process, ownership_lost, remember
 from flykka.actors.ownership.ownership import OnLost, OwnedFolder, OwnerRecord, Waiting, read_record
 
 logger = logging.getLogger("flykka")
@@ -34,19 +35,19 @@ class LeaseFiles(Protocol):
     """True if `create` cannot succeed for two processes."""
 
     def names(self) -> list[str]:
-        """Names of the files; none if there is no folder."""
+        """Return the names of the files; empty if there is no folder."""
 
     def read(self, name: str) -> bytes:
-        """The content of a file. Raises `FileNotFoundError`."""
+        """Return the content of a file. Raises `FileNotFoundError`."""
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a file that is not there. Raises `FileExistsError` if it is."""
+        """Create a file. Raises `FileExistsError` if it exists."""
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, in place of the one that is there."""
+        """Write a file, replacing an existing one."""
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
 
 
 class OwnerLease:
@@ -85,7 +86,7 @@ class OwnerLease:
         Thread(target=self._renew_all_the_time, name="flykka-owner-lease", daemon=True).start()
 
     def check(self) -> None:
-        """Raise `OwnershipLostError` if it is lost; the store is asked once the lease has run out."""
+        """Raise `OwnershipLostError` if it is lost; the store is read only if the lease has run out."""
         if self._is_lost or self._waiting.now() >= self._valid_until:
             self.confirm()
 
@@ -95,10 +96,10 @@ class OwnerLease:
             if not self._is_lost and not self._ended.is_set():
                 self._renew()
             if self._is_lost:
-                raise lost(self._folder, self.number, self._successor)
+                raise ownership_lost(self._folder, self.number, self._successor)
 
     def release(self, *, unused: bool = False) -> None:
-        """Let the next owner begin at once."""
+        """Release the folder, so that its next owner can start at once."""
         with self._guard:
             if self._ended.is_set():
                 return
@@ -117,9 +118,9 @@ class OwnerLease:
                 with self._guard:
                     if not self._ended.is_set():
                         self._renew()
-            except Exception as refused:  # noqa: BLE001
-                # Libraries of object stores raise errors of their own while the network is away.
-                logger.warning("the lease on %s cannot be renewed for now: %r", self._folder.folder, refused)
+            except Exception as error:  # noqa: BLE001
+                # Libraries of object stores raise various errors while the network is down.
+                logger.warning("the lease on %s cannot be renewed for now: %r", self._folder.folder, error)
             if self._is_lost:
                 return
 
@@ -127,11 +128,11 @@ class OwnerLease:
         began = self._waiting.now()
         latest = self._latest()
         owner = None if latest is None else read_record(latest[1])
-        # A record that goes with its owner may have been that of a successor which has ended.
+        # An owner may remove its record at its end, so this one may have had a successor that has ended.
         is_gone = latest is None and self._removes_record
         if is_gone or (latest is not None and latest[0] > self.number) or not self._is_own(owner):
             self._is_lost, self._successor = True, owner
-            error = lost(self._folder, self.number, owner)
+            error = ownership_lost(self._folder, self.number, owner)
             logger.error("%s", error)
             self._on_lost(error)
             return
@@ -143,7 +144,7 @@ class OwnerLease:
         return owner is None or owner.token == self._record.token
 
     def _await_free(self) -> int:
-        """Wait until no owner has the folder; the number of the last one."""
+        """Wait until the folder has no owner; return the number of the last one."""
         latest = self._latest()
         has_waited = False
         while latest is not None:
@@ -158,8 +159,8 @@ class OwnerLease:
             if not has_waited:
                 who = owner or "another process"
                 self._waiting.say(
-                    f"waiting for up to {lease:g} s: {who} has owned {self._folder.folder}, and may be gone: this one"
-                    " takes over if that one does not renew its lease"
+                    f"waiting for up to {lease:g} s: {who} owns {self._folder.folder} but may have ended; this process"
+                    " takes over if the lease is not renewed"
                 )
                 has_waited = True
             renewed = self._watch(latest, lease)
@@ -172,22 +173,22 @@ class OwnerLease:
             raise self._folder.refusal(changed or owner)
         return 0
 
-    def _watch(self, seen: tuple[int, bytes], seconds: float) -> tuple[int, bytes] | None:
-        """Look at the record for so long; returns it as soon as it is another one."""
+    def _watch(self, record: tuple[int, bytes], seconds: float) -> tuple[int, bytes] | None:
+        """Watch the record for some seconds; return it as soon as it changes."""
         until = self._waiting.now() + seconds
         while True:
             if self._waiting.pause(max(0.0, min(seconds / _LOOKS_PER_LEASE, until - self._waiting.now()))):
-                raise self._folder.refusal(read_record(seen[1]))
+                raise self._folder.refusal(read_record(record[1]))
             latest = self._latest()
-            if latest != seen or self._waiting.now() >= until:
+            if latest != record or self._waiting.now() >= until:
                 return latest
 
-    def _claim(self, former: int) -> OwnerRecord | None:
-        """Make the record with the next number; None if another newcomer was faster, and this one waits on."""
+    def _claim(self, former_number: int) -> OwnerRecord | None:
+        """Create the record with the next number; None if another newcomer was faster and this one keeps waiting."""
         began = self._waiting.now()
-        record = self._folder.record(former + 1)
+        record = self._folder.record(former_number + 1)
         name = self._name(record.number)
-        with suppress(FileExistsError):  # Which record is there is looked at in any case.
+        with suppress(FileExistsError):  # The record is read below in any case.
             self._files.create(name, record.data())
         if not self._files.creates_exclusively:
             self._waiting.pause(self._folder.lease_ms / 1_000 / RENEWALS_PER_LEASE)
@@ -208,7 +209,7 @@ class OwnerLease:
             try:
                 return numbers[-1], self._files.read(self._name(numbers[-1]))
             except FileNotFoundError:
-                continue  # Removed in this moment.
+                continue  # Removed between the two calls.
         return None
 
     def _numbers(self) -> list[int]:

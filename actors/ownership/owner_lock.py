@@ -1,7 +1,7 @@
 """Ownership by a lock (flock) on the record itself, on file systems whose locks all processes see.
 
-The lock is the process's: it is free at the moment the process ends in whatever way, and is kept by one that is paused.
-It is found through whichever path leads to the file, by every user and in every container.
+The process holds the lock: it is released when the process ends for any reason, and stays held while it is paused. It
+works for every path to the file, for every user and in every container.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _LARGEST = 65_536
 class OwnerLock:
     """The ownership of one folder, from its acquisition until `release`.
 
-    The record stays, so that the number of the next owner is higher; unless `removes_record`, for a folder in which
-    only the lock counts: there nothing is left of a job that has ended.
+    The record stays after the release, so that the next owner gets a higher number; with `removes_record`, for folders
+    in which only the lock counts, an ended job leaves no file.
 
     Raises:
-        OwnedByAnotherError: another process, or another environment of this one, has the folder.
-        JobOwnershipError: the record cannot be read or written; the text says why.
-        OSError: there is no such folder, and it cannot be made.
+        OwnedByAnotherError: another process, or another environment of this one, owns the folder.
+        JobOwnershipError: the record cannot be read or written; the text gives the reason.
+        OSError: the folder does not exist and cannot be created.
     """
 
     def __init__(self, folder: OwnedFolder, waiting: Waiting, *, removes_record: bool = False) -> None:
@@ -53,18 +53,18 @@ class OwnerLock:
         return self._record.number
 
     def start(self, on_lost: OnLost) -> None:
-        """Do nothing: the lock holds by itself."""
+        """Do nothing: a lock needs no renewal."""
 
     def check(self) -> None:
-        """Raise `OwnershipLostError` if another process has the record by now: the folder was deleted and made again.
+        """Raise `OwnershipLostError` if another process has the record, because the folder was deleted and recreated.
 
-        As long as the file is there, no other process can hold its lock.
+        While the file exists, no other process can hold its lock.
         """
         with self._guard:
             descriptor = self._descriptor
             if descriptor is not None and (not self._file.exists() or _is_same(descriptor, self._file)):
                 return
-        raise lost(self._folder, self.number, read_record(_content(self._file)))
+        raise ownership_lost(self._folder, self.number, read_record(_content(self._file)))
 
     confirm = check
 
@@ -78,12 +78,12 @@ class OwnerLock:
             if is_removed and _is_same(descriptor, self._file):
                 self._file.unlink(missing_ok=True)
                 for folder in self._removed if unused else self._removed[:1]:
-                    with suppress(OSError):  # It holds something else.
+                    with suppress(OSError):  # The folder is not empty.
                         folder.rmdir()
             _unlock(descriptor)
 
     def forget(self) -> None:
-        """Close the file in a fork of the process: the lock is its parent's."""
+        """Close the file in a fork of the process: the lock belongs to the parent."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -112,17 +112,17 @@ class OwnerLock:
                 if not lock(descriptor):
                     return False
                 if _is_same(descriptor, self._file):
-                    self._write(descriptor, self._former(descriptor, is_writable))
-                    # Without its name the next owner would begin with a number that was used.
+                    self._write(descriptor, self._former_number(descriptor, is_writable))
+                    # If its name is lost in a crash, the next owner would reuse the number.
                     sync_folders([self._file.parent])
                     return True
-                # The owner before has removed it meanwhile.
+                # The previous owner has just removed it; try again.
             finally:
                 if descriptor != self._descriptor:
                     os.close(descriptor)
 
     def _replace(self, owner: OwnerRecord) -> None:
-        """Put another record in place of one whose owner is paused and leads no more: it finds that when it wakes."""
+        """Replace the record of a paused owner that no longer leads; it notices when it resumes."""
         unnamed = self._file.with_suffix(".new")
         descriptor = open_exclusively(unnamed, self._mode)
         lock(descriptor)
@@ -137,7 +137,7 @@ class OwnerLock:
 
     def _make_folders(self) -> None:
         folder = self._file.parent
-        # The folder of records goes with the last one; the one above it stays for readers, once a job has run.
+        # The folder of records is removed with the last record; its parent stays for readers once a job has run.
         self._removed = self._removed or (folder, *(() if folder.parent.exists() else (folder.parent,)))
         if self._folder.permissions is None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -148,8 +148,8 @@ class OwnerLock:
         flags = os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         try:
             return os.open(self._file, flags | os.O_RDWR, self._mode), True
-        except PermissionError as refused:
-            # A lock needs no right to write: it tells if the owner still runs.
+        except PermissionError as error:
+            # Locking needs no write permission, and shows whether the owner still runs.
             with suppress(PermissionError, FileNotFoundError):
                 return os.open(self._file, os.O_RDONLY | os.O_CLOEXEC), False
             can_enter = os.access(self._file.parent, os.X_OK)
@@ -159,27 +159,27 @@ class OwnerLock:
             raise JobOwnershipError(
                 f"{path} belongs to user {_owner_of(path)}, and cannot be {cannot}: whether that user runs job"
                 f" {self._folder.job_name!r} is not known. Stop that one, or take another checkpoint directory"
-            ) from refused
+            ) from error
 
-    def _former(self, descriptor: int, is_writable: bool) -> int:
+    def _former_number(self, descriptor: int, is_writable: bool) -> int:
         if not is_writable:
             raise JobOwnershipError(
                 f"{self._file} belongs to user {_owner_of(self._file)}, and cannot be written: job"
-                f" {self._folder.job_name!r} cannot own {self._folder.folder}. That user runs it no more: remove the"
+                f" {self._folder.job_name!r} cannot own {self._folder.folder}. That user no longer runs it: remove the"
                 " file, or give this user the right to write it, or take another checkpoint directory"
             )
         data = os.pread(descriptor, _LARGEST, 0)
-        before = read_record(data)
-        if before is None and data.strip():
+        record = read_record(data)
+        if record is None and data.strip():
             raise JobOwnershipError(
                 f"{self._file} is no record of an owner: remove it if no process runs job {self._folder.job_name!r}"
             )
-        return 0 if before is None else before.number
+        return 0 if record is None else record.number
 
-    def _write(self, descriptor: int, former: int) -> None:
-        self._record: OwnerRecord = self._folder.record(former + 1)
+    def _write(self, descriptor: int, former_number: int) -> None:
+        self._record: OwnerRecord = self._folder.record(former_number + 1)
         data = self._record.data()
-        # In place, and not renamed: the lock is on this file.
+        # In place, without a rename, since the lock is on this file.
         os.pwrite(descriptor, data, 0)
         os.ftruncate(descriptor, len(data))
         os.fsync(descriptor)
@@ -188,19 +188,19 @@ class OwnerLock:
         remember(self._record)
 
 
-def lost(folder: OwnedFolder, number: int, successor: OwnerRecord | None) -> OwnershipLostError:
-    """The error of an owner whose place another one has taken."""
+def ownership_lost(folder: OwnedFolder, number: int, successor: OwnerRecord | None) -> OwnershipLostError:
+    """Return the error of an owner that has been replaced."""
     by = f"{successor}, since {successor.since} (owner {successor.number})" if successor else "another process"
     return OwnershipLostError(
         f"job {folder.job_name!r} has lost {folder.folder} to {by}; this process was its owner {number}. It publishes"
-        f" nothing more and completes no checkpoint: the job goes on over there ({folder.file})"
+        f" nothing more and completes no checkpoint: the job continues there ({folder.file})"
     )
 
 
 def _unlock(descriptor: int) -> None:
     from fcntl import LOCK_UN, flock
 
-    # Closing alone would free it when a process that was forked just now has closed it, too.
+    # Closing alone would not release it while a child that was just forked still has it open.
     flock(descriptor, LOCK_UN)
     os.close(descriptor)
 
@@ -228,7 +228,7 @@ def _owner_of(file: Path) -> str:
 
 _IN_USE: WeakSet[OwnerLock] = WeakSet()
 _TOKENS: set[str] = set()
-"""Tokens of all owners of this process, dead ones included."""
+"""Tokens of all owners of this process, including former ones."""
 
 
 def remember(owner: OwnerRecord) -> None:
@@ -241,8 +241,8 @@ def is_of_this_process(owner: OwnerRecord | None) -> bool:
 
 def _forget_all() -> None:
     _TOKENS.clear()
-    for held in list(_IN_USE):
-        held.forget()
+    for owner_lock in list(_IN_USE):
+        owner_lock.forget()
 
 
 if hasattr(os, "register_at_fork"):

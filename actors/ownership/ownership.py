@@ -1,6 +1,6 @@
-"""The port of those that act for a job: whether this process still owns the folders of the job.
+"""The port through which a job's components check that this process still owns the job's folders.
 
-The record of the owner lies in the folder that it owns: one object of JSON.
+The owner's record is a JSON object in the folder that it owns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from uuid import uuid4
 from flykka.actors.errors import OwnedByAnotherError, OwnershipLostError
 
 LEASE_MS = 15_000
-"""Milliseconds for which an owner without a lock is believed after its last renewal."""
+"""Milliseconds after which the lease of an owner without a lock runs out, unless it is renewed."""
 
 Say = Callable[[str], object]
 OnLost = Callable[[OwnershipLostError], object]
@@ -29,39 +29,39 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC) if os.name == "po
 
 
 def now() -> float:
-    """Seconds on a clock that is never set, and that runs on while the machine sleeps if there is one."""
+    """Seconds of a clock that is never adjusted and, if the platform has one, continues while the machine sleeps."""
     return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 
 
 class Ownership(Protocol):
     @property
     def number(self) -> int:
-        """The fencing number: higher than that of every owner before."""
+        """The fencing number, higher than that of every earlier owner."""
 
     def start(self, on_lost: OnLost) -> None:
-        """Keep the folder from now on, if that takes work; `on_lost` is called on any thread when it is lost."""
+        """Keep the folder from now on, renewing if necessary; when it is lost, `on_lost` is called on any thread."""
 
     def check(self) -> None:
-        """Raise `OwnershipLostError` if another process has taken the folder over; cheap while that cannot be.
+        """Raise `OwnershipLostError` if another process has taken the folder over; cheap while the lease lasts.
 
         Raises:
             OSError: the record cannot be read, and the lease has run out.
         """
 
     def confirm(self) -> None:
-        """Do the same, and never rely on the clock: a machine that was paused does not know for how long."""
+        """Like `check`, but without relying on the clock, which may not run while the machine is paused."""
 
     def release(self, *, unused: bool = False) -> None:
-        """Give the folder up in order; an `unused` one is left as it was found."""
+        """Give the folder up; an `unused` one is left as it was before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     """The way to wait for a folder that another process owns.
 
-    One that is `patient` waits until that process has ended; others are refused. One that `leads` in its store of high
-    availability takes over at once from an owner of that store, which leads no more. `say` is called before it waits.
-    `pause` waits for some seconds, or until the waiting is given up, and returns True in that case.
+    If `patient`, wait until that process has ended; otherwise raise. If `leads` returns True for the store of high
+    availability, take over at once from a former leader of that store. `say` is called once before waiting. `pause`
+    waits for some seconds and returns True if waiting was cancelled.
     """
 
     say: Say
@@ -73,11 +73,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerRecord:
-    """An owner. `number` grows with each owner of the folder, and `token` is given to no other.
+    """An owner. `number` grows with each owner of the folder; `token` is unique.
 
-    `lease_ms` is how long an owner that holds no lock is believed after its last renewal, and `renewals` counts these.
-    An owner that has ended in order has `released` the folder. One with a `store` of high availability owns it for as
-    long as it leads there.
+    `lease_ms` is the lease of an owner that holds no lock, and `renewals` counts how often it was renewed. An owner
+    that ended in order has `released` the folder. One with a `store` of high availability owns it as long as it leads
+    there.
     """
 
     number: int
@@ -104,9 +104,9 @@ class OwnerRecord:
 
 
 def read_record(data: bytes) -> OwnerRecord | None:
-    """Read a record; None for what is none, such as a file that is being written.
+    """Parse a record; None if it is invalid, for example while it is being written.
 
-    It ends with its line: what follows is left of a longer record, if the process that wrote this one was killed.
+    A record ends with its line: the rest is part of an older, longer record if the writer was killed.
     """
     try:
         return OwnerRecord(**json.loads(data.partition(b"\n")[0]))
@@ -116,10 +116,10 @@ def read_record(data: bytes) -> OwnerRecord | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedFolder:
-    """A folder to be owned by this process for a job: the folder as users know it, and the path of the record.
+    """A folder to be owned by this process for a job, as users know it, and the path `file` of its record.
 
-    `file` is that path. The folder of a sink is owned beside the checkpoint folder of its job, `checkpoint_directory`.
-    Folders that do not exist are made with `permissions`, and the record has the same; None: by the umask.
+    A sink's folder is owned in addition to the job's checkpoint folder, `checkpoint_directory`. Missing folders are
+    created with `permissions`, which also apply to the record; None: by the umask.
     """
 
     folder: str
@@ -150,19 +150,19 @@ class OwnedFolder:
         )
 
     def refusal(self, owner: OwnerRecord | None, *, is_here: bool = False) -> OwnedByAnotherError:
-        """The error for a start while `owner` has the folder; it may be a process that cannot be named."""
+        """Return the error for a start while `owner` has the folder; None if the owner is unknown."""
         who = str(owner) if owner is not None else "another process"
         if is_here:
             who = f"this process ({owner.pid})" if owner is not None else "this process"
         since = f" since {owner.since}" if owner is not None else ""
         other = "another checkpoint directory and output folder" if self.of_checkpoints else "another output folder"
-        what = "runs already" if self.of_checkpoints else "writes already from another checkpoint directory"
+        problem = "runs already" if self.of_checkpoints else "writes already from another checkpoint directory"
         folder = (
             f"its checkpoint directory {self.folder}" if self.of_checkpoints else f"the output folder {self.folder}"
         )
         stop = f"`flykka stop {self.job_name!r}`" if not is_here else "client.stop()"
         return OwnedByAnotherError(
-            f"job {self.job_name!r} {what}: {who} has owned {folder}{since} ({self.file}). Two of them would publish"
+            f"job {self.job_name!r} {problem}: {who} has owned {folder}{since} ({self.file}). Two of them would publish"
             f" each row twice. Stop that one first ({stop}, or SIGTERM), or give this one another name, or {other}"
         )
 
@@ -171,5 +171,5 @@ def _user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        # A user that the system has no name for, as in a container.
+        # A user without a name in the system, as in a container.
         return str(os.getuid()) if hasattr(os, "getuid") else "unknown"

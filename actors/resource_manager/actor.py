@@ -1,11 +1,10 @@
-"""The ResourceManager: starts TaskManagers, knows their slots, and gives the slots to the JobMasters that ask.
+"""The ResourceManager: starts TaskManagers, tracks their slots, and assigns slots to JobMasters on request.
 
-It holds the refs and the sessions; which slot goes to whom and how many TaskManagers there are to be is decided by the
-`SlotManager`. Every registration has a session of its own, which ends with it: messages of a target that was given up,
-or that another one has replaced, come no further.
+It holds the refs and sessions; the `SlotManager` decides about slots and the number of TaskManagers. Every registration
+has a session of its own that ends with it, so that messages of a target that was given up or replaced are rejected.
 
-Its state can be told again. When it ends, the ClusterEntrypoint starts another one, which finds the TaskManagers
-that live; they register with a report of their slots, and JobMasters ask again for what they wait for.
+Its state can be rebuilt. When it ends, the ClusterEntrypoint starts another one, which looks for running TaskManagers;
+they register with a report of their slots, and JobMasters repeat their pending requests.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 
 TaskManagerProps = Callable[[TaskManagerId, Ref], Props]
-"""Props of a TaskManager of this id; the ref is the ResourceManager's, at which it is to register."""
+"""Creates the props of the TaskManager with this id, which is to register at the ResourceManager of this ref."""
 
 
 SlotMessage = (
@@ -44,7 +43,6 @@ SlotMessage = (
     | registration.ReleaseAnswer
     | registration.StartUpPeriodElapsed
 )
-"""Messages that concern the SlotManager alone."""
 
 
 @trace_tag("actor.resource_manager")
@@ -80,7 +78,7 @@ class ResourceManager(Actor):
         self._decide(slot_manager.ResourceManagerStarted(task_managers=self._survivors()))
 
     def post_restart(self, cause: BaseException | None) -> None:
-        """End, to be started again: the state of the failed instance is lost, and would not be told again."""
+        """End, so that a new one is started: the failed instance's state is lost and would not be reported again."""
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
@@ -98,7 +96,7 @@ class ResourceManager(Actor):
             case registration.DisconnectTaskManager(task_manager_id=task_manager, cause=cause) if (
                 task_manager in self._task_managers
             ):
-                self._lose(task_manager, cause.message, is_superseded=message.will_return)
+                self._on_lost(task_manager, cause.message, is_superseded=message.will_return)
             case registration.StartTaskManagerDue(task_manager_id=task_manager):
                 self._start(task_manager)
             case registration.RegisterJobMaster() | registration.DisconnectJobMaster():
@@ -139,13 +137,11 @@ class ResourceManager(Actor):
             ),
         )
 
-    # TaskManagers
-
     def _survivors(self) -> tuple[TaskManagerId, ...]:
-        """The TaskManagers of an earlier ResourceManager: they learn where to register."""
-        found = self.context.actor_selection(f"../{NAME}*").resolve()
-        for ref in found:
-            self._know(TaskManagerId(ref.path.rpartition("/")[2]), ref)
+        """Return the TaskManagers of an earlier ResourceManager, after asking them to register here."""
+        refs = self.context.actor_selection(f"../{NAME}*").resolve()
+        for ref in refs:
+            self._register(TaskManagerId(ref.path.rpartition("/")[2]), ref)
             ref.tell(registration.ResourceManagerLeaderAddress(resource_manager=self.context.ref))
         return tuple(self._ids.values())
 
@@ -153,14 +149,14 @@ class ResourceManager(Actor):
         try:
             ref = self.context.spawn_top_level(self._task_manager_props(task_manager, self.context.ref), task_manager)
         except SpawnRefusedError:
-            return  # The cluster ends before it has come up, as when its first job is refused.
-        self._know(task_manager, ref)
+            return  # The cluster shuts down before it was complete, for example when its first job is refused.
+        self._register(task_manager, ref)
 
-    def _know(self, task_manager: TaskManagerId, ref: Ref) -> None:
+    def _register(self, task_manager: TaskManagerId, ref: Ref) -> None:
         self._task_managers[task_manager] = ref
         self._ids[ref] = task_manager
         self.context.watch(ref)
-        # One that never registers is as good as dead.
+        # One that never registers counts as dead.
         self._task_manager_heartbeats.monitor(task_manager, self._heartbeat_timeout_ms, is_asked=False)
 
     def _on_register_task_manager(self, message: registration.RegisterTaskManager) -> None:
@@ -170,20 +166,20 @@ class ResourceManager(Actor):
             return
         if message.task_manager not in self._ids:
             if task_manager in self._task_managers:
-                self._lose(task_manager, f"another {task_manager} has taken its place", is_superseded=True)
-            self._know(task_manager, message.task_manager)
+                self._on_lost(task_manager, f"another {task_manager} has taken its place", is_superseded=True)
+            self._register(task_manager, message.task_manager)
         self._decide(message)
 
-    def _lose(self, task_manager: TaskManagerId, reason: str, *, is_superseded: bool = False) -> None:
+    def _on_lost(self, task_manager: TaskManagerId, reason: str, *, is_superseded: bool = False) -> None:
         instance = self._task_managers[task_manager].incarnation
-        self._forget(task_manager)
+        self._unregister(task_manager)
         self._decide(
             slot_manager.TaskManagerGone(
                 task_manager=task_manager, reason=reason, instance=instance, is_superseded=is_superseded
             )
         )
 
-    def _forget(self, task_manager: TaskManagerId) -> None:
+    def _unregister(self, task_manager: TaskManagerId) -> None:
         ref = self._task_managers.pop(task_manager)
         del self._ids[ref]
         self._registrations.close_session(ref)
@@ -192,12 +188,10 @@ class ResourceManager(Actor):
     def _on_terminated(self, ref: Ref) -> None:
         task_manager = self._ids.get(ref)
         if task_manager is not None:
-            self._lose(task_manager, f"{task_manager} has ended")
+            self._on_lost(task_manager, f"{task_manager} has ended")
             return
         for job_id in [job_id for job_id, gateway in self._job_masters.items() if gateway.ref == ref]:
             self._forget_job(job_id)
-
-    # JobMasters
 
     def _on_job_master(self, message: registration.RegisterJobMaster | registration.DisconnectJobMaster) -> None:
         match message:
@@ -212,11 +206,11 @@ class ResourceManager(Actor):
 
     def _on_register_job_master(self, message: registration.RegisterJobMaster) -> None:
         job_id, job_master = message.job_id, message.job_master
-        known = self._job_masters.get(job_id)
-        if known is not None and is_former(job_master, known.ref):
+        gateway = self._job_masters.get(job_id)
+        if gateway is not None and is_former(job_master, gateway.ref):
             self.context.reject(f"another JobMaster leads {job_id}")
             return
-        if known is not None and known.ref != job_master:
+        if gateway is not None and gateway.ref != job_master:
             self._forget_job(job_id)
         if job_id not in self._job_masters:
             self._job_masters[job_id] = Gateway(job_master, message.leader_session_id)
@@ -232,8 +226,6 @@ class ResourceManager(Actor):
         self._job_master_heartbeats.unmonitor(job_id)
         self._decide(JobDisconnected(job_id=job_id))
 
-    # Heartbeats
-
     def _request_task_manager_heartbeat(self, task_manager: str) -> None:
         self._tell(TaskManagerId(task_manager), registration.HeartbeatRequest(origin=self.context.ref))
 
@@ -242,20 +234,18 @@ class ResourceManager(Actor):
         self._registrations.tell(job_master, registration.HeartbeatRequest(origin=self.context.ref))
 
     def _on_heartbeat_due(self) -> None:
-        for silent in self._task_manager_heartbeats.on_heartbeat_due():
-            task_manager = TaskManagerId(silent.target)
-            # It may only be stuck: end it, so that nothing of it works on beside its successor.
+        for timed_out in self._task_manager_heartbeats.on_heartbeat_due():
+            task_manager = TaskManagerId(timed_out.target)
+            # It may only be stuck: stop it, so that it does not keep working next to its successor.
             self.context.stop(self._task_managers[task_manager])
-            self._lose(task_manager, f"{task_manager} was silent for {silent.silent_ms} ms")
-        for silent in self._job_master_heartbeats.on_heartbeat_due():
-            # It may only be stuck, and is to know that nobody looks for slots for it any more.
-            job_id = JobId(silent.target)
+            self._on_lost(task_manager, f"{task_manager} was silent for {timed_out.silent_ms} ms")
+        for timed_out in self._job_master_heartbeats.on_heartbeat_due():
+            # It may only be stuck: notify it that it has to register again.
+            job_id = JobId(timed_out.target)
             self._registrations.tell(
                 self._job_masters[job_id].ref, registration.DisconnectResourceManager(job_id=job_id)
             )
             self._forget_job(job_id)
-
-    # What the SlotManager decides
 
     def _decide(self, event: slot_manager.SlotManagerEvent) -> None:
         for effect in self._slots.handle(event, self.context.now()):
@@ -271,7 +261,7 @@ class ResourceManager(Actor):
             case slot_manager.AcceptTaskManager(task_manager=task_manager):
                 self._acknowledge(task_manager)
             case slot_manager.ForgetTaskManager(task_manager=task_manager):
-                self._forget(task_manager)
+                self._unregister(task_manager)
             case slot_manager.GiveSlot(task_manager=task_manager, job_id=job_id):
                 job_master = self._job_masters[job_id]
                 request = slots.AllocateSlot(
@@ -299,7 +289,7 @@ class ResourceManager(Actor):
     def _acknowledge(self, task_manager: TaskManagerId) -> None:
         ref = self._task_managers[task_manager]
         was_known = ref in self._registrations
-        # Told plainly: only by this message does the TaskManager learn of the session.
+        # Sent without a session: this message introduces it.
         ref.tell(
             registration.AcknowledgeRegistration(
                 leader_session_id=self._registrations.open_session(ref),
@@ -308,17 +298,15 @@ class ResourceManager(Actor):
             )
         )
         if not was_known:
-            # Only an answer is a sign of life: one that registers again and again may hear nothing of what it is told.
+            # Only an answer proves that messages arrive: a TaskManager that keeps registering may receive nothing.
             self._task_manager_heartbeats.monitor(task_manager, self._heartbeat_timeout_ms, is_asked=True)
 
 
 class Registrations:
-    """The registrations at a ResourceManager, each with a leader session of its own.
+    """The registrations at a ResourceManager, each with its own leader session.
 
-    What comes under the session of one that has ended is a dead letter: late messages of a target that was given
-    up, or has a successor, change nothing.
-
-    It is used in the turns of one actor only.
+    Messages under an ended session are dead letters, so that late messages of a target that was given up or replaced
+    change nothing. Used in the turns of one actor only.
     """
 
     def __init__(self, context: ActorContext) -> None:
@@ -329,7 +317,7 @@ class Registrations:
         return ref in self._sessions
 
     def open_session(self, ref: Ref) -> LeaderSessionId:
-        """The session of the actor, under which both sides speak: a new one where it has none yet."""
+        """Return the actor's session, which both sides use; create it if there is none."""
         session = self._sessions.get(ref)
         if session is None:
             session = self._sessions[ref] = LeaderSessionId(self._context.new_id("registration"))
@@ -337,13 +325,13 @@ class Registrations:
         return session
 
     def close_session(self, ref: Ref) -> None:
-        """Watch the actor no longer, and hear nothing more of it."""
+        """Unwatch the actor, and reject its messages from now on."""
         self._context.unwatch(ref)
         session = self._sessions.pop(ref, None)
         if session is not None:
             self._context.revoke_session(session)
 
     def tell(self, ref: Ref, message: Message) -> None:
-        """Tell the actor under its session; one that was refused has none, and is told plainly."""
+        """Send a message under the actor's session, or without one if the actor has none because it was refused."""
         session = self._sessions.get(ref)
         (ref if session is None else Gateway(ref, session)).tell(message)

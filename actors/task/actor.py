@@ -1,7 +1,7 @@
 """The Task: the actor of one execution attempt.
 
-It gives every message to its machine, `StreamTask`, and performs the effects. Its only child is the bridge of the
-attempt, which moves the rows.
+It passes every message to its state machine, `StreamTask`, and carries out the effects. Its only child is the bridge of
+the attempt, which processes the rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _EVENTS = frozenset(get_args(events.TaskEvent))
 
 @trace_tag("actor.task")
 class Task(Actor):
-    """Runs one execution attempt. The bridge is not restarted when it fails: a new attempt is."""
+    """Runs one execution attempt. A failed bridge is not restarted: a new attempt replaces the whole Task."""
 
     supervisor_strategy = STOPPING_STRATEGY
 
@@ -64,7 +64,7 @@ class Task(Actor):
         match message:
             # The most frequent messages first: a match tests class by class.
             case BufferResponse(partition_id=partition_id) | BacklogAnnouncement(partition_id=partition_id):
-                # Credit goes to the sender directly, not by way of its TaskManager.
+                # Credit goes directly to the sender, not through its TaskManager.
                 sender = self.context.sender
                 if sender is not None:
                     self._producers[partition_id] = sender
@@ -107,7 +107,7 @@ class Task(Actor):
         match to:
             case Ref():
                 if isinstance(message, PartitionRequest) and to != self.context.parent:
-                    # A TaskManager that has ended answers no request. (With the parent this actor ends too.)
+                    # A TaskManager that has ended answers no request. (This actor ends with its own parent anyway.)
                     self.context.watch(to)
                 to.tell(message)
             case Role():
@@ -122,7 +122,7 @@ class Task(Actor):
             case Role.JOB_MASTER:
                 self._job_master.tell(message)
                 if isinstance(message, UpdateTaskExecutionState):
-                    # The TaskManager reports for a Task that dies before it has reported its end.
+                    # The TaskManager reports the end of a Task that died before it could.
                     self.context.parent.tell(message)
             case Role.TASK_MANAGER:
                 self.context.parent.tell(message)

@@ -1,8 +1,8 @@
-"""The bridge: the actor between a Task and the engine that moves the rows of its execution attempt.
+"""The bridge: the actor between a Task and the engine that processes the rows of its execution attempt.
 
-It decides nothing: for a command of the Task it runs the engine's method of the same name, on the command's lane, and
-reports the answer to the Task. It blocks in no turn: answers come back as messages, so that its trace has all answers
-of its engine. It is the unit of kills, and the boundary of a replay.
+It makes no decisions: for a command of the Task it runs the engine's method of the same name on the command's lane, and
+sends the answer to the Task. No turn blocks: answers come back as messages, so its trace contains all answers of the
+engine. It is the unit of kills, and the boundary of a replay.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ class Engines(Protocol):
     """The part of a data plane that a bridge needs."""
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> Engine:
-        """The engine of an attempt. `report` may be called on any thread, with a failure that answers no command."""
+        """Create the engine of an attempt. `report` may be called on any thread, with a failure that answers no
+        command.
+        """
 
 
 @trace_tag("resource.engine")
 @dataclass(frozen=True, slots=True)
 class OwnedEngine:
-    """The engine of a bridge; traces show this class, whatever the engine's is."""
+    """The engine of a bridge; traces show this class, whatever class the engine has."""
 
     engine: Engine
 
@@ -52,7 +54,7 @@ class OwnedEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningWork:
-    """A command that the engine has not answered, its description, and its start."""
+    """A command that the engine has not answered yet, its description, and its start time."""
 
     command: Command
     what: str
@@ -66,7 +68,7 @@ class Bridge(Actor):
         self._engines = engines
 
     def pre_start(self) -> None:
-        """Make the engine. The kernel closes it however this actor ends."""
+        """Create the engine, which the kernel closes however this actor ends."""
         self._engine = self._engines.engine(self._descriptor, self.context.ref.tell)
         self.context.own(OwnedEngine(self._engine))
         self._running: dict[int, RunningWork] = {}
@@ -97,7 +99,7 @@ class Bridge(Actor):
             case InterruptWork():
                 self._engine.interrupt_work()
             case ProgressDue():
-                # While Spark has not answered, it is not asked again.
+                # Spark is asked again only after its last answer.
                 if not self._is_observing:
                     self._is_observing = True
                     self._observe(None)
@@ -109,7 +111,7 @@ class Bridge(Actor):
                 self.context.unhandled(message)
 
     def unanswered(self) -> dict[int, Callable[[], WorkAnswered]]:
-        """The calls of the engine that are not answered, by piece of work: a fork, which has no threads, makes them."""
+        """Pending calls of the engine by piece of work, for a fork, which has no threads and makes them itself."""
         return {piece: partial(self._answer, piece, work.command) for piece, work in self._running.items()}
 
     def _begin(self, command: Command) -> None:
@@ -119,7 +121,7 @@ class Bridge(Actor):
         self.context.pipe_to_self(
             partial(getattr(engine, command.method), command),
             on_success=lambda answer: _answered(piece, command, answer),
-            on_failure=lambda raised: WorkAnswered(piece=piece, answer=engine.failed(command, what, raised)),
+            on_failure=lambda error: WorkAnswered(piece=piece, answer=engine.failed(command, what, error)),
             executor=engine.lane(command, piece, what),
         )
 
@@ -134,18 +136,18 @@ class Bridge(Actor):
             on_failure=lambda _: ProgressSeen(works=(), reply_to=reply_to),
         )
 
-    def _on_progress(self, seen: ProgressSeen) -> None:
+    def _on_progress(self, report: ProgressSeen) -> None:
         now = self.context.now()
         works = {
             piece: WorkProgress(piece=piece, what=work.what, age_ms=now - work.begun_ms)
             for piece, work in self._running.items()
         }
-        works |= {work.piece: work for work in seen.works}
+        works |= {work.piece: work for work in report.works}
         stages = self._watchdog.observe(tuple(works.values()), now)
-        if seen.reply_to is None:
+        if report.reply_to is None:
             self._is_observing = False
         else:
-            seen.reply_to.tell(StagesExplained(attempt=self._descriptor.attempt, stages=stages))
+            report.reply_to.tell(StagesExplained(attempt=self._descriptor.attempt, stages=stages))
         stalled = self._watchdog.stalled(stages, now)
         if stalled is not None:
             self.context.timers.cancel("progress")

@@ -1,7 +1,7 @@
-"""An engine without rows: it answers every command at once, with what the protocol asks for.
+"""An engine without rows: it answers every command at once as the protocol requires.
 
-Recorded jobs, their forks, and benchmarks of the control plane use it. The result of a stage is a batch for each reader
-that must have one, with the number of rows read. State is empty, and durable at once.
+It is used by recorded jobs, their forks, and benchmarks of the control plane. A stage results in a batch with the
+number of rows read for each reader that needs one. State is empty, and durable at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from flykka.runtime.dispatch.dispatcher import Executor, Pipe
 
 
 class AtOnce:
-    """Runs work in the caller: it does not block."""
+    """Runs work in the calling thread, since it does not block."""
 
     def run_blocking(self, work: Pipe[Any]) -> None:
         work.run()
@@ -50,11 +50,10 @@ class EmptyEngine:
         self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
 
     def lane(self, command: commands.Command, piece: int, what: str) -> Executor:
-        """Every lane runs its work at once."""
         return _AT_ONCE
 
     def open_chain(self, command: commands.OpenChain) -> ChainOpened:
-        """Open; as with rows, only a sink has something to commit."""
+        """Open the chain; as in an engine with rows, only a sink has something to commit."""
         return ChainOpened(has_sinks=bool(self._sinks), recovered=(None,) * len(command.recover))
 
     def read_splits(self, command: commands.ReadSplits) -> StageResult:
@@ -64,8 +63,7 @@ class EmptyEngine:
     def process_batch(self, command: commands.ProcessBatch) -> StageResult:
         return self._result(command.stage, command.batch.rows)
 
-    def update_state(self, command: commands.UpdateState) -> None:
-        """There is none."""
+    def update_state(self, command: commands.UpdateState) -> None: ...
 
     def advance_watermark(self, command: commands.AdvanceWatermark) -> StageResult:
         return StageResult(stage=command.stage)
@@ -85,11 +83,9 @@ class EmptyEngine:
     def write_snapshot(self, command: commands.WriteSnapshot) -> SnapshotWritten:
         return SnapshotWritten(checkpoint_id=command.checkpoint_id)
 
-    def discard_snapshot(self, command: commands.DiscardSnapshot) -> None:
-        """There is none."""
+    def discard_snapshot(self, command: commands.DiscardSnapshot) -> None: ...
 
-    def hold_batches(self, command: commands.HoldBatches) -> None:
-        """There are no batches."""
+    def hold_batches(self, command: commands.HoldBatches) -> None: ...
 
     def write_channel_state(self, command: commands.WriteChannelState) -> ChannelStateWritten:
         folders = tuple(ExclusiveStateHandle(path=part.path, size_bytes=0) for part in command.parts)
@@ -107,21 +103,17 @@ class EmptyEngine:
     def failed(self, command: commands.Command, what: str, raised: BaseException) -> WorkFailed:
         raise raised
 
-    def release_batches(self, command: commands.ReleaseBatches) -> None:
-        """There are no batches."""
+    def release_batches(self, command: commands.ReleaseBatches) -> None: ...
 
-    def cancel_work(self) -> None:
-        """Nothing runs."""
+    def cancel_work(self) -> None: ...
 
-    def interrupt_work(self) -> None:
-        """Nothing runs."""
+    def interrupt_work(self) -> None: ...
 
-    def close(self) -> None:
-        """There is nothing to close."""
+    def close(self) -> None: ...
 
     def _result(self, stage: int, rows: int) -> StageResult:
         outputs = tuple(self._outputs(stage, rows)) if rows else ()
-        # As if each of its sinks published per checkpoint.
+        # As if each of its sinks published with each checkpoint.
         staged = tuple(
             commands.StagedOutput(operator_id=sink, names=(str(stage),), rows=rows) for sink in self._sinks if rows
         )
@@ -130,8 +122,8 @@ class EmptyEngine:
     def _outputs(self, stage: int, rows: int) -> Iterator[commands.StageOutput]:
         for output in self._descriptor.outputs:
             if is_split(output):
-                share, left = divmod(rows, output.subpartitions)
-                parts = {each: share + (each < left) for each in range(output.subpartitions)}
+                share, remainder = divmod(rows, output.subpartitions)
+                parts = {each: share + (each < remainder) for each in range(output.subpartitions)}
             else:
                 parts = dict.fromkeys(self._routes.receivers(output), rows)
             for subpartition, part in parts.items():

@@ -1,4 +1,4 @@
 """The TaskManager, which has slots and runs Tasks in them, and its parts.
 
-Not here: the life of a Task (`task`).
+Not here: the Task itself (`task`).
 """

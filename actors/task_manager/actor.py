@@ -1,6 +1,6 @@
-"""The TaskManager: offers its slots to the JobMasters that the ResourceManager names, and runs a Task per attempt.
+"""The TaskManager: offers its slots to JobMasters as the ResourceManager requests, and runs one Task per attempt.
 
-It holds the refs and the sessions; the slots are the `SlotTable`'s. Messages for a task are forwarded to the Task of
+It holds the refs and sessions; the `SlotTable` manages the slots. Messages for a task are forwarded to the Task of
 their attempt. A JobMaster is connected from its first allocation until it leaves or is lost; then its tasks end.
 """
 
@@ -41,12 +41,12 @@ from flykka.runtime.supervision import STOPPING_STRATEGY
 _log = logging.getLogger(__name__)
 
 _RESOURCE_MANAGER = "resource-manager"
-"""The name of the ResourceManager among the targets of the heartbeats; the others are job ids."""
+"""Name of the ResourceManager among the heartbeat targets; the others are job ids."""
 
 
 @trace_tag("actor.task_manager")
 class TaskManager(Actor):
-    """Actor `/user/task-manager-<n>`. A Task that fails is not restarted: a new attempt is."""
+    """Actor `/user/task-manager-<n>`. A failed Task is not restarted: a new attempt replaces it."""
 
     supervisor_strategy = STOPPING_STRATEGY
     mailbox = ControlAwareMailbox()
@@ -73,7 +73,7 @@ class TaskManager(Actor):
         self._job_masters: dict[JobId, Gateway] = {}
         self._leader_session_id: LeaderSessionId | None = None
         self._leaders: dict[JobId, LeaderSessionId] = {}
-        """The sessions under which the JobMasters speak; a gateway has the one of the registration, once it holds."""
+        """The sessions of the JobMasters; after the registration a gateway uses the registration's session instead."""
 
     def pre_start(self) -> None:
         self._heartbeats = HeartbeatManager(self.context)
@@ -85,7 +85,7 @@ class TaskManager(Actor):
         self._resource_manager.seek()
 
     def post_restart(self, cause: BaseException | None) -> None:
-        """The slots and tasks of the failed instance are lost: end, so that a new TaskManager takes their place."""
+        """End, so that a new TaskManager takes its place: the slots and tasks of the failed instance are lost."""
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
@@ -163,8 +163,6 @@ class TaskManager(Actor):
             case _:
                 self.context.unhandled(message)
 
-    # Tasks
-
     def _on_trigger_checkpoint(self, message: checkpoint.TriggerCheckpoint) -> None:
         job_master = self._job_masters.get(message.job_id)
         if message.attempt not in self._tasks and job_master is not None:
@@ -173,7 +171,7 @@ class TaskManager(Actor):
             self._tasks.forward(message.attempt, message)
 
     def _on_fatal_error(self, error: task.FatalErrorOccurred) -> None:
-        """Nobody knows what runs here any more: end, as Flink's TaskManager process does, and be replaced."""
+        """End, as Flink's TaskManager process does, and be replaced: the state of the tasks here is unknown."""
         _log.error("%s gives up: %s", self._id, error.cause.message)
         self.context.publish(error)
         farewell = registration.DisconnectTaskManager(task_manager_id=self._id, cause=error.cause)
@@ -181,8 +179,6 @@ class TaskManager(Actor):
         for job_master in self._job_masters.values():
             job_master.tell(farewell)
         self.context.stop()
-
-    # The ResourceManager
 
     def _seek_resource_manager(self) -> None:
         self._heartbeats.unmonitor(_RESOURCE_MANAGER)
@@ -213,9 +209,7 @@ class TaskManager(Actor):
         for job_id in jobs:
             self._disconnect(job_id)
         if not jobs:
-            self.context.reject("nobody has asked the sender for a registration")
-
-    # JobMasters
+            self.context.reject("the sender was not asked for a registration")
 
     def _on_allocate_slot(self, message: AllocateSlot) -> None:
         job_id = message.job_id
@@ -240,7 +234,7 @@ class TaskManager(Actor):
         self._slots.decide(JobConnected(job_id=job_id))
 
     def _disconnect(self, job_id: JobId) -> None:
-        """The JobMaster has left or is lost, and its claims with it."""
+        """Drop the slots and tasks of a JobMaster that has left or was lost."""
         gateway = self._job_masters.pop(job_id, None)
         if gateway is None:
             return
@@ -250,28 +244,28 @@ class TaskManager(Actor):
         self._tasks.release_job(job_id)
         self._slots.decide(JobDisconnected(job_id=job_id))
 
-    def _leave(self, job_id: JobId, silent_ms: int) -> None:
-        """Its JobMaster was silent for too long; it may hear us all the same, and is to know that its tasks end."""
+    def _disconnect_job(self, job_id: JobId, silent_ms: int) -> None:
+        """Notify a JobMaster whose heartbeats timed out that its tasks end here, in case it is alive."""
         job_master = self._job_masters[job_id]
-        job_master.tell(self._farewell_after_silence(f"the JobMaster of {job_id}", silent_ms))
+        job_master.tell(self._timeout_disconnect(f"the JobMaster of {job_id}", silent_ms))
         self._tasks.release_job(job_id)
         self._slots.decide(JobLost(job_id=job_id))
         if self._table.holds_slots(job_id):
-            # Should it live, it can have its slots again.
+            # If it is alive, it can have its slots again.
             self._job_masters[job_id] = Gateway(job_master.ref, self._leaders[job_id])
             self._job_masters[job_id].tell(self._registration())
         else:
             self._disconnect(job_id)
 
     def _on_leader(self, session: LeaderSessionId | None) -> None:
-        """JobMasters that were there before are those of a JobManager which leads no more."""
-        former, self._leader_session_id = self._leader_session_id, session
-        for job_id in tuple(self._job_masters) if former != session else ():
+        """Leave the JobMasters of the former JobManager, which no longer leads."""
+        former_session, self._leader_session_id = self._leader_session_id, session
+        for job_id in tuple(self._job_masters) if former_session != session else ():
             self._leave_former_leader(job_id)
 
     def _leave_former_leader(self, job_id: JobId) -> None:
-        """It may not know yet that it leads no more."""
-        text = f"{self._id} has heard of another leader for {job_id}"
+        """Notify a former leader, which may not know yet that it no longer leads."""
+        text = f"{self._id} was notified of another leader of {job_id}"
         cause = SerializedThrowable(type_name="LeaderLostError", message=text)
         self._job_masters[job_id].tell(registration.DisconnectTaskManager(task_manager_id=self._id, cause=cause))
         self._disconnect(job_id)
@@ -288,8 +282,6 @@ class TaskManager(Actor):
         if self._resource_manager.is_to(ref):
             self._seek_resource_manager()
 
-    # Heartbeats
-
     def _on_heartbeat_request(self, origin: Ref, allocations: tuple[AllocationId, ...]) -> None:
         answer = registration.Heartbeat(task_manager_id=self._id, slot_report=self._table.report())
         if self._resource_manager.is_to(origin):
@@ -302,7 +294,7 @@ class TaskManager(Actor):
 
     def _expect_heartbeats(self, target: str, message: registration.AcknowledgeRegistration) -> None:
         self._heartbeats.monitor(target, message.heartbeat_timeout_ms, is_asked=False)
-        # One timer for all, as fast as the fastest needs it.
+        # One timer for all, with the shortest interval.
         if self._tick_ms is None or message.heartbeat_interval_ms < self._tick_ms:
             self._tick_ms = message.heartbeat_interval_ms
             self._heartbeats.start(self._tick_ms)
@@ -310,13 +302,13 @@ class TaskManager(Actor):
     def _on_heartbeat_due(self) -> None:
         for timed_out in self._heartbeats.on_heartbeat_due():
             if timed_out.target == _RESOURCE_MANAGER:
-                self._resource_manager.tell(self._farewell_after_silence("the ResourceManager", timed_out.silent_ms))
+                self._resource_manager.tell(self._timeout_disconnect("the ResourceManager", timed_out.silent_ms))
                 self._seek_resource_manager()
             else:
-                self._leave(JobId(timed_out.target), timed_out.silent_ms)
+                self._disconnect_job(JobId(timed_out.target), timed_out.silent_ms)
 
-    def _farewell_after_silence(self, leader: str, silent_ms: int) -> registration.DisconnectTaskManager:
-        text = f"{self._id} has heard nothing of {leader} for {silent_ms} ms"
+    def _timeout_disconnect(self, leader: str, silent_ms: int) -> registration.DisconnectTaskManager:
+        text = f"{self._id} has received no heartbeat of {leader} for {silent_ms} ms"
         cause = SerializedThrowable(type_name="HeartbeatTimeoutError", message=text)
         return registration.DisconnectTaskManager(task_manager_id=self._id, cause=cause, will_return=True)
 
@@ -333,9 +325,9 @@ def _unknown_attempt(trigger: checkpoint.TriggerCheckpoint) -> checkpoint.Declin
 @trace_tag("actor.configured_task_managers")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredTaskManagers:
-    """All TaskManagers of a cluster: of so many slots of one size each, beside one data plane.
+    """Creates the props of all TaskManagers of a cluster, each with the same number and size of slots.
 
-    With `total` resources they cut slots of other sizes of what is not used.
+    With `total` resources, they create slots of other sizes from unused resources.
     """
 
     slots: int
@@ -346,7 +338,7 @@ class ConfiguredTaskManagers:
     task_cancellation: TaskCancellationSettings | None = None
 
     def __call__(self, task_manager_id: TaskManagerId, resource_manager: Ref) -> Props:
-        """The props of the one with this id, which is to register at `resource_manager`."""
+        """Return the props of the TaskManager with this id, which is to register at `resource_manager`."""
         props = Props(
             TaskManager,
             task_manager_id,

@@ -1,4 +1,4 @@
-"""The part of a TaskManager that deals with its Tasks: one per execution attempt, found by the attempt."""
+"""The part of a TaskManager that manages its Tasks, one per execution attempt."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NAME_LENGTH = 40
 
 @dataclass(slots=True)
 class RunningTask:
-    """The Task of one attempt. Those of its outputs that are `to_keep` outlive it, where it comes to its end."""
+    """The Task of one attempt. If it finishes, its `to_keep` outputs outlive it."""
 
     attempt: ExecutionAttemptId
     job_id: JobId
@@ -75,14 +75,14 @@ class RunningTasks:
 
     @property
     def keeps_results(self) -> bool:
-        """Something outlives its Task here, and somebody may still read it."""
+        """True if a result outlives its Task here and may still be read."""
         return not self._partitions.is_empty
 
     def run(self, descriptor: TaskDeploymentDescriptor, job_master: Gateway) -> None:
-        """Run the attempt in a Task of its own, with its share of the network buffers.
+        """Run the attempt in a new Task with its share of the network buffers.
 
         Raises:
-            NetworkBuffersExhaustedError: there is no share for it.
+            NetworkBuffersExhaustedError: there are not enough buffers.
         """
         buffers = self._network.register_task(
             descriptor.attempt,
@@ -103,13 +103,13 @@ class RunningTasks:
         self._tasks[task] = RunningTask(descriptor.attempt, descriptor.job_id, to_keep)
 
     def redistribute(self) -> None:
-        """Tell the Tasks whose share of the network buffers has changed."""
+        """Notify the Tasks whose share of the network buffers has changed."""
         self._redistribution_is_due = False
         for attempt, buffers in self._network.take_resized().items():
             self._refs[attempt].tell(exchange.BuffersResized(buffers=buffers))
 
     def _redistribute_later(self) -> None:
-        # Tasks come and go many at a time; the shares of all are worked out once for all of them.
+        # Many Tasks start and end together: all shares are computed once for all of them.
         if not self._network.is_settled and not self._redistribution_is_due:
             self._redistribution_is_due = True
             self._context.ref.tell(exchange.RedistributionDue())
@@ -122,7 +122,7 @@ class RunningTasks:
             task.tell(message)
 
     def serve(self, request: exchange.PartitionRequest) -> None:
-        """Bring a consumer together with the Task that produces for it, or with what one has left."""
+        """Forward a consumer's request to the producing Task, or serve it from a finished partition."""
         if request.partition_id in self._partitions:
             self._partitions.serve(request)
             return
@@ -135,11 +135,10 @@ class RunningTasks:
         request.consumer.tell(partition_not_found(request.partition_id, request.subpartition, text))
 
     def on_consumer(self, message: exchange.AddCredit | exchange.CancelPartitionRequest) -> None:
-        """A consumer of a result that has outlived its Task has room, or leaves."""
         self._partitions.on_consumer(message)
 
     def on_message(self, message: PartitionMessage) -> None:
-        """A result is to outlive its Task, or is needed no more."""
+        """Keep the results of a finished Task, or release results."""
         match message:
             case KeepPartitions(attempt=attempt, partitions=partitions):
                 finished = self._tasks[self._refs[attempt]]
@@ -154,41 +153,42 @@ class RunningTasks:
                 assert_never(message)
 
     def release_job(self, job_id: JobId) -> None:
-        """The JobMaster of the job is gone: nobody will read what is kept for it, or would be."""
-        for running in self._tasks.values():
-            running.is_abandoned = running.is_abandoned or running.job_id == job_id
+        """Release all results of a job whose JobMaster has gone: no task will read them."""
+        for task in self._tasks.values():
+            task.is_abandoned = task.is_abandoned or task.job_id == job_id
         self._partitions.release_job(job_id)
 
     def note(self, reached: TaskExecutionState) -> None:
-        """The attempt has told its JobMaster of a new state."""
+        """Record that the attempt has reported a new state to its JobMaster."""
         task = self._refs.get(reached.attempt)
         if task is not None and reached.state in EXECUTION_TERMINAL:
             self._tasks[task].reported_its_end = True
 
     def remove(self, ref: Ref) -> RunningTask | None:
-        """An actor has ended; what ended with it, if it was a Task."""
+        """Remove the Task of an ended actor and return it; None if it was no Task."""
         ended = self._tasks.pop(ref, None)
         if ended is not None:
             del self._refs[ended.attempt]
             self._network.unregister_task(ended.attempt)
             self._redistribute_later()
-            # It has not come to its end: what lies in them already is nobody's.
+            # It did not finish: rows already written to these partitions are of no use.
             self._partitions.release(ended.job_id, ended.to_keep)
         return ended
 
 
 def _readable(descriptor: TaskDeploymentDescriptor) -> str:
-    """`map-sink-0.1` is attempt 1 of subtask 0; a number behind it makes it a name that is used once."""
+    """Return a readable actor name: `map-sink-0.1` is attempt 1 of subtask 0; the caller adds a number to make it
+    unique.
+    """
     words = re.sub(r"[^a-z0-9]+", "-", descriptor.vertex.name.lower())[:_NAME_LENGTH].strip("-") or "task"
     return f"{words}-{descriptor.subtask}.{descriptor.attempt_number}"
 
 
 class PartitionTracker:
-    """The results of Tasks that have finished; any consumer may read them repeatedly.
+    """The results of finished Tasks, which any consumer may read repeatedly.
 
-    A BLOCKING partition is kept from the end of its Task until the JobMaster has it released, or is gone. What
-    lies in it is with the data plane, and is freed by that. Follows Flink's NettyShuffleEnvironment and its
-    ResultPartitionManager.
+    A BLOCKING partition is kept from the end of its Task until the JobMaster releases it or has gone. Its rows are in
+    the data plane, which frees them. Follows Flink's NettyShuffleEnvironment and its ResultPartitionManager.
     """
 
     def __init__(self, context: ActorContext, data_plane: DataPlane) -> None:
@@ -205,7 +205,7 @@ class PartitionTracker:
         return not self._of_job
 
     def keep(self, job_id: JobId, partitions: Iterable[FinishedPartition]) -> None:
-        """A Task of the job has finished, and leaves these."""
+        """Add the partitions of a finished Task."""
         for finished in partitions:
             self._partitions[finished.descriptor.partition_id] = KeptPartition(finished)
             self._of_job.setdefault(job_id, {})[finished.descriptor.partition_id] = None
@@ -214,10 +214,10 @@ class PartitionTracker:
         self._perform(self._partitions[request.partition_id].request(request))
 
     def on_consumer(self, message: exchange.AddCredit | exchange.CancelPartitionRequest) -> None:
-        """A consumer has room, or leaves; which of those that read the partition it is says the sender."""
+        """Add credit for, or remove, the consumer that sent this message."""
         partition = self._partitions.get(message.partition_id)
         if partition is None:
-            return  # It was released meanwhile.
+            return  # It was released in the meantime.
         match message:
             case exchange.AddCredit():
                 self._perform(partition.add_credit(message, self._context.sender))
@@ -225,13 +225,13 @@ class PartitionTracker:
                 self._perform(partition.cancel(message, self._context.sender))
 
     def release(self, job_id: JobId, partition_ids: Iterable[ResultPartitionId]) -> None:
-        """Nobody will ask for these any more; also for such as no Task has left here, or has only half made."""
+        """Release partitions; they may be unknown here, or only partly written."""
         released = tuple(partition_ids)
-        kept = self._of_job.get(job_id, {})
+        partitions = self._of_job.get(job_id, {})
         for partition_id in released:
             self._partitions.pop(partition_id, None)
-            kept.pop(partition_id, None)
-        if not kept:
+            partitions.pop(partition_id, None)
+        if not partitions:
             self._of_job.pop(job_id, None)
         if released:
             self._context.pipe_to_self(
@@ -241,11 +241,10 @@ class PartitionTracker:
             )
 
     def release_job(self, job_id: JobId) -> None:
-        """The JobMaster of the job is gone, and all that was kept for it goes."""
         self.release(job_id, self._of_job.get(job_id, {}))
 
     def note(self, released: PartitionsReleased) -> None:
-        """The data plane has freed what was released, or could not: then it is freed with the job."""
+        """Report it if the data plane could not free partitions; they are then freed with the job."""
         if released.cause is not None:
             self._context.publish(released)
 

@@ -1,4 +1,4 @@
-"""The part of a TaskManager that deals with its slots: it performs the effects of its SlotTable."""
+"""The part of a TaskManager that manages its slots: it carries out the effects of its SlotTable."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from flykka.runtime.leader_session import Gateway
 
 
 class TaskSlots:
-    """Used in the turns of its TaskManager only."""
-
     def __init__(
         self,
         context: ActorContext,
@@ -36,22 +34,24 @@ class TaskSlots:
         self._job_masters = job_masters
         self._tell_resource_manager = tell_resource_manager
         self._unacknowledged: dict[JobId, list[ExecutionAttemptId]] = {}
-        """The attempts that run here since the JobMasters were told last."""
+        """Attempts started since the last acknowledgement to the JobMasters."""
 
     def decide(self, event: slot_table.SlotTableEvent) -> None:
         for effect in self._table.handle(event, self._context.now()):
             self._perform(effect)
 
     def acknowledge_deployments(self) -> None:
-        """Tell each JobMaster which of its attempts run here that it was not told of."""
+        """Report the started attempts to each JobMaster."""
         unacknowledged, self._unacknowledged = self._unacknowledged, {}
         for job_id, attempts in unacknowledged.items():
             self._tell_job_master(job_id, AcknowledgeDeployments(attempts=tuple(attempts)))
 
     def task_ended(self, ended: RunningTask) -> None:
-        """Free the place of a Task that has ended, and report one that died without a word."""
+        """Free the slot of an ended Task, and report the Task as failed if it died before it reported its end."""
         if not ended.reported_its_end:
-            died = slot_table.task_failed(ended.attempt, "TaskLostError", "the actor of the task died without a word")
+            died = slot_table.task_failed(
+                ended.attempt, "TaskLostError", "the actor of the task died without reporting its end"
+            )
             self._tell_job_master(ended.job_id, died)
         self.decide(slot_table.TaskEnded(attempt=ended.attempt))
 
@@ -71,17 +71,17 @@ class TaskSlots:
                 assert_never(effect)
 
     def _run(self, descriptor: TaskDeploymentDescriptor) -> None:
-        """Run the attempt with its share of the buffers; refuse it where there is no share for it."""
+        """Run the attempt with its share of the buffers, or refuse it if there are not enough."""
         try:
             self._tasks.run(descriptor, self._job_masters[descriptor.job_id])
-        except NetworkBuffersExhaustedError as refused:
-            text = f"{descriptor.vertex.name} ({descriptor.subtask + 1}) cannot run on {self._id}: {refused}"
+        except NetworkBuffersExhaustedError as error:
+            text = f"{descriptor.vertex.name} ({descriptor.subtask + 1}) cannot run on {self._id}: {error}"
             self._tell_job_master(
                 descriptor.job_id, slot_table.task_failed(descriptor.attempt, "InsufficientNetworkBuffersError", text)
             )
             self.decide(slot_table.TaskEnded(attempt=descriptor.attempt))
         else:
-            # Thousands of attempts that come together are acknowledged together.
+            # Thousands of attempts that are submitted together are acknowledged together.
             if not self._unacknowledged:
                 self._context.ref.tell(AcknowledgementsDue())
             self._unacknowledged.setdefault(descriptor.job_id, []).append(descriptor.attempt)
@@ -96,6 +96,6 @@ class TaskSlots:
                 self._tasks.forward(attempt, message)
 
     def _tell_job_master(self, job_id: JobId, message: Message) -> None:
-        # Without a JobMaster there is nobody left to whom the attempt means anything.
+        # Without a JobMaster, the attempt does not matter to anyone any more.
         if job_id in self._job_masters:
             self._job_masters[job_id].tell(message)

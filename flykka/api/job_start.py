@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, assert_never
 
-from flykka.actors.checkpoint_storage.file_names import in_a_name, is_savepoint
+from flykka.actors.checkpoint_storage.file_names import file_name_part, is_savepoint
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.errors import CheckpointStorageError, HighAvailabilityError, JobOwnershipError, OwnedByAnotherError
 from flykka.api.launch import current_launch
@@ -73,7 +73,7 @@ class JobStart:
         run = JobRun(job_id=self.job_graph.job_id, job_name=self.job_graph.name, restore_path=self.restore_path)
         checkpointing = self.job_graph.checkpointing
         try:
-            CheckpointStorage.of(checkpointing).note_run(run)
+            CheckpointStorage.of(checkpointing).record_run(run)
         except OSError as refused:
             # It was accepted and runs: it is not given up for this.
             logger.warning("job %r cannot be continued by itself: its run cannot be noted: %s", run.job_name, refused)
@@ -356,7 +356,7 @@ class _TraceSearch:
     def _written_by(self, staging: tuple[str, ...]) -> tuple[str, ...]:
         if not staging:
             return ()
-        return tuple(sorted(job.name for job in self._running if in_a_name(job.job_id) in staging))
+        return tuple(sorted(job.name for job in self._running if file_name_part(job.job_id) in staging))
 
 
 def _as_the_sink_has_it(path: str, folders: SinkFolders, filesystem: FileSystem) -> str:

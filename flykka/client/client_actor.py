@@ -34,7 +34,7 @@ from flykka.messages.control.job import (
     ReportJobClientHeartbeat,
     SubmitJob,
 )
-from flykka.messages.control.job_manager import SeekJobManagerDue
+from flykka.messages.control.job_manager import LeaderLookupDue
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention, JobGraph
 from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged, FailureOutcome
 from flykka.messages.monitoring.flight_record import FlightRecordNotWritten, FlightRecordWritten
@@ -267,7 +267,7 @@ class JobClientActor(Actor):
                 if self._untold is None:
                     return  # It comes behind the deadline.
                 message = self._on_flight_record(message, self._untold)
-            case Terminated() | SeekJobManagerDue() | ClusterFailed() if self._is_over:
+            case Terminated() | LeaderLookupDue() | ClusterFailed() if self._is_over:
                 return
             case ClusterFailed(cause=cause):
                 # The listeners too are to hear of an end.
@@ -275,10 +275,10 @@ class JobClientActor(Actor):
             case Terminated():
                 self._leader_retriever.on_leader_lost()
                 return
-            case SeekJobManagerDue() if not self._leader_retriever.has_timed_out:
+            case LeaderLookupDue() if not self._leader_retriever.has_timed_out:
                 self._look_for_job_manager()
                 return
-            case SeekJobManagerDue():
+            case LeaderLookupDue():
                 message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost("the JobManager is gone"))
             case JobNotFound() if self._submits and not self._view.submitted.done():
                 # It was not accepted when the JobManager died to which it was submitted.

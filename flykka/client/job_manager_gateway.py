@@ -213,7 +213,7 @@ class JobManagerGateway:
     def report_client_heartbeat(self, job_id: JobId, expired_timestamp_ms: int) -> None:
         """The client of a job lives until then (ms since the epoch)."""
         self._of_job(
-            job.JobClientHeartbeatNoted,
+            job.JobClientHeartbeatAccepted,
             job_id,
             lambda me: job.ReportJobClientHeartbeat(
                 job_id=job_id, expired_timestamp_ms=expired_timestamp_ms, reply_to=me

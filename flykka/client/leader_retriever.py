@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.messages.control.job_manager import SeekJobManagerDue
+from flykka.messages.control.job_manager import LeaderLookupDue
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.context import ActorContext
 
@@ -39,4 +39,4 @@ class LeaderRetriever:
         return self._since_ms is not None and self._context.now() - self._since_ms >= SEEK_TIMEOUT_MS
 
     def _wait(self) -> None:
-        self._context.timers.start_once("seek-job-manager", SEEK_INTERVAL_MS, SeekJobManagerDue())
+        self._context.timers.start_once("seek-job-manager", SEEK_INTERVAL_MS, LeaderLookupDue())

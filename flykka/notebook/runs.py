@@ -57,7 +57,7 @@ def _divergence(divergence: Divergence) -> Html:
 def fork_bundle(fork: JobFork) -> Bundle:
     """Show where it begins and, when it has run, its outcome beside that of the recording."""
     turn = fork.turn
-    where = "behind the last turn" if turn is None else f"right before turn {turn.sequence}"
+    where = "after the last turn" if turn is None else f"right before turn {turn.sequence}"
     said = "" if turn is None else f"{turn.recipient.path} <- {message_text(turn.message)}"
     if not fork.outcome.turns:
         top = head("fork", said, state=dot(where, colour=GREY))

@@ -14,7 +14,7 @@ from flykka.runtime.replay.session.session import ReplaySession, Step
 from flykka.runtime.trace.file.order import nearly_in_order
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Turn
-from flykka.runtime.trace.state.description import Fields, cut, lines_of, one_line
+from flykka.runtime.trace.state.description import Fields, lines_of, one_line, shorten
 from flykka.runtime.trace.text import effect_line, failure_text, message_text
 from flykka.traces.origin import origin
 from flykka.views.html.markup import GREY, RED, Html, display, dot, element, fragment, head, lines, note, table
@@ -144,13 +144,13 @@ def _came(turn: Turn) -> str:
 
 def _step_html(step: Step) -> Html:
     changes = step.changes
-    rows = [(each.path, cut(one_line(each.before), _CUT), cut(one_line(each.after), _CUT)) for each in changes]
+    rows = [(each.path, shorten(one_line(each.before), _CUT), shorten(one_line(each.after), _CUT)) for each in changes]
     shown = records(_CHANGES, rows[:SHOWN_CHANGES]) or note("nothing changed in the actor")
     return fragment(_turn_html(step.turn), shown, *map(note, _more_changes(step)))
 
 
 def _step_text(step: Step) -> str:
-    told = [f"changed {cut(str(each), _CUT)}" for each in step.changes[:SHOWN_CHANGES]]
+    told = [f"changed {shorten(str(each), _CUT)}" for each in step.changes[:SHOWN_CHANGES]]
     return "\n  ".join([_turn_text(step.turn), *told, *_more_changes(step)])
 
 

@@ -23,7 +23,7 @@ from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import CheckpointIds, CheckpointIdsDrawn, MetadataWritten
 from flykka.messages.control.high_availability import SubmittedJobGraph
 from flykka.messages.control.job_control import JobEnded, JobGraphAccepted
-from flykka.messages.control.job_manager import JobMasterReleased, JobPutAway
+from flykka.messages.control.job_manager import JobArchived, JobMasterReleased
 from flykka.messages.graph.job_graph import JobGraph, Operator
 from flykka.messages.monitoring.blocking_work import BlockingWork
 from flykka.messages.tasks.operator_event import (
@@ -144,7 +144,7 @@ def unrecorded_work(work: BlockingWork, do: Callable[[], object]) -> object:
         case "release_job_master", (_, _, JobGraph() as job_graph):
             return JobMasterReleased(job_id=job_graph.job_id)
         case "put_away_job" | "clean_up_job", (*_, JobEnded() as end):
-            return JobPutAway(end=end)
+            return JobArchived(end=end)
         case "initialize_savepoint", (str() as directory, str() as name, *_):
             return f"{directory}/{name}"
         case "trigger", _:

@@ -26,7 +26,7 @@ from flykka.messages.control.job import (
     SubmitJob,
     TriggerSavepointSuccess,
 )
-from flykka.messages.control.job_manager import SeekJobManagerDue
+from flykka.messages.control.job_manager import LeaderLookupDue
 from flykka.messages.graph.job_graph import CheckpointingMode, JobGraph
 from flykka.messages.monitoring.job_details import CHECKPOINT_HISTORY
 from flykka.messages.tasks.simulation import SimulationBegun
@@ -430,7 +430,7 @@ class SimulationClient(Actor):
                 self._job_manager.tell(message)
             case Terminated():
                 self._leader_retriever.on_leader_lost()
-            case SeekJobManagerDue():
+            case LeaderLookupDue():
                 self._look_for_job_manager()
             case JobNotFound(job_id=job_id) if self._submitted is not None and job_id not in heard.results:
                 # Nobody had accepted it when the JobManager died.

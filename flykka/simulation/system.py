@@ -13,7 +13,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.cell.cell import Cell
 from flykka.runtime.dispatch.dispatcher import Runnable
 from flykka.runtime.dispatch.seeded import SeededDispatcher
-from flykka.runtime.mailbox.envelope import Envelope, Told
+from flykka.runtime.mailbox.envelope import Envelope, TellEntry
 from flykka.runtime.mailbox.mailbox import Mailbox
 from flykka.runtime.mailbox.message_queue import MessageQueue, message_of
 from flykka.runtime.system import ActorSystem
@@ -48,7 +48,7 @@ class Cut:
     direction: Direction = Direction.BOTH
     only: frozenset[type[Message]] | None = None
     exempt: tuple[str, ...] = ()
-    held: list[tuple[Callable[[Told | Envelope], None], Told | Envelope]] = field(default_factory=list)
+    held: list[tuple[Callable[[TellEntry | Envelope], None], TellEntry | Envelope]] = field(default_factory=list)
     """Messages held back meanwhile, and how each is delivered."""
 
     def stops(self, sender: str, recipient: str, kind: type[Message]) -> bool:
@@ -100,7 +100,9 @@ class Network:
                 return copies
         return 1
 
-    def holds_back(self, entry: Told | Envelope, recipient: str, deliver: Callable[[Told | Envelope], None]) -> bool:
+    def holds_back(
+        self, entry: TellEntry | Envelope, recipient: str, deliver: Callable[[TellEntry | Envelope], None]
+    ) -> bool:
         """True if the receiver or sender of this entry is cut off; it is kept until that is over."""
         sender = Envelope.wrap(entry).sender
         if sender is None:
@@ -123,12 +125,12 @@ class Arrivals:
         self._recipient = recipient
         self._path = path
         self._queue: MessageQueue = deque() if queue is None else queue
-        self.popleft: Callable[[], Told | Envelope] = self._queue.popleft
-        self.extendleft: Callable[[Iterable[Told | Envelope]], None] = self._queue.extendleft
-        self.deliver: Callable[[Told | Envelope], None] = self._queue.append
+        self.popleft: Callable[[], TellEntry | Envelope] = self._queue.popleft
+        self.extendleft: Callable[[Iterable[TellEntry | Envelope]], None] = self._queue.extendleft
+        self.deliver: Callable[[TellEntry | Envelope], None] = self._queue.append
         """Enqueues an entry that was held back."""
 
-    def append(self, entry: Told | Envelope, /) -> None:
+    def append(self, entry: TellEntry | Envelope, /) -> None:
         """Queue an entry as often as it arrives, and when it does."""
         network = self._network
         if not (network.lost or network.doubled or network.silenced or network.cuts):

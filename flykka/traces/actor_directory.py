@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from flykka.messages.control.high_availability import LeaderSessionMessage
-from flykka.messages.wire.forms import TAG_KEY
 from flykka.messages.wire.message import Value
+from flykka.messages.wire.schemas import TAG_KEY
 from flykka.runtime.trace.effects import Spawn, Undecoded
 from flykka.runtime.trace.records import Record, Turn
 from flykka.runtime.trace.text import wire_fields

@@ -1,4 +1,4 @@
-"""Between the machine of an execution attempt and the engine that moves its rows: commands and their answers.
+"""Commands of an execution attempt's state machine to the engine that processes its rows, and their answers.
 
 Not here: messages between tasks (`tasks`).
 """

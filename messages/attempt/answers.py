@@ -1,6 +1,6 @@
-"""Answers of an execution attempt's engine. Each names its stage or its checkpoint, or is the only one of its class.
+"""Answers of an execution attempt's engine. Each names its stage or checkpoint, unless there is only one of its class.
 
-Beside them the messages inside a bridge: an answer with its piece of work, and the progress of work.
+Also the messages inside a bridge: answers with the number of their piece of work, and the progress of work.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from flykka.messages.wire.ref import Ref
 
 @message("attempt.chain_opened")
 class ChainOpened(Message):
-    """bridge -> Task: the chain is ready for stages. `name` is the user's name of it, if it is not the vertex's.
+    """bridge -> Task: the chain is ready for stages. `name` is the user's name for it, if it differs from the vertex's.
 
     If `is_ordered`, an operator has to process one batch after the other. `has_state`: operators keep state between
-    stages; `has_sinks`: something may have to be committed. `recovered` has a batch for each `ChannelStateRead`, None
-    if no row of it is for this subtask.
+    stages; `has_sinks`: the attempt may have to commit. `recovered` has a batch for each `ChannelStateRead`, or None if
+    no row of it is for this subtask.
     """
 
     is_ordered: bool = False
@@ -36,11 +36,11 @@ class ChainOpened(Message):
 class StageResult(Message):
     """bridge -> Task: the result of a stage: batches sent, output staged, and counts; event times in ms, if any.
 
-    If the source is partitioned, `partition_times` are those of its partitions, with all that it has, read or not.
-    `late_rows` were dropped because their windows were closed. `event_time_min` is computed only if the order of rows
-    is watched. `updates_state`: `UpdateState` has to follow. `accumulators` are those of the attempt so far; none if no
-    rows were moved. `next_timer_ms` is the first processing-time timer of the chain, or one that was deleted. `sent` is
-    what functions have sent to their coordinators.
+    For a partitioned source, `partition_times` lists all of its partitions, read or not. `late_rows` were dropped
+    because their windows were closed. `event_time_min` is computed only if the order of rows is watched.
+    `updates_state`: `UpdateState` has to follow. `accumulators` are the attempt's current ones; empty if no rows were
+    processed. `next_timer_ms` is the chain's first processing-time timer, which may have been deleted. `sent` is what
+    functions have sent to their coordinators.
     """
 
     stage: int
@@ -60,7 +60,9 @@ class StageResult(Message):
 
 @message("attempt.commit_prepared")
 class CommitPrepared(Message):
-    """bridge -> Task: the sinks' part of a snapshot, and the rows that left the chain for it, some of them staged."""
+    """bridge -> Task: the sinks' part of a snapshot, and counts of the rows that left the chain for it, staged or
+    not.
+    """
 
     checkpoint_id: int
     sinks: tuple[OperatorSubtaskState, ...] = ()
@@ -79,7 +81,7 @@ class SnapshotWritten(Message):
 
 @message("attempt.channel_state_written")
 class ChannelStateWritten(Message):
-    """bridge -> Task: the folders of the parts, in their order."""
+    """bridge -> Task: the folders of the written parts, in the order of the command."""
 
     checkpoint_id: int
     folders: tuple[ExclusiveStateHandle, ...]
@@ -87,7 +89,9 @@ class ChannelStateWritten(Message):
 
 @message("attempt.checkpoint_committed")
 class CheckpointCommitted(Message):
-    """bridge -> Task: published; `files` names what readers can see now, as far as the sinks have names."""
+    """bridge -> Task: the rows are published; `files` names what readers can now see, as far as the sinks have
+    names.
+    """
 
     checkpoint_id: int
     files: tuple[str, ...] = ()
@@ -95,7 +99,7 @@ class CheckpointCommitted(Message):
 
 @message("attempt.chain_closed")
 class ChainClosed(Message):
-    """bridge -> Task: nothing of the attempt runs any more. `failure`: its functions have failed at the end."""
+    """bridge -> Task: no work of the attempt runs any more. `failure`: closing its functions failed."""
 
     accumulators: tuple[AccumulatorSnapshot, ...] = ()
     failure: SerializedThrowable | None = None
@@ -103,14 +107,14 @@ class ChainClosed(Message):
 
 @message("attempt.work_done")
 class WorkDone(Message):
-    """bridge -> Task: the answer to a command that has no result."""
+    """bridge -> Task: the answer to a command without a result."""
 
     command: Command
 
 
 @message("attempt.work_failed")
 class WorkFailed(Message):
-    """bridge -> Task: a command has failed; unless that `ends_attempt`, only its checkpoint has failed."""
+    """bridge -> Task: a command has failed; only its checkpoint has, unless the failure `ends_attempt`."""
 
     command: Command
     cause: SerializedThrowable
@@ -140,19 +144,19 @@ class WorkAnswered(Message):
 
 @message("attempt.engine_failed")
 class EngineFailed(Message):
-    """engine -> bridge -> Task: the attempt cannot continue, whatever is at work."""
+    """engine -> bridge -> Task: the attempt cannot continue, whatever work is running."""
 
     cause: SerializedThrowable
 
 
 @message("attempt.progress_due")
 class ProgressDue(Message):
-    """timer -> bridge: look at the progress of the work."""
+    """timer -> bridge: check the progress of the work."""
 
 
 @value("attempt.work_progress")
 class WorkProgress(Value):
-    """Piece of work number `piece` of an attempt, begun `age_ms` ago: its Spark jobs, and their tasks."""
+    """Progress of piece of work number `piece`, started `age_ms` ago: its Spark jobs, and their tasks."""
 
     piece: int
     what: str
@@ -166,7 +170,7 @@ class WorkProgress(Value):
 
 @message("attempt.progress_seen")
 class ProgressSeen(Message):
-    """look at Spark -> bridge: the progress of the work; `reply_to` has asked for it, if anything has."""
+    """engine -> bridge: the progress of the work; `reply_to` is set if it was requested."""
 
     works: tuple[WorkProgress, ...]
     reply_to: Ref | None = None

@@ -1,8 +1,9 @@
-"""Commands of an execution attempt's machine to its engine; the bridge calls the engine's method of the same name.
+"""Commands of an execution attempt's state machine to its engine; the bridge calls the engine's method of the same
+name.
 
-A command has a lane: work of one lane is done in the order in which it was begun, and the lanes do not wait for each
-other. If work that is `survivable` fails, only its checkpoint does. A command is identified by its class and its stage
-or checkpoint, which its answer names.
+A command has a lane: work of one lane runs in start order, and lanes do not wait for each other. If `survivable` work
+fails, only its checkpoint does. A command is identified by its class and its stage or checkpoint, which its answer
+names.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from flykka.messages.wire.message import Message, Value, message, value
 
 @value("attempt.stage_output")
 class StageOutput(Value):
-    """A batch for output number `output` of the vertex; its subpartition is in the batch."""
+    """A batch for output number `output` of the vertex; the batch names its subpartition."""
 
     output: int
     batch: BatchRef
@@ -30,7 +31,7 @@ class StageOutput(Value):
 
 @value("attempt.input_in_flight")
 class InputInFlight(Value):
-    """A batch on its way into input gate number `gate` of the vertex."""
+    """A batch in flight to input gate number `gate` of the vertex."""
 
     gate: int
     batch: BatchRef
@@ -38,7 +39,7 @@ class InputInFlight(Value):
 
 @value("attempt.staged_output")
 class StagedOutput(Value):
-    """Rows that one sink has written: staged under names that only the sink reads; without names, visible at once."""
+    """Rows that a sink has written: staged under names that only the sink reads, or, without names, already visible."""
 
     operator_id: OperatorId
     names: tuple[str, ...]
@@ -47,7 +48,7 @@ class StagedOutput(Value):
 
 @value("attempt.channel_state_part")
 class ChannelStatePart(Value):
-    """Batches in flight to be written to the folder `path`: those of a gate, or of a subpartition of an output."""
+    """In-flight batches to be written to the folder `path`: those of a gate, or of a subpartition of an output."""
 
     path: str
     batches: tuple[BatchRef, ...]
@@ -72,7 +73,7 @@ class ChannelStateRead(Value):
 
 
 class Lane(StrEnum):
-    """Lanes of work: stages, snapshots and commits, work that must not wait, and the end."""
+    """Lanes of work: stages, snapshots and commits, work that must start at once, and closing."""
 
     STAGES = "stages"
     BACKGROUND = "background"
@@ -81,7 +82,7 @@ class Lane(StrEnum):
 
 
 class Command(Message):
-    """Work of the engine, which is answered once."""
+    """Work of the engine, which gets one answer."""
 
     __slots__ = ()
     lane: ClassVar[Lane]
@@ -97,12 +98,12 @@ class Command(Message):
 
     @property
     def description(self) -> str:
-        """The work in words, for messages and for Spark's UI; the name of the chain follows."""
+        """Description of the work for messages and Spark's UI; the name of the chain follows it."""
         return self.words
 
 
 class StageCommand(Command):
-    """Work of a stage. Stages are numbered from 0; what sees state is done in their order."""
+    """Work of a stage. Stages are numbered from 0; work that uses state runs in this order."""
 
     __slots__ = ()
     lane: ClassVar[Lane] = Lane.STAGES
@@ -111,13 +112,10 @@ class StageCommand(Command):
 
     @property
     def description(self) -> str:
-        """The stage by its number."""
         return f"{self.words} {self.stage} of"
 
 
 class CheckpointCommand(Command):
-    """Work of a checkpoint."""
-
     __slots__ = ()
     lane: ClassVar[Lane] = Lane.BACKGROUND
     words: ClassVar[str] = "snapshot"
@@ -125,7 +123,6 @@ class CheckpointCommand(Command):
 
     @property
     def description(self) -> str:
-        """The work by its checkpoint."""
         return f"{self.words} {self.checkpoint_id} of"
 
 
@@ -153,9 +150,9 @@ class ProcessBatch(StageCommand):
     """Task -> bridge: process a batch of input gate `gate`.
 
     `watermark_ms` is the event time of the attempt when the batch arrived: rows of windows that it has closed are late.
-    `processing_time_ms` is the time at which the stage begins; 0 if no operator uses it. Batches that waited after the
-    first are `coalesced` with it. `aggregates` are the results of global aggregates that have changed since the last
-    stage.
+    `processing_time_ms` is the time at which the stage starts; 0 if no operator uses it. `coalesced` are queued batches
+    that are processed together with the first. `aggregates` are the results of global aggregates that have changed
+    since the last stage.
     """
 
     stage: int
@@ -168,20 +165,21 @@ class ProcessBatch(StageCommand):
 
     @property
     def batches(self) -> tuple[BatchRef, ...]:
-        """All batches of the stage, in the order in which they were read."""
         return (self.batch, *self.coalesced)
 
 
 @message("attempt.update_state")
 class UpdateState(StageCommand):
-    """Task -> bridge: add to the state what the stage has computed of its batch."""
+    """Task -> bridge: update the state with the results of the stage."""
 
     stage: int
 
 
 @message("attempt.advance_watermark")
 class AdvanceWatermark(StageCommand):
-    """Task -> bridge: emit what is complete at this watermark. Not sent if windows fire with checkpoints."""
+    """Task -> bridge: emit the results that are complete at this watermark. Not sent if windows fire with
+    checkpoints.
+    """
 
     stage: int
     watermark_ms: int
@@ -199,7 +197,7 @@ class AdvanceProcessingTime(StageCommand):
 
 @message("attempt.handle_operator_events")
 class HandleOperatorEvents(StageCommand):
-    """Task -> bridge: give the function of this operator, the head of the chain, the events of its coordinator."""
+    """Task -> bridge: pass coordinator events to the function of this operator, the head of the chain."""
 
     stage: int
     operator_id: OperatorId
@@ -211,10 +209,10 @@ class HandleOperatorEvents(StageCommand):
 
 @message("attempt.snapshot_state")
 class SnapshotState(StageCommand):
-    """Task -> bridge: note the state at a barrier. `watermark_ms` fires with it; None if nothing does.
+    """Task -> bridge: take a snapshot of the state at a barrier. `watermark_ms` fires with it; None if nothing does.
 
-    What it fires is emitted by this stage if other tasks read it, and else by `PrepareCommit`. What a savepoint holds
-    is all of the state: it shares nothing.
+    Rows that fire are emitted by this stage if other tasks read them, otherwise by `PrepareCommit`. A savepoint
+    contains all of the state and shares none.
     """
 
     stage: int
@@ -225,9 +223,9 @@ class SnapshotState(StageCommand):
 
 @message("attempt.prepare_commit")
 class PrepareCommit(CheckpointCommand):
-    """Task -> bridge: emit what fires with the checkpoint, and prepare that and the output that was staged for it.
+    """Task -> bridge: emit the rows that fire with the checkpoint, and prepare them and the staged output for commit.
 
-    From then on it is in all later snapshots, whatever becomes of this one.
+    All later snapshots contain the prepared output, even if this checkpoint fails.
     """
 
     checkpoint_id: int
@@ -236,7 +234,7 @@ class PrepareCommit(CheckpointCommand):
 
 @message("attempt.write_snapshot")
 class WriteSnapshot(CheckpointCommand):
-    """Task -> bridge: make the noted state durable; for a savepoint in its folder, with all that belongs to it."""
+    """Task -> bridge: make the snapshot durable; for a savepoint, in its folder with everything that belongs to it."""
 
     survivable: ClassVar[bool] = True
     checkpoint_id: int
@@ -246,7 +244,7 @@ class WriteSnapshot(CheckpointCommand):
 
 @message("attempt.discard_snapshot")
 class DiscardSnapshot(CheckpointCommand):
-    """Task -> bridge: release the noted state of a checkpoint that was aborted."""
+    """Task -> bridge: release the snapshot of an aborted checkpoint."""
 
     checkpoint_id: int
 
@@ -261,7 +259,7 @@ class CommitCheckpoint(CheckpointCommand):
 
 @message("attempt.hold_batches")
 class HoldBatches(CheckpointCommand):
-    """Task -> bridge: add a holder to batches in flight, which are channel state of the checkpoint."""
+    """Task -> bridge: add a holder to in-flight batches, which are channel state of the checkpoint."""
 
     lane: ClassVar[Lane] = Lane.AT_ONCE
     words: ClassVar[str] = "channel state"
@@ -273,7 +271,7 @@ class HoldBatches(CheckpointCommand):
 
 @message("attempt.write_channel_state")
 class WriteChannelState(CheckpointCommand):
-    """Task -> bridge: make durable what the barriers of the checkpoint have overtaken: all parts or none."""
+    """Task -> bridge: make the batches overtaken by the barriers of the checkpoint durable, all parts or none."""
 
     words: ClassVar[str] = "channel state"
     survivable: ClassVar[bool] = True
@@ -283,7 +281,7 @@ class WriteChannelState(CheckpointCommand):
 
 @message("attempt.close_chain")
 class CloseChain(Command):
-    """Task -> bridge: wait until nothing of the attempt runs any more, and release the batches that it holds."""
+    """Task -> bridge: wait until all work of the attempt has ended, and release its batches."""
 
     lane: ClassVar[Lane] = Lane.END
     words: ClassVar[str] = "closing"
@@ -307,11 +305,10 @@ Work = (
     | WriteChannelState
     | CloseChain
 )
-"""Every command that is answered."""
 
 
 class Control(Message):
-    """A call of the engine that does not block and is not answered."""
+    """A call of the engine that does not block and has no answer."""
 
     __slots__ = ()
 
@@ -326,9 +323,9 @@ class ReleaseBatches(Control):
 
 @message("attempt.cancel_work")
 class CancelWork(Control):
-    """Task -> bridge: begin nothing new, and end what runs."""
+    """Task -> bridge: start no new work, and cancel running work."""
 
 
 @message("attempt.interrupt_work")
 class InterruptWork(Control):
-    """Task -> bridge: interrupt what was cancelled and does not end."""
+    """Task -> bridge: interrupt cancelled work that has not ended."""

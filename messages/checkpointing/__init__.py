@@ -1,4 +1,4 @@
-"""Messages of checkpoints, and the values that a completed one consists of.
+"""Messages of checkpoints, and the values that a completed checkpoint consists of.
 
-Not here: handles of state (`state`).
+Not here: state handles (`state`).
 """

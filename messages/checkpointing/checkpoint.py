@@ -13,7 +13,7 @@ from flykka.messages.wire.message import Message, Value, message, value
 
 
 class SnapshotType(StrEnum):
-    """The purpose of a snapshot (Flink's SnapshotType). A full checkpoint refers to nothing that was written before."""
+    """The kind of a snapshot (Flink's SnapshotType). A full checkpoint does not refer to earlier state."""
 
     CHECKPOINT = "CHECKPOINT"
     FULL_CHECKPOINT = "FULL_CHECKPOINT"
@@ -21,7 +21,7 @@ class SnapshotType(StrEnum):
 
 
 class CheckpointDeclineReason(StrEnum):
-    """The reason why a checkpoint was not triggered, or was given up (in newer Flink: CheckpointFailureReason)."""
+    """The reason why a checkpoint was not triggered, or was aborted (in newer Flink: CheckpointFailureReason)."""
 
     COORDINATOR_SHUTDOWN = "COORDINATOR_SHUTDOWN"
     COORDINATOR_SUSPEND = "COORDINATOR_SUSPEND"
@@ -47,9 +47,9 @@ class CheckpointDeclineReason(StrEnum):
 
 @value("checkpoint.failure")
 class CheckpointFailure(Value):
-    """The reason for which a checkpoint was given up; its cause, task and TaskManager where they are known.
+    """The reason why a checkpoint failed, with its cause, task and TaskManager if known.
 
-    `times` checkpoints have failed in this way since `since_ms`, and none has completed in between.
+    `times` checkpoints have failed in this way since `since_ms`, without a completed one in between.
     """
 
     reason: CheckpointDeclineReason
@@ -66,12 +66,12 @@ class CheckpointFailure(Value):
         since = datetime.fromtimestamp(self.since_ms / 1_000).astimezone()
         return f"{text} (the same {self.times:,} times since {since:%H:%M:%S})"
 
-    def error(self, what: str) -> SerializedThrowable:
-        """Return the error of a job that fails with it; `what` has failed."""
+    def error(self, problem: str) -> SerializedThrowable:
+        """Return the error of a job that fails because of it; `what` has failed."""
         text = f": {self.cause.type_name}: {self.cause.message}" if self.cause else ""
         return SerializedThrowable(
             type_name="CheckpointError",
-            message=f"{what} with {self._place}{text}",
+            message=f"{problem} with {self._place}{text}",
             stack_trace=self.cause.stack_trace if self.cause else "",
         )
 
@@ -84,7 +84,7 @@ class CheckpointFailure(Value):
 class AlignmentType(StrEnum):
     """The way in which a task aligns the barriers of its channels (Flink's CheckpointOptions.AlignmentType).
 
-    A barrier that is FORCED_ALIGNED came through a channel whose batches cannot become state.
+    A FORCED_ALIGNED barrier came through a channel whose batches cannot be stored as channel state.
     """
 
     AT_LEAST_ONCE = "AT_LEAST_ONCE"
@@ -97,10 +97,9 @@ class AlignmentType(StrEnum):
 class CheckpointOptions(Value):
     """Options of a snapshot (Flink's CheckpointOptions). `target_location` is set for savepoints.
 
-    With the final one a job ends: nothing is read behind its barrier, and every task finishes when it is committed.
-    Where it is to `drain` the job, sources say that their data has ended before they send it, and windows fire.
-
-    An ALIGNED checkpoint becomes unaligned where its barriers are under way for `aligned_timeout_ms`; None: never.
+    A job ends with its final checkpoint: no rows are read after its barrier, and every task finishes when it is
+    committed. With `drain`, sources first send the end of their data, and windows fire. An ALIGNED checkpoint becomes
+    unaligned if its barriers have not arrived after `aligned_timeout_ms`; None: never.
     """
 
     snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
@@ -113,11 +112,11 @@ class CheckpointOptions(Value):
 
 @value("checkpoint.metrics")
 class CheckpointMetrics(Value):
-    """Measurements of one subtask while it took its snapshot; times in ms.
+    """Metrics of one subtask's snapshot; times in ms.
 
-    `start_delay_ms` passed from when the checkpoint was triggered to when the subtask first heard of it.
-    Bytes were processed while the barriers came together; of an unaligned checkpoint, batches that its barriers
-    overtook were persisted as channel state.
+    `start_delay_ms` is the time from the trigger of the checkpoint until it reached the subtask. Bytes processed are
+    those between the first and the last barrier; bytes persisted are channel state that unaligned barriers have
+    overtaken.
     """
 
     alignment_ms: int = 0
@@ -133,7 +132,7 @@ class CheckpointMetrics(Value):
 
 @value("checkpoint.event_in_flight")
 class OperatorEventInFlight(Value):
-    """An event of a subtask that its coordinator got behind its own snapshot, and the subtask sent before its own."""
+    """An event that a subtask sent before its own snapshot, and that its coordinator received after its snapshot."""
 
     operator_id: OperatorId
     subtask: int
@@ -143,8 +142,8 @@ class OperatorEventInFlight(Value):
 
 @value("checkpoint.coordinator_state")
 class OperatorCoordinatorState(Value):
-    """State of one operator coordinator on the JobMaster's side, as its own msgpack: of a source's split enumerator, or
-    of a user's coordinator, with the events that were on their way to it.
+    """State of an operator coordinator, as its own msgpack: of a source's split enumerator, or of a user's coordinator
+    with the events that were in flight to it.
     """
 
     operator_id: OperatorId
@@ -153,14 +152,14 @@ class OperatorCoordinatorState(Value):
 
 
 class AbstractCheckpointMessage(Message):
-    """A message about a checkpoint of an execution attempt, or several; `handle_message` matches on its subclasses."""
+    """A message about a checkpoint of one or several execution attempts; `handle_message` matches on its subclasses."""
 
     __slots__ = ()
 
 
 @message("checkpoint.trigger")
 class TriggerCheckpoint(AbstractCheckpointMessage):
-    """CheckpointCoordinator -> TaskManager -> Task: take a snapshot and send the barrier down your outputs."""
+    """CheckpointCoordinator -> TaskManager -> Task: take a snapshot and send the barrier to your outputs."""
 
     job_id: JobId
     attempt: ExecutionAttemptId
@@ -171,9 +170,9 @@ class TriggerCheckpoint(AbstractCheckpointMessage):
 
 @message("checkpoint.acknowledge")
 class AcknowledgeCheckpoint(AbstractCheckpointMessage):
-    """Task -> JobMaster -> CheckpointCoordinator: the snapshot of this attempt is taken; here are its handles.
+    """Task -> JobMaster -> CheckpointCoordinator: the attempt's snapshot is taken; here are its handles.
 
-    The JobMaster adds the `events` that were on their way to operator coordinators.
+    The JobMaster adds the `events` that were in flight to operator coordinators.
     """
 
     job_id: JobId
@@ -229,7 +228,7 @@ class TaskCheckpointMessages(AbstractCheckpointMessage):
 
 @value("checkpoint.master_state")
 class MasterState(Value):
-    """The state that a master hook gets back with the checkpoint, in the form in which it gave it."""
+    """State of a master hook in a checkpoint, as the hook returned it."""
 
     identifier: str
     data: bytes
@@ -245,7 +244,9 @@ class SnapshotOperatorCoordinators(Message):
 
 @message("checkpoint.coordinators_snapshotted")
 class OperatorCoordinatorsSnapshotted(Message):
-    """JobMaster -> CheckpointCoordinator: the state of the operator coordinators; their events to tasks now wait."""
+    """JobMaster -> CheckpointCoordinator: the state of the operator coordinators; their events to tasks are held back
+    now.
+    """
 
     job_id: JobId
     checkpoint_id: int
@@ -254,7 +255,7 @@ class OperatorCoordinatorsSnapshotted(Message):
 
 @value("checkpoint.task_state")
 class TaskStateEntry(Value):
-    """The state that a subtask acknowledged; None where it has none. The parallelism is that of the snapshot."""
+    """The state that a subtask acknowledged, or None if it has no state. The parallelism is that of the snapshot."""
 
     vertex_id: JobVertexId
     subtask: int
@@ -265,9 +266,9 @@ class TaskStateEntry(Value):
 
 @value("checkpoint.operator")
 class OperatorMetadata(Value):
-    """An operator of the job that took the checkpoint, with or without state: who reads it later knows no more of it.
+    """An operator of the job that took the checkpoint, with or without state, for readers that do not know the job.
 
-    `state_schema` is what its keyed state is made of, where it has any.
+    `state_schema` is the schema of its keyed state, if it has any.
     """
 
     operator_id: OperatorId
@@ -284,9 +285,9 @@ class CompletedCheckpoint(Value):
     """A checkpoint that every task acknowledged and whose metadata is durable at `path`.
 
     `task_states` holds one entry per subtask, `coordinator_states` one per operator coordinator, `master_states` one
-    per master hook that wants something back. `timestamp_ms` is when it was triggered, `duration_ms` how long it took
-    from there to the last acknowledgement. `operators` are all of the job, in topological order, and `session_settings`
-    those that its results depend on; a checkpoint of an older version names none.
+    per master hook with state. `timestamp_ms` is the time of its trigger, `duration_ms` the time from there to the last
+    acknowledgement. `operators` are all of the job's, in topological order, and `session_settings` those of Spark that
+    the results depend on; both are empty in checkpoints of older versions.
     """
 
     job_id: JobId

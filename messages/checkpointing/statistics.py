@@ -1,6 +1,6 @@
-"""Statistics of checkpoints: what the CheckpointCoordinator reports, and what is kept of it for clients.
+"""Statistics of checkpoints, as the CheckpointCoordinator reports them and as clients get them.
 
-By the names of Flink's CheckpointStatsTracker and of its REST API.
+Named as in Flink's CheckpointStatsTracker and its REST API.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from flykka.messages.wire.message import Message, Value, message, value
 
 
 class CheckpointStatsStatus(StrEnum):
-    """The status of a checkpoint."""
-
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
@@ -26,7 +24,9 @@ class CheckpointStatsStatus(StrEnum):
 
 @value("checkpoint_statistics.summary")
 class StatsSummary(Value):
-    """Over the subtasks of a vertex, or over checkpoints (Flink's StatsSummaryDto); the average is rounded down."""
+    """Aggregate over the subtasks of a vertex, or over checkpoints (Flink's StatsSummaryDto); the average is rounded
+    down.
+    """
 
     minimum: int
     maximum: int
@@ -35,9 +35,9 @@ class StatsSummary(Value):
 
 @value("checkpoint_statistics.vertex")
 class VertexCheckpointStatistics(Value):
-    """A vertex in a checkpoint: sums over its subtasks in bytes, and how long they took, in ms.
+    """A vertex in a checkpoint: sums over its subtasks in bytes, and durations in ms.
 
-    `duration_ms` is from when the checkpoint was triggered to the vertex's last acknowledgement.
+    `duration_ms` is the time from the trigger of the checkpoint to the vertex's last acknowledgement.
     """
 
     vertex_id: JobVertexId
@@ -66,7 +66,9 @@ class SubtaskCheckpointStatistics(Value):
 
 @message("checkpoint_statistics.triggered")
 class CheckpointTriggered(Message):
-    """CheckpointCoordinator -> ExecutionGraphInfoStore: a checkpoint is in progress, and waits for so many subtasks."""
+    """CheckpointCoordinator -> ExecutionGraphInfoStore: a checkpoint is in progress and waits for this many
+    subtasks.
+    """
 
     job_id: JobId
     checkpoint_id: int
@@ -93,9 +95,9 @@ class CheckpointReportDue(Message):
 class CheckpointStatistics(Value):
     """A checkpoint: times in ms, sizes in bytes; `incremental_bytes` were written for it, the rest existed before.
 
-    While it is in progress `ended_ms` is 0. `num_acknowledged_subtasks` of `num_subtasks` have acknowledged; of one
-    that failed the sizes are theirs. Only a completed one has a path and what its `vertices` measured, only a failed
-    one a reason, and a `failure` unless the coordinator gave it up itself.
+    While it is in progress `ended_ms` is 0. `num_acknowledged_subtasks` of `num_subtasks` have acknowledged; the sizes
+    of a failed checkpoint are the sums over these. Only a completed one has a path and `vertices`, only a failed one a
+    reason, and a `failure` unless the coordinator aborted it itself.
     """
 
     checkpoint_id: int
@@ -123,7 +125,7 @@ class CheckpointStatistics(Value):
 
 @value("checkpoint_statistics.counts")
 class CheckpointStatsCounts(Value):
-    """Counts of restores and checkpoints, in total and by status."""
+    """Counts of restores, and of checkpoints in total and by status."""
 
     restored: int = 0
     total: int = 0
@@ -134,7 +136,7 @@ class CheckpointStatsCounts(Value):
 
 @value("checkpoint_statistics.completed")
 class CompletedCheckpointStatsSummary(Value):
-    """Over all completed checkpoints of the job, savepoints included."""
+    """Summary over all completed checkpoints of the job, savepoints included."""
 
     duration_ms: StatsSummary
     size_bytes: StatsSummary
@@ -145,9 +147,9 @@ class CompletedCheckpointStatsSummary(Value):
 
 @message("checkpoint_statistics.snapshot")
 class CheckpointStatsSnapshot(Message):
-    """ExecutionGraphInfoStore -> client: the checkpoints of a job, those in progress among them, the newest first.
+    """ExecutionGraphInfoStore -> client: the checkpoints of a job, including those in progress, newest first.
 
-    The latest of a kind is the one with the highest id; `latest_restored` is the id that the job went back to last.
+    The latest of a kind is the one with the highest id; `latest_restored` is the id that the job last restored from.
     """
 
     job_id: JobId

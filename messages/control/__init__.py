@@ -1,4 +1,4 @@
 """Messages of clients, masters and TaskManagers: jobs, slots, registration, leadership.
 
-Not here: messages of Tasks (`tasks`), and questions that decide nothing (`monitoring`).
+Not here: messages of Tasks (`tasks`), and queries (`monitoring`).
 """

@@ -13,7 +13,7 @@ from flykka.messages.wire.ref import Ref
 
 @value("coordination.task")
 class CoordinatedTask(Value):
-    """An execution attempt that takes part in checkpoints; a source is triggered, the others get the barrier.
+    """An execution attempt that takes part in checkpoints; sources are triggered, the others receive barriers.
 
     A task without pipelined inputs counts as a source.
     """
@@ -30,9 +30,9 @@ class CoordinatedTask(Value):
 
 @message("coordination.tasks_changed")
 class CoordinatedTasks(Message):
-    """JobMaster -> CheckpointCoordinator: these are the attempts of the job now; former ones are over.
+    """JobMaster -> CheckpointCoordinator: these are the current attempts of the job; earlier ones have ended.
 
-    Sent once per deployment; later states follow one by one. What is told to the tasks carries the leader session.
+    Sent once per deployment; later state changes follow one by one. Messages to the tasks carry the leader session.
     """
 
     job_id: JobId
@@ -58,7 +58,7 @@ class StartCheckpointScheduler(Message):
 
 @message("coordination.stop_scheduler")
 class StopCheckpointScheduler(Message):
-    """CheckpointCoordinatorDeActivator -> CheckpointCoordinator: the job does not run; give up what is pending."""
+    """CheckpointCoordinatorDeActivator -> CheckpointCoordinator: the job does not run; abort pending checkpoints."""
 
     job_id: JobId
 
@@ -72,11 +72,11 @@ class FinalCheckpointRequest(Message):
 
 @message("coordination.stop_request")
 class StopCheckpointRequest(Message):
-    """JobMaster -> CheckpointCoordinator: the job is to stop; take its last checkpoint, and keep it when it has.
+    """JobMaster -> CheckpointCoordinator: stop the job: take its last checkpoint and retain it.
 
-    With a `target_location` it is a savepoint, and `SavepointCompleted` says where. With `drain` the sources say that
-    their data has ended before it: windows fire, and the job is not meant to be continued. `StopCheckpointFailed` says
-    that it was given up, `SavepointFailed` that the job has failed or ended before there was a savepoint.
+    With a `target_location` it is a savepoint, whose path `SavepointCompleted` reports. With `drain` the sources send
+    the end of their data before it: windows fire, and the job is not meant to be continued. `StopCheckpointFailed`
+    reports that the stop was given up, `SavepointFailed` that the job failed or ended before there was a savepoint.
     """
 
     job_id: JobId
@@ -87,9 +87,9 @@ class StopCheckpointRequest(Message):
 
 @message("coordination.stop_failed")
 class StopCheckpointFailed(Message):
-    """CheckpointCoordinator -> JobMaster: the last checkpoint of a stop was given up; the job goes on.
+    """CheckpointCoordinator -> JobMaster: the last checkpoint of a stop was aborted; the job continues.
 
-    Without a `checkpoint_id` it had not begun.
+    Without a `checkpoint_id` it was never triggered.
     """
 
     job_id: JobId
@@ -101,7 +101,7 @@ class StopCheckpointFailed(Message):
 
 @message("coordination.savepoint_request")
 class SavepointRequest(Message):
-    """JobMaster -> CheckpointCoordinator: take a savepoint at `target_location` while the job goes on.
+    """JobMaster -> CheckpointCoordinator: take a savepoint at `target_location` while the job continues.
 
     It is answered once, with `SavepointCompleted` or `SavepointFailed` and the same `request_id`.
     """
@@ -113,7 +113,7 @@ class SavepointRequest(Message):
 
 @message("coordination.checkpoint_request")
 class CheckpointRequest(Message):
-    """JobMaster -> CheckpointCoordinator: take a checkpoint, whatever the interval is; answered as a savepoint is."""
+    """JobMaster -> CheckpointCoordinator: take a checkpoint now; answered like a `SavepointRequest`."""
 
     job_id: JobId
     request_id: str
@@ -132,7 +132,7 @@ class SavepointCompleted(Message):
 
 @message("coordination.savepoint_failed")
 class SavepointFailed(Message):
-    """CheckpointCoordinator -> JobMaster: the savepoint or the requested checkpoint was declined or given up."""
+    """CheckpointCoordinator -> JobMaster: the savepoint or the requested checkpoint was declined or aborted."""
 
     job_id: JobId
     request_id: str
@@ -142,7 +142,7 @@ class SavepointFailed(Message):
 
 @message("coordination.abort_pending")
 class AbortPendingCheckpoints(Message):
-    """JobMaster -> CheckpointCoordinator: give up every pending checkpoint, because tasks are restarted."""
+    """JobMaster -> CheckpointCoordinator: abort all pending checkpoints, because tasks restart."""
 
     job_id: JobId
     reason: CheckpointDeclineReason = CheckpointDeclineReason.JOB_FAILOVER_REGION
@@ -150,11 +150,11 @@ class AbortPendingCheckpoints(Message):
 
 @message("coordination.request_restore_state")
 class RequestRestoreState(Message):
-    """JobMaster -> CheckpointCoordinator: what do new attempts start from?
+    """JobMaster -> CheckpointCoordinator: send the state from which new attempts start.
 
-    The latest completed checkpoint; where there is none, the one at `path`, which becomes the job's first. `version`
-    comes back with the answer. What is pending is given up: it belongs to attempts that are over. State of master hooks
-    that the job does not have may be let go of where that was said (`allow_non_restored_state`).
+    That is the latest completed checkpoint, or else the one at `path`, which becomes the job's first. The answer
+    repeats `version`. Pending checkpoints are aborted, since their attempts have ended. With
+    `allow_non_restored_state`, state of master hooks that the job does not have is dropped.
     """
 
     job_id: JobId
@@ -174,7 +174,7 @@ class RestoreState(Message):
 
 @message("coordination.restore_failed")
 class RestoreStateFailed(Message):
-    """CheckpointCoordinator -> JobMaster: the checkpoint that was asked for by its address cannot be read."""
+    """CheckpointCoordinator -> JobMaster: the checkpoint that was requested by its path cannot be read."""
 
     job_id: JobId
     cause: SerializedThrowable
@@ -183,7 +183,7 @@ class RestoreStateFailed(Message):
 
 @message("coordination.too_many_failures")
 class CheckpointFailuresExceeded(Message):
-    """CheckpointCoordinator -> JobMaster: more checkpoints in a row failed than are tolerable; fail the job."""
+    """CheckpointCoordinator -> JobMaster: more checkpoints in a row failed than are tolerated; fail the job."""
 
     job_id: JobId
     cause: SerializedThrowable
@@ -191,9 +191,10 @@ class CheckpointFailuresExceeded(Message):
 
 @message("coordination.stop_checkpointing")
 class StopCheckpointing(Message):
-    """JobMaster -> CheckpointCoordinator: the job has ended in this status; keep or delete, then answer.
+    """JobMaster -> CheckpointCoordinator: the job has ended in this status; retain or delete its checkpoints, then
+    answer.
 
-    With `delete_checkpoints` none is kept, whatever the retention.
+    With `delete_checkpoints` all are deleted, whatever the retention.
     """
 
     job_id: JobId
@@ -203,9 +204,9 @@ class StopCheckpointing(Message):
 
 @message("coordination.checkpointing_stopped")
 class CheckpointingStopped(Message):
-    """CheckpointCoordinator -> JobMaster: no checkpoint is pending, and what is not retained is deleted.
+    """CheckpointCoordinator -> JobMaster: no checkpoint is pending, and those not retained are deleted.
 
-    `retained` are the addresses of the checkpoints that stay, oldest first.
+    `retained` are the addresses of the retained checkpoints, oldest first.
     """
 
     job_id: JobId
@@ -219,19 +220,19 @@ class PeriodicTriggerDue(Message):
 
 @message("coordination.final_retry_due")
 class FinalCheckpointRetryDue(Message):
-    """CheckpointCoordinator's timer -> itself: the final checkpoint failed a while ago; try again."""
+    """CheckpointCoordinator's timer -> itself: retry the final checkpoint, which has failed."""
 
 
 @message("coordination.checkpoint_timed_out")
 class CheckpointTimedOut(Message):
-    """CheckpointCoordinator's timer -> itself: the checkpoint took longer than it may."""
+    """CheckpointCoordinator's timer -> itself: the checkpoint has exceeded its timeout."""
 
     checkpoint_id: int
 
 
 @message("coordination.master_hooks_triggered")
 class MasterHooksTriggered(Message):
-    """master hooks -> CheckpointCoordinator: all of them have run for the checkpoint; what they want back with it."""
+    """master hooks -> CheckpointCoordinator: all hooks have run for the checkpoint; these are their states."""
 
     checkpoint_id: int
     states: tuple[MasterState, ...] = ()
@@ -239,7 +240,7 @@ class MasterHooksTriggered(Message):
 
 @message("coordination.master_hook_failed")
 class MasterHookFailed(Message):
-    """master hooks -> CheckpointCoordinator: one of them could not do what it is to do for the checkpoint."""
+    """master hooks -> CheckpointCoordinator: a hook failed for the checkpoint."""
 
     checkpoint_id: int
     cause: SerializedThrowable
@@ -248,14 +249,14 @@ class MasterHookFailed(Message):
 
 @message("coordination.master_hooks_restored")
 class MasterHooksRestored(Message):
-    """master hooks -> CheckpointCoordinator: all of them know what the job starts from."""
+    """master hooks -> CheckpointCoordinator: all hooks are restored."""
 
     version: int
 
 
 @message("coordination.master_hook_restore_failed")
 class MasterHookRestoreFailed(Message):
-    """master hooks -> CheckpointCoordinator: one of them could not go back to what the job starts from."""
+    """master hooks -> CheckpointCoordinator: a hook could not be restored."""
 
     version: int
     cause: SerializedThrowable
@@ -263,14 +264,14 @@ class MasterHookRestoreFailed(Message):
 
 @message("coordination.master_hooks_closed")
 class MasterHooksClosed(Message):
-    """master hooks -> CheckpointCoordinator: they are closed; with a cause, one of them may not be."""
+    """master hooks -> CheckpointCoordinator: the hooks are closed; with a cause, one of them may not be."""
 
     cause: SerializedThrowable | None = None
 
 
 @value("coordination.checkpoint_ids")
 class CheckpointIds(Value):
-    """So many checkpoint ids from the first on, which nobody else has had or will have."""
+    """Consecutive checkpoint ids that no other caller gets."""
 
     first: int
     count: int
@@ -278,9 +279,9 @@ class CheckpointIds(Value):
 
 @message("coordination.checkpoints_recovered")
 class CheckpointsRecovered(Message):
-    """checkpoint store -> CheckpointCoordinator: you are the one that completes checkpoints of the job now.
+    """checkpoint store -> CheckpointCoordinator: you are now the owner of the job's checkpoints.
 
-    `completed` are those it has, oldest first, and `adopted` is the one of an earlier job that it began with.
+    `completed` are the completed ones, oldest first, and `adopted` is the one of an earlier job that it started from.
     """
 
     ids: CheckpointIds
@@ -290,40 +291,42 @@ class CheckpointsRecovered(Message):
 
 @message("coordination.checkpoints_not_recovered")
 class CheckpointsNotRecovered(Message):
-    """checkpoint store -> CheckpointCoordinator: what the job is to go on from cannot be read."""
+    """checkpoint store -> CheckpointCoordinator: the checkpoints to continue from cannot be read."""
 
     cause: SerializedThrowable
 
 
 @message("coordination.checkpoint_ids_drawn")
 class CheckpointIdsDrawn(Message):
-    """checkpoint store -> CheckpointCoordinator: these ids are the job's."""
+    """checkpoint store -> CheckpointCoordinator: these ids are reserved for the job."""
 
     ids: CheckpointIds
 
 
 @message("coordination.checkpoint_ids_not_drawn")
 class CheckpointIdsNotDrawn(Message):
-    """checkpoint store -> CheckpointCoordinator: no id could be drawn for the checkpoint that was to begin."""
+    """checkpoint store -> CheckpointCoordinator: no id could be drawn for the next checkpoint."""
 
     cause: SerializedThrowable
 
 
 @message("coordination.checkpoint_store_unavailable")
 class CheckpointStoreUnavailable(Message):
-    """checkpoint store -> CheckpointCoordinator: nothing can be recovered now; try again later."""
+    """checkpoint store -> CheckpointCoordinator: recovery is impossible now; retry later."""
 
     cause: SerializedThrowable
 
 
 @message("coordination.checkpoint_store_retry_due")
 class CheckpointStoreRetryDue(Message):
-    """CheckpointCoordinator's timer -> itself: the store could not be used a while ago; try again."""
+    """CheckpointCoordinator's timer -> itself: retry the recovery, since the store was unavailable."""
 
 
 @message("coordination.checkpoint_leadership_lost")
 class CheckpointLeadershipLost(Message):
-    """checkpoint store -> CheckpointCoordinator: somebody else leads, or coordinates the job; you change nothing."""
+    """checkpoint store -> CheckpointCoordinator: another process leads, or coordinates the job; you cannot change
+    anything.
+    """
 
     cause: SerializedThrowable
 
@@ -332,7 +335,7 @@ class CheckpointLeadershipLost(Message):
 class MetadataWritten(Message):
     """checkpoint storage -> CheckpointCoordinator: the metadata is durable at `path`, and the checkpoint complete.
 
-    Only a savepoint that a job goes on without is none of the store's. With it may come `ids` for later checkpoints.
+    A savepoint is not added to the store unless the job continues from it. `ids` are reserved for later checkpoints.
     """
 
     checkpoint_id: int
@@ -342,7 +345,7 @@ class MetadataWritten(Message):
 
 @message("coordination.metadata_write_failed")
 class MetadataWriteFailed(Message):
-    """checkpoint storage -> CheckpointCoordinator: the metadata could not be written; nothing of it is there."""
+    """checkpoint storage -> CheckpointCoordinator: the metadata could not be written; nothing of it remains."""
 
     checkpoint_id: int
     cause: SerializedThrowable
@@ -368,6 +371,6 @@ class MetadataReadFailed(Message):
 
 @message("coordination.disposed")
 class Disposed(Message):
-    """checkpoint storage -> CheckpointCoordinator: what was to be deleted is gone; with a cause, some may not be."""
+    """checkpoint storage -> CheckpointCoordinator: the deletion has ended; with a cause, files may remain."""
 
     cause: SerializedThrowable | None = None

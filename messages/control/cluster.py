@@ -1,4 +1,4 @@
-"""The cluster as a whole: who makes its parts, and its end."""
+"""The cluster as a whole: its components, and its failure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from flykka.messages.wire.ref import Ref
 
 @message("cluster.request_components")
 class RequestClusterComponents(Message):
-    """cluster -> ClusterEntrypoint: who are they now?"""
+    """cluster -> ClusterEntrypoint: return the current components."""
 
     reply_to: Ref
 
 
 @message("cluster.components")
 class ClusterComponents(Message):
-    """ClusterEntrypoint -> cluster: these two, or those who come after them at the same paths."""
+    """ClusterEntrypoint -> cluster: the current components; their successors will have the same paths."""
 
     resource_manager: Ref
     job_manager: Ref
@@ -24,13 +24,13 @@ class ClusterComponents(Message):
 
 @message("cluster.component_due")
 class StartComponentDue(Message):
-    """ClusterEntrypoint's timer -> itself: the pause before this component is restarted is over."""
+    """ClusterEntrypoint's timer -> itself: restart this component after its delay."""
 
     component: str
 
 
 @message("cluster.failed")
 class ClusterFailed(Message):
-    """ClusterEntrypoint -> event stream: a component ends again and again; the cluster has ended, and why."""
+    """ClusterEntrypoint -> event stream: a component has ended repeatedly, so the cluster has ended, for this cause."""
 
     cause: SerializedThrowable

@@ -1,6 +1,6 @@
 """Values that a JobManager leaves in a store for the next leader, and the fencing of leaders.
 
-What a leader says carries its session, and a receiver drops what a former leader said.
+A leader's messages carry its session, and a receiver drops those of a former leader.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from flykka.messages.wire.message import Message, Value, message, value
 
 @value("high_availability.leader_session")
 class LeaderSession(Value):
-    """The session that may write: every write expects to find its own there."""
+    """The session that may write: every write expects to find its own session there."""
 
     leader_session_id: LeaderSessionId
 
 
 @value("high_availability.leader_information")
 class LeaderInformation(Value):
-    """The address of the leader, the session under which it leads, and the URL of its REST interface if it has one."""
+    """The leader's address, its session, and the URL of its REST interface if it has one."""
 
     address: str
     leader_session_id: LeaderSessionId
@@ -30,7 +30,7 @@ class LeaderInformation(Value):
 
 @value("high_availability.application_run")
 class ApplicationRun(Value):
-    """A run of an application, by however many drivers; concluded where it has ended in order."""
+    """A run of an application, possibly by several drivers in turn; concluded if the application has ended in order."""
 
     run_id: str
     is_concluded: bool = False
@@ -38,10 +38,10 @@ class ApplicationRun(Value):
 
 @value("high_availability.submitted_job_graph")
 class SubmittedJobGraph(Value):
-    """A job that was accepted, with all that a JobMaster of it has to be told.
+    """An accepted job, with everything that its JobMaster needs.
 
-    `driver` is the process that has its code. `starts` counts the JobMasters that it had before: so the numbers of its
-    attempts never repeat. `resource_requirements` are those that a client has set while it ran, None where none has.
+    `driver` is the process that has its code. `starts` counts its earlier JobMasters, so that attempt numbers never
+    repeat. `resource_requirements` are those that a client has set while the job ran; None if no client has.
     """
 
     job_graph: JobGraph
@@ -55,7 +55,7 @@ class SubmittedJobGraph(Value):
 
 @value("high_availability.checkpoint_pointer")
 class CheckpointPointer(Value):
-    """The place of the metadata of a completed checkpoint. With its writing the checkpoint is complete."""
+    """The location of the metadata of a completed checkpoint. Writing the pointer completes the checkpoint."""
 
     checkpoint_id: int
     path: str
@@ -63,21 +63,21 @@ class CheckpointPointer(Value):
 
 @value("high_availability.checkpoints_owner")
 class CheckpointsOwner(Value):
-    """The one coordinator of a job that may complete checkpoints."""
+    """The only coordinator of a job that may complete checkpoints."""
 
     owner: str
 
 
 @value("high_availability.next_checkpoint_id")
 class NextCheckpointId(Value):
-    """The lowest checkpoint id that nobody has drawn yet."""
+    """The lowest checkpoint id that has not been drawn yet."""
 
     checkpoint_id: int
 
 
 @message("leader.session")
 class LeaderSessionMessage(Message):
-    """gateway -> kernel filter: `message` was said under the leader session `leader_session_id`."""
+    """gateway -> kernel filter: `message` was sent under the leader session `leader_session_id`."""
 
     leader_session_id: LeaderSessionId
     message: Message
@@ -87,7 +87,7 @@ class LeaderSessionMessage(Message):
 class GrantLeadership(Message):
     """leader election -> JobManager: you lead, under this session, until it is revoked.
 
-    `waited_for` is the run of the application that was in progress when you began to wait.
+    `waited_for` is the run of the application that was in progress when you started to wait.
     """
 
     leader_session_id: LeaderSessionId
@@ -96,17 +96,16 @@ class GrantLeadership(Message):
 
 @message("leader.revoke")
 class RevokeLeadership(Message):
-    """leader election -> JobManager: you lead no more under this session; another one may do so already."""
+    """leader election -> JobManager: you no longer lead under this session; another process may lead already."""
 
     leader_session_id: LeaderSessionId
 
 
 @message("leader.job_manager_address")
 class JobManagerLeaderAddress(Message):
-    """JobManager -> TaskManagers: the one at `address` leads, under this session.
+    """JobManager -> TaskManagers: the JobManager at `address` leads, under this session.
 
-    JobMasters that were there before are those of a leader who is none any more. Without an address nobody leads, as
-    far as is known.
+    Existing JobMasters belong to a former leader. Without an address there is no known leader.
     """
 
     address: str | None = None

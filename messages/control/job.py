@@ -1,4 +1,6 @@
-"""Between clients, the JobManager and the JobMasters: submission, status, cancellation, and what is worth telling."""
+"""Between clients, the JobManager and the JobMasters: submission, status, cancellation, and changes sent to
+listeners.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,6 @@ from flykka.messages.wire.ref import Ref
 
 
 class JobStatus(StrEnum):
-    """The states of a job."""
-
     CREATED = "CREATED"
     RUNNING = "RUNNING"
     FAILING = "FAILING"
@@ -30,7 +30,7 @@ class JobStatus(StrEnum):
 
 
 class ListeningBehaviour(StrEnum):
-    """Messages of the JobManager to the client that submits."""
+    """The messages that a client gets from the JobManager after submitting a job."""
 
     DETACHED = "DETACHED"
     EXECUTION_RESULT = "EXECUTION_RESULT"
@@ -41,8 +41,8 @@ class ListeningBehaviour(StrEnum):
 class SubmitJob(Message):
     """client -> JobManager: run this graph.
 
-    `restore_path` is a checkpoint or a savepoint to start from; `allow_non_restored_state` lets go of what it holds
-    of operators that the job does not have.
+    `restore_path` is a checkpoint or savepoint to start from; with `allow_non_restored_state`, its state of operators
+    that the job does not have is dropped.
     """
 
     job_graph: JobGraph
@@ -54,16 +54,16 @@ class SubmitJob(Message):
 
 @message("job.submit_success")
 class JobSubmitSuccess(Message):
-    """JobManager -> client: accepted and persisted, and the checkpoint it starts from fits; scheduling follows."""
+    """JobManager -> client: accepted and persisted, and the checkpoint to start from fits; scheduling follows."""
 
     job_id: JobId
 
 
 @message("job.result_success")
 class JobResultSuccess(Message):
-    """JobManager -> client: the job has FINISHED; a checkpoint is kept where it was stopped.
+    """JobManager -> client: the job has FINISHED; if it was stopped, its last checkpoint is kept.
 
-    It is an earlier result where the job had ended when it was submitted: nothing has run for this submission.
+    `is_earlier`: the job had already ended when it was submitted, and this submission has run nothing.
     """
 
     job_id: JobId
@@ -76,8 +76,7 @@ class JobResultSuccess(Message):
 class JobResultFailure(Message):
     """JobManager -> client: the job was refused, has FAILED, or was CANCELED (`status`).
 
-    `checkpoint_path` is the newest checkpoint that is kept, None where none is. As to `is_earlier`: see
-    `JobResultSuccess`.
+    `checkpoint_path` is the newest checkpoint that is kept, or None. For `is_earlier` see `JobResultSuccess`.
     """
 
     job_id: JobId
@@ -89,9 +88,9 @@ class JobResultFailure(Message):
 
 @message("job.register_client")
 class RegisterJobClient(Message):
-    """client -> JobManager -> JobMaster: tell me too how this job stands, and what becomes of it from now on.
+    """client -> JobManager -> JobMaster: send me the current state of this job, and all changes from now on.
 
-    A client that is registered already is not told anything twice. A job that has ended is answered with its result.
+    A client that is registered already receives nothing twice. For an ended job the answer is its result.
     """
 
     job_id: JobId
@@ -101,14 +100,14 @@ class RegisterJobClient(Message):
 
 @message("job.register_client_success")
 class RegisterJobClientSuccess(Message):
-    """JobManager or JobMaster -> client: you are subscribed to the job, and were sent its present state."""
+    """JobManager or JobMaster -> client: you are subscribed to the job, and its current state has been sent to you."""
 
     job_id: JobId
 
 
 @message("job.request")
 class RequestJob(Message):
-    """client -> JobManager: what was submitted under this id?"""
+    """client -> JobManager: return the graph that was submitted under this id."""
 
     job_id: JobId
     client: Ref
@@ -116,7 +115,7 @@ class RequestJob(Message):
 
 @message("job.found")
 class JobFound(Message):
-    """JobManager, ExecutionGraphInfoStore -> client: the job; the former knows those that have not ended."""
+    """JobManager, ExecutionGraphInfoStore -> client: the job; the JobManager only knows jobs that have not ended."""
 
     job_id: JobId
     job_graph: JobGraph
@@ -131,7 +130,7 @@ class JobNotFound(Message):
 
 @message("job.cancel")
 class CancelJob(Message):
-    """client -> JobManager -> JobMaster: cancel the job; with a `cause`, it is cancelled because of that.
+    """client -> JobManager -> JobMaster: cancel the job, for this `cause` if there is one.
 
     With `delete_checkpoints` a job that is CANCELED deletes its checkpoints, whatever the retention.
     """
@@ -144,9 +143,9 @@ class CancelJob(Message):
 
 @message("job.report_client_heartbeat")
 class ReportJobClientHeartbeat(Message):
-    """client -> JobManager: I live, and am to be taken for dead at `expired_timestamp_ms` (ms since the epoch).
+    """client -> JobManager: I am alive; assume that I am dead after `expired_timestamp_ms` (ms since the epoch).
 
-    A client that wants to know whether there is such a job gives a `reply_to`.
+    With a `reply_to` the client is told whether the job exists.
     """
 
     job_id: JobId
@@ -155,20 +154,20 @@ class ReportJobClientHeartbeat(Message):
 
 
 @message("job.client_heartbeat_noted")
-class JobClientHeartbeatNoted(Message):
-    """JobManager -> client: the job is there, and goes on until then."""
+class JobClientHeartbeatAccepted(Message):
+    """JobManager -> client: the job exists, and continues until then."""
 
     job_id: JobId
 
 
 @message("job.client_heartbeat_due")
 class JobClientHeartbeatDue(Message):
-    """client's timer -> itself: time to give a sign of life."""
+    """client's timer -> itself: send a heartbeat."""
 
 
 @message("job.client_expired")
 class JobClientExpired(Message):
-    """JobManager's timer -> itself: the client of this job may have given no sign of life in time."""
+    """JobManager's timer -> itself: check whether the heartbeats of this job's client have timed out."""
 
     job_id: JobId
 
@@ -190,10 +189,10 @@ class CancellationFailure(Message):
 
 @message("job.stop")
 class StopJob(Message):
-    """client -> JobManager -> JobMaster: take a last checkpoint, publish what it holds, keep it, and finish.
+    """client -> JobManager -> JobMaster: take a last checkpoint, publish its rows, keep it, and finish.
 
-    With a `savepoint_directory` the last one is a savepoint, in a new folder below. With `drain` event time is
-    moved to its end first, so that every window fires.
+    With a `savepoint_directory` it is a savepoint, in a new folder of that directory. With `drain` event time first
+    advances to its end, so that every window fires.
     """
 
     job_id: JobId
@@ -212,7 +211,9 @@ class StoppingSuccess(Message):
 
 @message("job.stopping_failure")
 class StoppingFailure(Message):
-    """JobMaster -> JobManager -> client: the job was not stopped: it is not running, or goes on, or ends otherwise."""
+    """JobMaster -> JobManager -> client: the job was not stopped: it is not running, continues, or ended in another
+    way.
+    """
 
     job_id: JobId
     cause: SerializedThrowable
@@ -229,7 +230,7 @@ class TriggerSavepoint(Message):
 
 @message("job.trigger_savepoint_success")
 class TriggerSavepointSuccess(Message):
-    """JobMaster -> JobManager -> client: the savepoint that `client` has asked for is complete."""
+    """JobMaster -> JobManager -> client: the savepoint that `client` requested is complete."""
 
     job_id: JobId
     client: Ref
@@ -238,7 +239,7 @@ class TriggerSavepointSuccess(Message):
 
 @message("job.trigger_savepoint_failure")
 class TriggerSavepointFailure(Message):
-    """JobMaster -> JobManager -> client: there is no savepoint, and nothing is left of it."""
+    """JobMaster -> JobManager -> client: the savepoint failed, and its files are deleted."""
 
     job_id: JobId
     client: Ref
@@ -246,10 +247,10 @@ class TriggerSavepointFailure(Message):
 
 
 class CheckpointType(StrEnum):
-    """The kind of a checkpoint that is asked for (Flink's CheckpointType).
+    """The kind of a requested checkpoint (Flink's CheckpointType).
 
-    A FULL one writes all state again and refers to nothing that was written before; later ones may refer to it. All
-    others are INCREMENTAL, and so is a CONFIGURED one.
+    A FULL one writes all state again and does not refer to earlier state; later checkpoints may refer to it. All others
+    are INCREMENTAL, and so is a CONFIGURED one.
     """
 
     CONFIGURED = "CONFIGURED"
@@ -259,7 +260,7 @@ class CheckpointType(StrEnum):
 
 @message("job.request_checkpoint")
 class RequestCheckpoint(Message):
-    """client -> JobManager -> JobMaster: take a checkpoint as soon as those allow that are under way."""
+    """client -> JobManager -> JobMaster: take a checkpoint as soon as the pending ones allow it."""
 
     job_id: JobId
     client: Ref
@@ -268,7 +269,7 @@ class RequestCheckpoint(Message):
 
 @message("job.request_checkpoint_success")
 class RequestCheckpointSuccess(Message):
-    """JobMaster -> JobManager -> client: the checkpoint that `client` has asked for is complete."""
+    """JobMaster -> JobManager -> client: the checkpoint that `client` requested is complete."""
 
     job_id: JobId
     client: Ref
@@ -278,7 +279,7 @@ class RequestCheckpointSuccess(Message):
 
 @message("job.request_checkpoint_failure")
 class RequestCheckpointFailure(Message):
-    """JobMaster -> JobManager -> client: the checkpoint did not come about."""
+    """JobMaster -> JobManager -> client: the checkpoint failed."""
 
     job_id: JobId
     client: Ref
@@ -287,7 +288,7 @@ class RequestCheckpointFailure(Message):
 
 @message("job.status_changed")
 class JobStatusChanged(Message):
-    """JobMaster -> listeners, the CheckpointCoordinatorDeActivator among them: the job has a new status."""
+    """JobMaster -> listeners, including the CheckpointCoordinatorDeActivator: the job has a new status."""
 
     job_id: JobId
     status: JobStatus
@@ -312,7 +313,7 @@ class ExecutionStateChanged(Message):
 class CheckpointCompleted(Message):
     """CheckpointCoordinator -> JobMaster -> listeners: a checkpoint is complete.
 
-    Attempts that follow start from it if it `is_retained`; a savepoint that is taken meanwhile is not.
+    Later attempts start from it if it `is_retained`; savepoints are not.
     """
 
     job_id: JobId
@@ -327,9 +328,9 @@ class CheckpointCompleted(Message):
 
 @message("job.checkpoint_aborted")
 class CheckpointAborted(Message):
-    """CheckpointCoordinator -> JobMaster -> listeners: a pending checkpoint was given up.
+    """CheckpointCoordinator -> JobMaster -> listeners: a pending checkpoint was aborted.
 
-    Without a `failure` the coordinator gave it up itself, as for a restart of the job.
+    Without a `failure` the coordinator aborted it itself, for example because the job restarts.
     """
 
     job_id: JobId
@@ -350,7 +351,7 @@ class JobRestored(Message):
 
 @message("job.task_manager_lost")
 class TaskManagerLost(Message):
-    """JobMaster -> listeners: a TaskManager that ran tasks of the job is gone."""
+    """JobMaster -> listeners: a TaskManager that ran tasks of the job was lost."""
 
     job_id: JobId
     task_manager: TaskManagerId
@@ -360,9 +361,9 @@ class TaskManagerLost(Message):
 
 @message("job.metrics_reported")
 class MetricsReported(Message):
-    """JobMaster -> listeners: what an attempt has done so far.
+    """JobMaster -> listeners: the metrics of an attempt since its start.
 
-    `files_unassigned` files of the source that its vertex begins with wait for any of the readers.
+    `files_unassigned` is the number of files of the vertex's source that are not assigned to a reader yet.
     """
 
     job_id: JobId
@@ -377,6 +378,6 @@ class MetricsReported(Message):
 
 @message("job.add_listener")
 class AddJobListener(Message):
-    """listener -> JobClientActor: forward to me what you know of the job, and what you receive from now on."""
+    """listener -> JobClientActor: forward everything known about the job to me, and everything received from now on."""
 
     listener: Ref

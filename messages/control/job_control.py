@@ -11,10 +11,10 @@ from flykka.messages.wire.message import Message, Value, message, value
 
 @message("job_control.accepted")
 class JobGraphAccepted(Message):
-    """data plane and storage -> JobManager: the code of the graph is there, and the graph is stored.
+    """data plane and storage -> JobManager: the code of the graph is present, and the graph is stored.
 
-    `master_hooks` are the identifiers of the user's hooks that run beside its checkpoints, `starts` the number of
-    JobMasters that the job had before. Where the user `labels_failures`, there are enrichers to be asked for labels.
+    `master_hooks` are the identifiers of the user's master hooks, `starts` the number of earlier JobMasters of the job.
+    `labels_failures`: the user has registered failure enrichers.
     """
 
     job_id: JobId
@@ -25,9 +25,9 @@ class JobGraphAccepted(Message):
 
 @message("job_control.refused")
 class JobGraphRefused(Message):
-    """data plane and storage -> JobManager: the job cannot begin.
+    """data plane and storage -> JobManager: the job cannot start.
 
-    Its graph does not fit the code that is there, or the checkpoint that it is to start from, or cannot be stored.
+    Its graph does not fit the code or the checkpoint to start from, or cannot be stored.
     """
 
     job_id: JobId
@@ -36,10 +36,10 @@ class JobGraphRefused(Message):
 
 @message("job_control.ended")
 class JobEnded(Message):
-    """JobMaster -> JobManager: the job has come to its end, and nothing of it runs or waits any more.
+    """JobMaster -> JobManager: the job has ended, and nothing of it runs or waits any more.
 
-    `checkpoint_path` is the newest checkpoint that is kept, None where none is. With `deletes_checkpoints` its
-    checkpoints are deleted whatever the retention.
+    `checkpoint_path` is the newest checkpoint that is kept, or None. With `deletes_checkpoints` its checkpoints are
+    deleted whatever the retention.
     """
 
     job_id: JobId
@@ -51,23 +51,25 @@ class JobEnded(Message):
 
 
 @message("job_control.result_noted")
-class JobResultNoted(Message):
-    """store -> JobMaster: how the job has ended is noted; nobody runs it again. With a cause, it is not."""
+class JobResultRecorded(Message):
+    """store -> JobMaster: the end of the job is recorded, so that it is not run again. With a cause, it is not
+    recorded.
+    """
 
     job_id: JobId
     cause: SerializedThrowable | None = None
 
 
 @message("job_control.note_result_due")
-class NoteResultDue(Message):
-    """JobMaster's timer -> itself: time to try again to note how the job has ended."""
+class RecordResultDue(Message):
+    """JobMaster's timer -> itself: retry to record the end of the job."""
 
     job_id: JobId
 
 
 @message("job_control.attempts_ended")
 class JobAttemptsEnded(Message):
-    """data plane -> JobMaster: no attempt of the job works any more; with a cause, one may."""
+    """data plane -> JobMaster: no attempt of the job runs any more; with a cause, one may."""
 
     job_id: JobId
     cause: SerializedThrowable | None = None
@@ -77,7 +79,7 @@ class JobAttemptsEnded(Message):
 class JobDataReleased(Message):
     """data plane -> JobMaster or JobManager: nothing of the job is left; with a cause, something may be.
 
-    The JobManager, which speaks for a JobMaster that died, is told the newest checkpoint of the job too.
+    If it acts for a dead JobMaster, the JobManager also gets the newest checkpoint of the job.
     """
 
     job_id: JobId
@@ -87,47 +89,49 @@ class JobDataReleased(Message):
 
 @message("job_control.restart_due")
 class JobRestartDue(Message):
-    """JobMaster's timer -> itself: the pause before the restart of this version of the job is over."""
+    """JobMaster's timer -> itself: the delay before this version of the job restarts has ended."""
 
     version: int
 
 
 @message("job_control.deployment_timed_out")
 class DeploymentTimedOut(Message):
-    """JobMaster's timer -> itself: time to look which attempts of this deployment no TaskManager has acknowledged."""
+    """JobMaster's timer -> itself: check which attempts of this deployment have not been acknowledged by a
+    TaskManager.
+    """
 
     deployment: int
 
 
 @message("job_control.slot_request_timed_out")
 class SlotRequestTimedOut(Message):
-    """JobMaster's timer -> itself: the request has waited for a slot for as long as it may."""
+    """JobMaster's timer -> itself: the slot request has exceeded its timeout."""
 
     request_id: SlotRequestId
 
 
 @message("job_control.idle_slots_due")
 class IdleSlotsDue(Message):
-    """JobMaster's timer -> itself: time to give back the slots that nobody has needed for a while."""
+    """JobMaster's timer -> itself: return the slots that have been idle for a while."""
 
 
 @message("job_control.split_discovery_due")
 class SplitDiscoveryDue(Message):
-    """JobMaster's timer -> itself: time to look at this source again."""
+    """JobMaster's timer -> itself: discover new splits of this source."""
 
     operator_id: OperatorId
 
 
 @message("job_control.watermark_alignment_due")
 class WatermarkAlignmentDue(Message):
-    """JobMaster's timer -> itself: time to tell the sources of this group how far they may go."""
+    """JobMaster's timer -> itself: send the sources of this group the new maximum watermark."""
 
     group: str
 
 
 @message("job_control.split_discovery_failed")
 class SplitDiscoveryFailed(Message):
-    """data plane -> JobMaster: the source cannot be looked at."""
+    """data plane -> JobMaster: the splits of the source cannot be discovered."""
 
     operator_id: OperatorId
     cause: SerializedThrowable
@@ -135,7 +139,7 @@ class SplitDiscoveryFailed(Message):
 
 @message("job_control.savepoint_location_initialized")
 class SavepointLocationInitialized(Message):
-    """savepoint storage -> JobMaster: the folder of the savepoint is made."""
+    """savepoint storage -> JobMaster: the folder of the savepoint is created."""
 
     request_id: str
     location: str
@@ -143,7 +147,7 @@ class SavepointLocationInitialized(Message):
 
 @message("job_control.savepoint_location_refused")
 class SavepointLocationRefused(Message):
-    """savepoint storage -> JobMaster: there can be no folder for the savepoint."""
+    """savepoint storage -> JobMaster: the folder of the savepoint cannot be created."""
 
     request_id: str
     cause: SerializedThrowable
@@ -151,7 +155,7 @@ class SavepointLocationRefused(Message):
 
 @message("job_control.savepoint_discarded")
 class SavepointDiscarded(Message):
-    """savepoint storage -> JobMaster: what there was of a failed savepoint is gone; with a cause, some may not be."""
+    """savepoint storage -> JobMaster: the files of a failed savepoint are deleted; with a cause, some may remain."""
 
     location: str
     cause: SerializedThrowable | None = None
@@ -159,7 +163,7 @@ class SavepointDiscarded(Message):
 
 @message("job_control.vertices_finalized")
 class JobVerticesFinalized(Message):
-    """data plane -> JobMaster: what a job does once when all of its tasks have finished is done, or has failed."""
+    """data plane -> JobMaster: finalizing the vertices, once all tasks have finished, has succeeded or failed."""
 
     job_id: JobId
     version: int
@@ -168,10 +172,10 @@ class JobVerticesFinalized(Message):
 
 @value("job_control.job_run")
 class JobRun(Value):
-    """The last run of the jobs of one name, as it is noted below their checkpoint directory for the run after it.
+    """The last run of the jobs of one name, as recorded in their checkpoint directory for the next run.
 
-    It began from `restore_path` (None: from the beginning of its input). `status` is None until it has come to its end;
-    then `checkpoint_path` is the newest checkpoint that is kept, or the savepoint that it was stopped with.
+    It started from `restore_path` (None: from the beginning of its input). `status` is None until it has ended; then
+    `checkpoint_path` is the newest checkpoint that is kept, or the savepoint of its stop.
     """
 
     job_id: JobId

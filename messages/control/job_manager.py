@@ -12,22 +12,23 @@ from flykka.messages.wire.ref import Ref
 
 @message("job_manager.contending")
 class LeadershipContended(Message):
-    """leader election -> JobManager: you take part, and will be told when you lead."""
+    """leader election -> JobManager: you take part in the election, and will be notified when you lead."""
 
 
 @message("job_manager.election_failed")
 class LeaderElectionFailed(Message):
-    """leader election -> JobManager: you will never lead, for the store cannot be used."""
+    """leader election -> JobManager: you will never lead, since the store cannot be used."""
 
     cause: SerializedThrowable
 
 
 @message("job_manager.recovered")
 class JobsRecovered(Message):
-    """store -> JobManager: what a leader of this session begins with.
+    """store -> JobManager: what the leader of this session starts with.
 
-    `jobs` are those to go on with: `bound` names those whose code is in this process already. `ended` have a result,
-    and their jobs may still have to be put away. A `run` that is concluded is one whose results were waited for.
+    `jobs` are those to continue; `bound` are the ids of those whose code is already loaded in this process. `ended` are
+    results, whose jobs may not have been cleaned up yet. A concluded `run` is one whose results clients have waited
+    for.
     """
 
     leader_session_id: LeaderSessionId
@@ -39,7 +40,7 @@ class JobsRecovered(Message):
 
 @message("job_manager.recovery_failed")
 class JobRecoveryFailed(Message):
-    """store -> JobManager: what is kept cannot be read, or this session leads no more."""
+    """store -> JobManager: the store cannot be read, or this session no longer leads."""
 
     leader_session_id: LeaderSessionId
     cause: SerializedThrowable
@@ -47,26 +48,26 @@ class JobRecoveryFailed(Message):
 
 @message("job_manager.retry_due")
 class StoreRetryDue(Message):
-    """JobManager's timer -> itself: time to try again what the store could not do for this job."""
+    """JobManager's timer -> itself: retry the failed store operation for this job."""
 
     job_id: JobId
 
 
 @message("job_manager.recovery_retry_due")
 class RecoveryRetryDue(Message):
-    """JobManager's timer -> itself: time to try again to read what there is to go on with."""
+    """JobManager's timer -> itself: retry to read the jobs to continue."""
 
 
 @message("job_manager.already_ended")
 class JobAlreadyEnded(Message):
-    """store -> JobManager: the job that was submitted, or is asked for, has ended in this run of its application."""
+    """store -> JobManager: the submitted or requested job has already ended in this run of its application."""
 
     end: JobEnded
 
 
 @message("job_manager.result_looked_for")
-class JobResultLookedFor(Message):
-    """store -> JobManager: how the job has ended that `client` asks about; None: that is not known."""
+class JobResultLookedUp(Message):
+    """store -> JobManager: the result of the job that `client` asks for; None if it is unknown."""
 
     job_id: JobId
     client: Ref
@@ -75,9 +76,9 @@ class JobResultLookedFor(Message):
 
 @message("job_manager.released")
 class JobMasterReleased(Message):
-    """data plane and store -> JobManager: nothing works for a JobMaster any more that has ended without a word.
+    """data plane and store -> JobManager: a dead JobMaster's remaining work has ended.
 
-    `end` is how its job has ended, if it had come to that; `checkpoint_path` the newest checkpoint of the job.
+    `end` is the end of its job, if it had ended; `checkpoint_path` the newest checkpoint of the job.
     """
 
     job_id: JobId
@@ -87,15 +88,15 @@ class JobMasterReleased(Message):
 
 
 @message("job_manager.put_away")
-class JobPutAway(Message):
-    """store -> JobManager: the result of the job is noted, and nothing else is kept of it."""
+class JobArchived(Message):
+    """store -> JobManager: the result of the job is recorded, and everything else of it is removed."""
 
     end: JobEnded
 
 
 @message("job_manager.not_put_away")
-class JobNotPutAway(Message):
-    """store -> JobManager: the end of the job could not be noted."""
+class JobArchiveFailed(Message):
+    """store -> JobManager: the end of the job could not be recorded."""
 
     job_id: JobId
     cause: SerializedThrowable
@@ -103,9 +104,9 @@ class JobNotPutAway(Message):
 
 @message("job_manager.request_run")
 class RequestApplicationRun(Message):
-    """client -> JobManager: when you lead, which run of the application is this?
+    """client -> JobManager: when you lead, send the current run of the application.
 
-    With `begins_new` a run that is concluded, and whose results are waited for, makes place for a new one.
+    With `begins_new`, a new run replaces a concluded one that is kept for clients waiting for its results.
     """
 
     reply_to: Ref
@@ -122,11 +123,11 @@ class ApplicationRunFound(Message):
 
 @message("job_manager.run_refused")
 class ApplicationRunRefused(Message):
-    """JobManager -> client: nobody will ever lead here."""
+    """JobManager -> client: this process will never lead."""
 
     cause: SerializedThrowable
 
 
 @message("job_manager.seek_due")
-class SeekJobManagerDue(Message):
-    """client's timer -> itself: time to look whether there is a JobManager in the place of the one that has died."""
+class LeaderLookupDue(Message):
+    """client's timer -> itself: check whether a new JobManager has replaced the dead one."""

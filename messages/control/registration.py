@@ -1,6 +1,6 @@
 """Registration of TaskManagers and JobMasters at the ResourceManager, of TaskManagers at a JobMaster, and heartbeats.
 
-Who is busy is not dead: heartbeats overtake all other messages in the mailboxes of these three.
+Heartbeats overtake all other messages in the mailboxes of these three, so that a busy actor does not count as dead.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from flykka.messages.wire.ref import Ref
 
 @value("registration.slot_status")
 class SlotStatus(Value):
-    """A slot as its TaskManager knows it, and its size; free where there is no allocation.
+    """A slot as its TaskManager knows it, and its size; without an allocation it is free.
 
-    One that `is_dynamic` was cut to the size of a request, and is gone when it is free.
+    A dynamic slot was created with the size of a request, and is removed when it is free.
     """
 
     slot_id: SlotId
@@ -28,9 +28,9 @@ class SlotStatus(Value):
 
 @value("registration.slot_report")
 class SlotReport(Value):
-    """All slots of a TaskManager: the truth about them.
+    """All slots of a TaskManager, which is the authority on them.
 
-    Where it has declared its resources, they are `total`: slots of other sizes can be cut of what is not used of them.
+    If it has declared its resources, they are `total`: unused resources can become slots of other sizes.
     """
 
     slots: tuple[SlotStatus, ...]
@@ -39,9 +39,9 @@ class SlotReport(Value):
 
 @message("registration.task_manager")
 class RegisterTaskManager(Message):
-    """TaskManager -> ResourceManager, and -> JobMaster: here I am. The slot report goes to the ResourceManager.
+    """TaskManager -> ResourceManager, and -> JobMaster: register me.
 
-    So does the memory for batches on their way, where it is bounded.
+    Only the ResourceManager gets the slot report, and the memory for in-flight batches if it is bounded.
     """
 
     task_manager_id: TaskManagerId
@@ -52,10 +52,9 @@ class RegisterTaskManager(Message):
 
 @message("registration.acknowledge")
 class AcknowledgeRegistration(ControlMessage):
-    """ResourceManager or JobMaster -> TaskManager: registered; I speak under this session. Intervals in ms.
+    """ResourceManager or JobMaster -> TaskManager: registered; I send under this session. Intervals in ms.
 
-    What the TaskManager says is let through under the session of this registration, for as long as it holds; where none
-    is named, that is the leader's own.
+    The TaskManager sends under the session of this registration while it lasts; by default under the leader's session.
     """
 
     leader_session_id: LeaderSessionId
@@ -67,14 +66,14 @@ class AcknowledgeRegistration(ControlMessage):
 
 @message("registration.refuse")
 class RefuseRegistration(Message):
-    """ResourceManager or JobMaster -> TaskManager: not registered, and why."""
+    """ResourceManager or JobMaster -> TaskManager: not registered, for this reason."""
 
     reason: str
 
 
 @message("registration.job_master")
 class RegisterJobMaster(Message):
-    """JobMaster -> ResourceManager: I lead this job and will ask for slots."""
+    """JobMaster -> ResourceManager: I lead this job and will request slots."""
 
     job_id: JobId
     leader_session_id: LeaderSessionId
@@ -83,30 +82,30 @@ class RegisterJobMaster(Message):
 
 @message("registration.job_master_success")
 class JobMasterRegistrationSuccess(ControlMessage):
-    """ResourceManager -> JobMaster: registered; this is the session of the registration, for both of us."""
+    """ResourceManager -> JobMaster: registered; both of us send under this session."""
 
     leader_session_id: LeaderSessionId
 
 
 @message("registration.disconnect_job_master")
 class DisconnectJobMaster(Message):
-    """JobMaster -> ResourceManager and TaskManagers: the job is over; forget me and free my slots."""
+    """JobMaster -> ResourceManager and TaskManagers: the job has ended; remove me and free my slots."""
 
     job_id: JobId
 
 
 @message("registration.disconnect_resource_manager")
 class DisconnectResourceManager(Message):
-    """ResourceManager -> JobMaster: you were silent for too long; register again where you still lead the job."""
+    """ResourceManager -> JobMaster: your heartbeats timed out; register again if you still lead the job."""
 
     job_id: JobId
 
 
 @message("registration.disconnect_task_manager")
 class DisconnectTaskManager(Message):
-    """TaskManager -> ResourceManager and JobMasters: I give up, and why; what ran here is lost.
+    """TaskManager -> ResourceManager and JobMasters: I disconnect for this cause; the tasks and slots here are lost.
 
-    One that `will_return` gives up what binds it to the receiver, which has been silent, and registers again.
+    With `will_return` it only ends its connection to the receiver, whose heartbeats timed out, and registers again.
     """
 
     task_manager_id: TaskManagerId
@@ -116,7 +115,7 @@ class DisconnectTaskManager(Message):
 
 @message("registration.resource_manager_leader_address")
 class ResourceManagerLeaderAddress(Message):
-    """ResourceManager -> TaskManagers that were there before it: I lead from now on; register here."""
+    """ResourceManager -> TaskManagers that started before it: I lead from now on; register here."""
 
     resource_manager: Ref
 
@@ -128,14 +127,14 @@ class RegistrationDue(Message):
 
 @message("registration.ask_for_release")
 class AskForRelease(Message):
-    """ResourceManager -> TaskManager: you are idle; may you be released (canBeReleased of Flink)?"""
+    """ResourceManager -> TaskManager: you are idle; can you be released (canBeReleased of Flink)?"""
 
     idle_period: int
 
 
 @message("registration.release_answer")
 class ReleaseAnswer(Message):
-    """TaskManager -> ResourceManager: nobody needs me, or there are results here that are read still."""
+    """TaskManager -> ResourceManager: I can be released, or I hold results that are still read."""
 
     task_manager_id: TaskManagerId
     idle_period: int
@@ -144,26 +143,26 @@ class ReleaseAnswer(Message):
 
 @message("registration.release_task_manager")
 class ReleaseTaskManager(Message):
-    """ResourceManager -> TaskManager: nobody needs you any more; end when what runs here has ended."""
+    """ResourceManager -> TaskManager: you are not needed any more; end when your tasks have ended."""
 
 
 @message("registration.start_up_period_elapsed")
 class StartUpPeriodElapsed(Message):
-    """ResourceManager's timer -> itself: the time to register is over."""
+    """ResourceManager's timer -> itself: the time for TaskManagers to register has ended."""
 
 
 @message("registration.start_task_manager_due")
 class StartTaskManagerDue(Message):
-    """ResourceManager's timer -> itself: the pause before this TaskManager is started is over."""
+    """ResourceManager's timer -> itself: start this TaskManager after its delay."""
 
     task_manager_id: TaskManagerId
 
 
 @message("heartbeat.request")
 class HeartbeatRequest(ControlMessage):
-    """ResourceManager -> TaskManager and JobMaster, JobMaster -> TaskManager: are you there?
+    """ResourceManager -> TaskManager and JobMaster, JobMaster -> TaskManager: send a heartbeat.
 
-    A JobMaster says which allocations it believes to have at the TaskManager (Flink's AllocatedSlotReport).
+    A JobMaster names the allocations that it believes to have at the TaskManager (Flink's AllocatedSlotReport).
     """
 
     origin: Ref
@@ -172,7 +171,7 @@ class HeartbeatRequest(ControlMessage):
 
 @message("heartbeat.response")
 class Heartbeat(ControlMessage):
-    """TaskManager -> ResourceManager or JobMaster: I am, and this is the state of my slots."""
+    """TaskManager -> ResourceManager or JobMaster: a heartbeat, with the state of the slots."""
 
     task_manager_id: TaskManagerId
     slot_report: SlotReport | None = None
@@ -180,7 +179,7 @@ class Heartbeat(ControlMessage):
 
 @message("heartbeat.job_master")
 class JobMasterHeartbeat(ControlMessage):
-    """JobMaster -> ResourceManager: I am there."""
+    """JobMaster -> ResourceManager: a heartbeat."""
 
     job_id: JobId
 

@@ -1,4 +1,4 @@
-"""Requirements of a job for its parallelism, and what becomes of them (Flink's JobResourceRequirements)."""
+"""Resource requirements of a job (Flink's JobResourceRequirements), and the rescales that follow from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flykka.messages.wire.ref import Ref
 
 @value("rescaling.vertex_requirements")
 class JobVertexResourceRequirements(Value):
-    """The bounds of a vertex: it does not run with fewer subtasks than the lower one, nor with more than the upper."""
+    """The bounds of a vertex's parallelism."""
 
     vertex_id: JobVertexId
     lower_bound: int
@@ -28,9 +28,9 @@ class JobResourceRequirements(Value):
 
 @message("rescaling.update_requirements")
 class UpdateJobResourceRequirements(Message):
-    """client -> JobManager -> JobMaster: these are the bounds of these vertices from now on; others stay as they are.
+    """client -> JobManager -> JobMaster: set the bounds of these vertices; others keep theirs.
 
-    The answer is `JobResourceRequirementsUpdated` when they are stored, and the job is rescaled behind it, or
+    The answer is `JobResourceRequirementsUpdated` when they are stored, after which the job is rescaled, or
     `JobResourceRequirementsRefused`.
     """
 
@@ -41,7 +41,7 @@ class UpdateJobResourceRequirements(Message):
 
 @message("rescaling.request_requirements")
 class RequestJobResourceRequirements(Message):
-    """client -> JobManager -> JobMaster: what are the bounds of all vertices? Answered as an update is."""
+    """client -> JobManager -> JobMaster: return the bounds of all vertices; answered like an update."""
 
     job_id: JobId
     client: Ref
@@ -51,7 +51,7 @@ class RequestJobResourceRequirements(Message):
 class JobResourceRequirementsUpdated(Message):
     """JobMaster -> JobManager -> client: these are the bounds of all vertices; they outlive the JobMaster.
 
-    After a question `is_new` is False: nothing has changed.
+    `is_new` is False if this answers a `RequestJobResourceRequirements`.
     """
 
     job_id: JobId
@@ -62,7 +62,7 @@ class JobResourceRequirementsUpdated(Message):
 
 @message("rescaling.requirements_refused")
 class JobResourceRequirementsRefused(Message):
-    """JobMaster or JobManager -> client: the bounds of the job are what they were."""
+    """JobMaster or JobManager -> client: the bounds of the job are unchanged."""
 
     job_id: JobId
     client: Ref
@@ -71,7 +71,7 @@ class JobResourceRequirementsRefused(Message):
 
 @message("rescaling.requirements_stored")
 class JobResourceRequirementsStored(Message):
-    """store -> JobMaster: the next JobMaster of the job will know the bounds; with a cause, it will not."""
+    """store -> JobMaster: the bounds are stored for the job's next JobMaster; with a cause, they are not."""
 
     requirements: JobResourceRequirements
     cause: SerializedThrowable | None = None
@@ -79,19 +79,19 @@ class JobResourceRequirementsStored(Message):
 
 @message("rescaling.slots_due")
 class CountSlotsDue(Message):
-    """JobMaster's timer -> itself: time to ask the ResourceManager how many slots there are for the job."""
+    """JobMaster's timer -> itself: ask the ResourceManager how many slots there are for the job."""
 
 
 @message("rescaling.resource_wait_over")
 class ResourceWaitTimedOut(Message):
-    """JobMaster's timer -> itself: the job has waited for slots as long as it should; this was wait `number`."""
+    """JobMaster's timer -> itself: the job's wait number `number` for slots has exceeded its timeout."""
 
     number: int
 
 
 @value("rescaling.vertex_parallelism")
 class VertexParallelismInfo(Value):
-    """The number of subtasks of a vertex."""
+    """The parallelism of a vertex."""
 
     vertex_id: JobVertexId
     parallelism: int
@@ -99,7 +99,7 @@ class VertexParallelismInfo(Value):
 
 @message("rescaling.parallelism_changed")
 class JobParallelismChanged(Message):
-    """JobMaster -> listeners: from now on the vertices run with so many subtasks; all former attempts are over."""
+    """JobMaster -> listeners: the vertices now have this parallelism; all former attempts have ended."""
 
     job_id: JobId
     vertices: tuple[VertexParallelismInfo, ...]
@@ -115,7 +115,7 @@ class RescaleTrigger(StrEnum):
 
 
 class RescaleTerminalState(StrEnum):
-    """The end of a rescale (Flink's TerminalState)."""
+    """The outcome of a rescale (Flink's TerminalState)."""
 
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
@@ -123,7 +123,7 @@ class RescaleTerminalState(StrEnum):
 
 
 class RescaleTerminatedReason(StrEnum):
-    """The reason for which a rescale has ended as it has (Flink's TerminatedReason)."""
+    """The reason for a rescale's outcome (Flink's TerminatedReason)."""
 
     SUCCEEDED = "SUCCEEDED"
     EXCEPTION_OCCURRED = "EXCEPTION_OCCURRED"
@@ -135,7 +135,6 @@ class RescaleTerminatedReason(StrEnum):
 
     @property
     def terminal_state(self) -> RescaleTerminalState:
-        """The state in which a rescale ends for this reason."""
         match self:
             case RescaleTerminatedReason.SUCCEEDED:
                 return RescaleTerminalState.COMPLETED
@@ -146,7 +145,7 @@ class RescaleTerminatedReason(StrEnum):
 
 
 class SchedulerState(StrEnum):
-    """The states of an adaptive scheduler in a rescale, by the names of Flink's."""
+    """The states of an adaptive scheduler in a rescale, with Flink's names."""
 
     CREATED = "Created"
     WAITING_FOR_RESOURCES = "WaitingForResources"
@@ -160,7 +159,7 @@ class SchedulerState(StrEnum):
 
 @value("rescaling.scheduler_state_span")
 class SchedulerStateSpan(Value):
-    """The time that the scheduler was in a state during a rescale; None: it still is."""
+    """The time that the scheduler spent in a state during a rescale; `left_ms` is None if it still is in it."""
 
     state: SchedulerState
     entered_ms: int
@@ -169,7 +168,7 @@ class SchedulerStateSpan(Value):
 
 @value("rescaling.vertex_rescale")
 class VertexRescale(Value):
-    """A vertex in a rescale: its bounds, and its parallelism before and after (None: it was or is in none)."""
+    """A vertex in a rescale: its bounds, and its parallelism before and after (None: unknown)."""
 
     vertex_id: JobVertexId
     name: str
@@ -182,7 +181,7 @@ class VertexRescale(Value):
 
 @value("rescaling.rescale")
 class Rescale(Value):
-    """A rescale from its trigger to its end. It is the nth one for the same requirements: `attempt`, from 1."""
+    """A rescale from its trigger to its end. `attempt` counts the rescales for the same requirements, from 1."""
 
     rescale_id: str
     requirements_id: str
@@ -197,13 +196,13 @@ class Rescale(Value):
 
     @property
     def terminal_state(self) -> RescaleTerminalState | None:
-        """The kind of its end; None while it is under way."""
+        """The kind of its end; None while it is in progress."""
         return None if self.reason is None else self.reason.terminal_state
 
 
 @message("rescaling.rescale_changed")
 class RescaleChanged(Message):
-    """JobMaster -> listeners: a rescale has begun, or goes on, or has ended."""
+    """JobMaster -> listeners: a rescale has started, progressed or ended."""
 
     job_id: JobId
     rescale: Rescale
@@ -211,7 +210,7 @@ class RescaleChanged(Message):
 
 @message("rescaling.request_rescales")
 class RequestRescales(Message):
-    """client -> JobManager -> ExecutionGraphInfoStore: the rescales of a job, with `RescalesSnapshot`."""
+    """client -> JobManager -> ExecutionGraphInfoStore: return the rescales of a job, as `RescalesSnapshot`."""
 
     job_id: JobId
     reply_to: Ref
@@ -219,10 +218,7 @@ class RequestRescales(Message):
 
 @message("rescaling.rescales")
 class RescalesSnapshot(Message):
-    """ExecutionGraphInfoStore -> client: the last rescales of a job, the oldest first, and how many there were.
-
-    Durations are those of all that have ended, in milliseconds.
-    """
+    """ExecutionGraphInfoStore -> client: the last rescales of a job, oldest first, and the counts of all."""
 
     job_id: JobId
     rescales: tuple[Rescale, ...] = ()

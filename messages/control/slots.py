@@ -1,4 +1,4 @@
-"""Slots: asked for at the ResourceManager, offered by TaskManagers, freed when the last task has left."""
+"""Slots: requested at the ResourceManager, offered by TaskManagers, freed when the last task has ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flykka.messages.wire.ref import Ref
 
 @message("slots.request")
 class RequestSlot(Message):
-    """JobMaster -> ResourceManager: one slot for this allocation, of this size at least, please."""
+    """JobMaster -> ResourceManager: allocate one slot of at least this size."""
 
     job_id: JobId
     allocation_id: AllocationId
@@ -20,16 +20,17 @@ class RequestSlot(Message):
 
 @message("slots.cancel_request")
 class CancelSlotRequest(Message):
-    """JobMaster -> ResourceManager: the allocation is no longer wanted."""
+    """JobMaster -> ResourceManager: the allocation is no longer needed."""
 
     allocation_id: AllocationId
 
 
 @message("slots.allocate")
 class AllocateSlot(Message):
-    """ResourceManager -> TaskManager: give this slot to the job and offer it to its JobMaster (Flink's requestSlot).
+    """ResourceManager -> TaskManager: allocate this slot to the job and offer it to its JobMaster (Flink's
+    requestSlot).
 
-    With `cut` it is a new one, which is cut to this size of what is not used.
+    With `cut`, create a new slot of this size from unused resources.
     """
 
     slot_id: SlotId
@@ -42,9 +43,9 @@ class AllocateSlot(Message):
 
 @message("slots.allocate_confirmed")
 class AllocateSlotConfirmed(Message):
-    """TaskManager -> ResourceManager: the slot is the job's, and is being offered there; where it was `cut`, its size.
+    """TaskManager -> ResourceManager: the slot is allocated and is being offered; `cut` is the size of a new one.
 
-    Who has given up waiting for the answer does not know a slot that was cut.
+    A ResourceManager that has stopped waiting for the answer does not know a new slot.
     """
 
     slot_id: SlotId
@@ -55,7 +56,7 @@ class AllocateSlotConfirmed(Message):
 
 @message("slots.allocate_refused")
 class AllocateSlotRefused(Message):
-    """TaskManager -> ResourceManager: the slot is not free; my report is the truth."""
+    """TaskManager -> ResourceManager: the slot is not free; trust my slot report."""
 
     slot_id: SlotId
     allocation_id: AllocationId
@@ -73,7 +74,7 @@ class SlotOffer(Value):
 
 @message("slots.offer_slots")
 class OfferSlots(Message):
-    """TaskManager -> JobMaster: these slots are yours. An offer that is made again has the number it had before."""
+    """TaskManager -> JobMaster: these slots are yours. A repeated offer has the same number."""
 
     task_manager_id: TaskManagerId
     offers: tuple[SlotOffer, ...]
@@ -90,14 +91,14 @@ class OfferTimedOut(Message):
 
 @message("slots.slot_timed_out")
 class SlotTimedOut(Message):
-    """TaskManager's timer -> itself: this slot has waited for its JobMaster for long."""
+    """TaskManager's timer -> itself: this slot has waited too long for its JobMaster."""
 
     allocation_id: AllocationId
 
 
 @message("slots.accept")
 class AcceptSlots(Message):
-    """JobMaster -> TaskManager: accepted; what was in the offer of this number and is not named here is not wanted."""
+    """JobMaster -> TaskManager: these allocations of the offer with this number are accepted, the others are not."""
 
     job_id: JobId
     accepted: tuple[AllocationId, ...]
@@ -106,7 +107,7 @@ class AcceptSlots(Message):
 
 @message("slots.free")
 class FreeSlot(Message):
-    """JobMaster -> TaskManager: the job needs the slot no more."""
+    """JobMaster -> TaskManager: the job no longer needs the slot."""
 
     allocation_id: AllocationId
 
@@ -121,7 +122,7 @@ class SlotAvailable(Message):
 
 @message("slots.request_failed")
 class SlotRequestFailed(Message):
-    """ResourceManager -> JobMaster: the allocation cannot be had; no slot will ever do if it `is_unfulfillable`."""
+    """ResourceManager -> JobMaster: the allocation has failed; if it `is_unfulfillable`, no slot can ever fulfil it."""
 
     allocation_id: AllocationId
     reason: str
@@ -130,7 +131,9 @@ class SlotRequestFailed(Message):
 
 @message("slots.fail")
 class FailSlot(Message):
-    """TaskManager -> JobMaster: you believe to have this slot of mine, and I know nothing of it (Flink's failSlot)."""
+    """TaskManager -> JobMaster: you believe to have this slot of mine, but I have no such allocation (Flink's
+    failSlot).
+    """
 
     task_manager_id: TaskManagerId
     allocation_id: AllocationId

@@ -1,4 +1,4 @@
-"""The job graph as it is submitted and persisted, with its restart strategy: names and wiring, never code."""
+"""The job graph as it is submitted and persisted, with its restart strategy: names and edges, never code."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from flykka.messages.wire.message import Value, value
 
 
 class CheckpointFailureReason(StrEnum):
-    """The causes of failed checkpoints that can be tolerated each by itself, by Flink's names.
+    """The causes of failed checkpoints that can be tolerated separately, with Flink's names.
 
-    A task could not write its state (ASYNC_EXCEPTION) or take part (DECLINED), a checkpoint took too long, its metadata
-    could not be written (FINALIZE), a master hook met an OSError (IO_EXCEPTION), or a checkpoint could not begin for
-    another reason (TRIGGER). The last one alone is tolerated unless set.
+    A task could not write its state (ASYNC_EXCEPTION) or take part (DECLINED), a checkpoint exceeded its timeout
+    (EXPIRED), its metadata could not be written (FINALIZE), a master hook met an OSError (IO_EXCEPTION), or a
+    checkpoint could not start for another reason (TRIGGER). Only TRIGGER is tolerated by default.
     """
 
     CHECKPOINT_ASYNC_EXCEPTION = "CHECKPOINT_ASYNC_EXCEPTION"
@@ -31,7 +31,7 @@ UNLIMITED_TOLERABLE_FAILURES = 2**31 - 1
 
 @value("job_graph.tolerable_failures")
 class TolerableFailures(Value):
-    """The number of checkpoints in a row that may fail of one cause, beside the number of those of all others."""
+    """Number of consecutive checkpoints that may fail for one reason, in addition to those for other reasons."""
 
     reason: CheckpointFailureReason
     number: int
@@ -44,7 +44,7 @@ class NoRestartStrategyConfiguration(Value):
 
 @value("job_graph.restart_strategy")
 class FixedDelayRestartStrategyConfiguration(Value):
-    """`attempts` restarts at most (None: without end), `delay_ms` after each failure."""
+    """At most `attempts` restarts (None: unlimited), each `delay_ms` after the failure."""
 
     attempts: int | None = None
     delay_ms: int = 0
@@ -52,7 +52,7 @@ class FixedDelayRestartStrategyConfiguration(Value):
 
 @value("job_graph.failure_rate_restart")
 class FailureRateRestartStrategyConfiguration(Value):
-    """`max_failures` restarts at most within `interval_ms`, `delay_ms` after each failure."""
+    """At most `max_failures` restarts within `interval_ms`, each `delay_ms` after the failure."""
 
     max_failures: int
     interval_ms: int
@@ -61,12 +61,11 @@ class FailureRateRestartStrategyConfiguration(Value):
 
 @value("job_graph.exponential_delay_restart")
 class ExponentialDelayRestartStrategyConfiguration(Value):
-    """Restarts without end: the delay grows with each failure, from `initial_backoff_ms` to `max_backoff_ms`.
+    """Unlimited restarts with a delay that grows with each failure from `initial_backoff_ms` to `max_backoff_ms`.
 
-    It is multiplied by `backoff_multiplier`, spread by `jitter_factor` of itself (0 to 1) to both sides, and begins
-    again when nothing has failed for `reset_backoff_threshold_ms` beyond the delay. A job that fails
-    `max_same_failures` times with the same failure, and completes no checkpoint in between, is not restarted any more
-    (None: it is).
+    The delay is multiplied by `backoff_multiplier`, varied by up to `jitter_factor` of itself (0 to 1), and reset when
+    the job has run for `reset_backoff_threshold_ms` longer than the delay. A job that fails `max_same_failures` times
+    with the same failure, without a completed checkpoint in between, is not restarted (None: it is).
     """
 
     initial_backoff_ms: int
@@ -83,11 +82,11 @@ RestartStrategyConfiguration = (
     | FailureRateRestartStrategyConfiguration
     | ExponentialDelayRestartStrategyConfiguration
 )
-"""The reaction to a failure (Flink's RestartStrategies.RestartStrategyConfiguration)."""
+"""The reaction of a job to a failure (Flink's RestartStrategies.RestartStrategyConfiguration)."""
 
 
 class OperatorKind(StrEnum):
-    """The kind of an operator, as the runtime tells them apart."""
+    """The kind of an operator, as far as the runtime distinguishes kinds."""
 
     SOURCE = "SOURCE"
     STATELESS = "STATELESS"
@@ -106,7 +105,7 @@ class OperatorKind(StrEnum):
 
     @property
     def is_local(self) -> bool:
-        """True if it is the part of another operator that runs before the exchange, which no user knows."""
+        """True for the part of another operator that runs before the exchange; users do not see it."""
         return self in (
             OperatorKind.LOCAL_INPUT,
             OperatorKind.LOCAL_WINDOW_AGGREGATE,
@@ -116,12 +115,12 @@ class OperatorKind(StrEnum):
 
     @property
     def makes_watermarks(self) -> bool:
-        """True if it makes watermarks of the rows that it reads, and lets none pass but the end of event time."""
+        """True if it creates watermarks from the rows that it reads, and forwards only the end of event time."""
         return self in (OperatorKind.SOURCE, OperatorKind.TIMESTAMPS_AND_WATERMARKS)
 
     @property
     def keeps_keyed_state(self) -> bool:
-        """True if it keeps state by key, for which it has a part of the managed memory."""
+        """True if it has keyed state, for which it gets a share of the managed memory."""
         return self in (
             OperatorKind.WINDOW_AGGREGATE,
             OperatorKind.GROUP_AGGREGATE,
@@ -132,7 +131,7 @@ class OperatorKind(StrEnum):
 
     @property
     def uses_event_time(self) -> bool:
-        """True if watermarks make it emit rows."""
+        """True if watermarks can make it emit rows."""
         return self in (
             OperatorKind.WINDOW_AGGREGATE,
             OperatorKind.JOIN,
@@ -142,24 +141,24 @@ class OperatorKind(StrEnum):
 
     @property
     def uses_processing_time(self) -> bool:
-        """True if it is told the processing time of its stages, and may have timers that go by it."""
+        """True if it uses the processing time of its stages, and may have processing-time timers."""
         return self in (OperatorKind.REGULAR_JOIN, OperatorKind.PROCESS, OperatorKind.KEYED_PROCESS)
 
     @property
     def coalesces(self) -> bool:
-        """True if batches that wait for it may become one: each is a Spark job, and it does not matter which is which.
+        """True if queued batches may be merged into one: each costs a Spark job, and their boundaries do not matter.
 
-        Windows and joins keep what was made ready before the exchange as it is, without a job. What makes watermarks
-        says behind each batch how far event time is.
+        Windows and joins store batches that were prepared before the exchange unchanged, without a job. Operators that
+        create watermarks emit one after each batch.
         """
-        kept = (OperatorKind.WINDOW_AGGREGATE, OperatorKind.JOIN, OperatorKind.REGULAR_JOIN)
-        return not self.makes_watermarks and self not in kept
+        excluded = (OperatorKind.WINDOW_AGGREGATE, OperatorKind.JOIN, OperatorKind.REGULAR_JOIN)
+        return not self.makes_watermarks and self not in excluded
 
 
 class ShipStrategy(StrEnum):
     """The way in which the batches of an edge reach the consuming subtasks (Flink's StreamPartitioner).
 
-    FORWARD and RESCALE lead to the neighbouring subtasks only, every other one to all of them.
+    FORWARD and RESCALE lead to the neighbouring subtasks only, all others to every subtask.
     """
 
     FORWARD = "FORWARD"
@@ -172,9 +171,9 @@ class ShipStrategy(StrEnum):
 
 
 class ResultPartitionType(StrEnum):
-    """The type of an output: read while it is written, or after (Flink's ResultPartitionType).
+    """The type of an output: read while it is written, or afterwards (Flink's ResultPartitionType).
 
-    An approximate one goes on when its reader has failed, and gives the next reader what is made from then on.
+    An approximate one continues when its reader has failed, and gives the next reader what is produced from then on.
     """
 
     PIPELINED_BOUNDED = "PIPELINED_BOUNDED"
@@ -183,10 +182,10 @@ class ResultPartitionType(StrEnum):
 
 
 class JobType(StrEnum):
-    """The type of a job: it works on what comes, or on what is there, one part behind the other (Flink's JobType).
+    """The type of a job: it processes an unbounded stream, or a bounded input stage by stage (Flink's JobType).
 
-    Of a BATCH job a task without a sink has finished when it has read all; those with one wait for the checkpoint that
-    the job ends with, the only one that it takes.
+    In a BATCH job, a task without a sink finishes when it has read its input; tasks with sinks wait for the job's only
+    checkpoint, with which it ends.
     """
 
     STREAMING = "STREAMING"
@@ -194,9 +193,9 @@ class JobType(StrEnum):
 
 
 class ScheduleMode(StrEnum):
-    """The mode of deployment: all tasks together, those that are connected, or each when its input is there.
+    """The deployment mode of tasks: all together, connected tasks together, or each when its input is available.
 
-    Flink's ScheduleMode; PIPELINED_REGION is what has followed it.
+    Flink's ScheduleMode; PIPELINED_REGION is its successor in newer Flink.
     """
 
     EAGER = "EAGER"
@@ -207,7 +206,7 @@ class ScheduleMode(StrEnum):
 class SchedulerType(StrEnum):
     """The scheduler of a streaming job (Flink's jobmanager.scheduler).
 
-    DEFAULT waits for as many slots as the job wants; ADAPTIVE has the job run with those that there are.
+    DEFAULT waits for as many slots as the job requests; ADAPTIVE runs the job with the available slots.
     """
 
     DEFAULT = "DEFAULT"
@@ -215,14 +214,14 @@ class SchedulerType(StrEnum):
 
 
 class FiringMode(StrEnum):
-    """The moment at which a vertex emits what event time completes: with the watermark, or once per checkpoint."""
+    """The time at which a vertex emits completed results: with the watermark, or once per checkpoint."""
 
     ON_WATERMARK = "ON_WATERMARK"
     ON_CHECKPOINT = "ON_CHECKPOINT"
 
 
 class MonotonyViolationHandler(StrEnum):
-    """The reaction of a source with ascending event times to one that goes back (Flink's)."""
+    """The reaction of a source with ascending event times to a decreasing one (as in Flink)."""
 
     IGNORE = "IGNORE"
     LOG = "LOG"
@@ -232,7 +231,7 @@ class MonotonyViolationHandler(StrEnum):
 class ExternalizedCheckpointRetention(StrEnum):
     """The fate of the last checkpoints when a job is cancelled or fails.
 
-    A job that has finished keeps none, but the one that it was stopped with.
+    A finished job only keeps the checkpoint that it was stopped with.
     """
 
     NO_EXTERNALIZED_CHECKPOINTS = "NO_EXTERNALIZED_CHECKPOINTS"
@@ -242,7 +241,7 @@ class ExternalizedCheckpointRetention(StrEnum):
 
 @value("job_graph.operator_ref")
 class OperatorRef(Value):
-    """An operator by its uid; the fingerprint says whether the code it is bound to is of the same kind."""
+    """An operator by its uid; the fingerprint identifies the kind of code that it is bound to."""
 
     uid: str
     fingerprint: str
@@ -250,11 +249,12 @@ class OperatorRef(Value):
 
 @value("job_graph.operator")
 class Operator(Value):
-    """An operator of a chain. `input_operator` is the place in the chain that it reads; None reads the gates.
+    """An operator of a chain. `input_operator` is the index of the operator in the chain that it reads; None reads the
+    gates.
 
-    `state_schema` is what its keyed state is made of, where it has any. `user_defined_operator_id` is the id that its
-    state is stored under, where the user had to say so (`set_uid_hash`). `has_coordinator`: its function brings an
-    operator coordinator; that of a source goes without saying.
+    `state_schema` is the schema of its keyed state, if it has any. `user_defined_operator_id` is the id under which its
+    state is stored if the user has set one (`set_uid_hash`). `has_coordinator`: its function has an operator
+    coordinator; sources always have one.
     """
 
     operator_id: OperatorId
@@ -269,9 +269,9 @@ class Operator(Value):
 
 @value("job_graph.resource_spec")
 class ResourceSpec(Value):
-    """The resources that operators need of a slot, in thousandths of a core and in MiB; 0 is not said.
+    """The resources that operators need of a slot, in thousandths of a core and in MiB; 0 means unspecified.
 
-    `managed_mib` is the part of the managed memory, which keeps state; `heap_mib` is memory beside it.
+    `managed_mib` is managed memory, which holds state; `heap_mib` is other memory.
     """
 
     cpu_millis: int = 0
@@ -281,10 +281,10 @@ class ResourceSpec(Value):
 
 @value("job_graph.edge")
 class JobEdge(Value):
-    """An input of the vertex that holds it: the output number `source_output` of the vertex `source`.
+    """An input of the vertex that contains it: output number `source_output` of the vertex `source`.
 
-    `key_by` is the operator whose key expressions split a HASH edge. The rows of a `broadcast_variable` are no input of
-    the head operator: its functions read them, all together, by this name.
+    `key_by` is the operator whose key expressions split a HASH edge. Rows of a `broadcast_variable` are not an input of
+    the head operator: its functions read all of them under this name.
     """
 
     source: JobVertexId
@@ -297,9 +297,9 @@ class JobEdge(Value):
 
 @value("job_graph.watermark_alignment")
 class WatermarkAlignment(Value):
-    """The sources of a `group` whose watermark is more than `max_drift_ms` ahead of its minimum do not read on.
+    """Sources of a `group` pause if their watermark is more than `max_drift_ms` ahead of the group's minimum.
 
-    They say how far they are, and hear how far they may go, every `update_interval_ms`.
+    Every `update_interval_ms` they report their watermark and receive the maximum that they may reach.
     """
 
     group: str
@@ -311,18 +311,20 @@ class WatermarkAlignment(Value):
 class JobVertex(Value):
     """A chain of operators that runs as one task per subtask. `operators` are in topological order.
 
-    `max_parallelism` is the number of key groups; one that was not configured is replaced by that of the checkpoint
-    that the job starts from. `outputs` names, by output number, the operator of the chain whose rows the output
-    carries. Of a vertex that makes watermarks, `watermark_delay_ms` is how far they stay behind the latest row (None:
-    there are none); with `punctuated_watermarks` they are the event time of the latest row that marks one. When it has
-    read nothing for `idle_timeout_ms` it is idle and holds no watermark back (None: it is never idle). When it has read
-    nothing for `quiet_period_ms` its watermark goes on by the clock until it does (None: it waits). Subtasks of one
-    number of the vertices of a `co_location_group` run in one slot. `resources` is the sum over the chain.
-    A source with a `watermark_alignment` does not run ahead of the others of its group. A vertex that
-    `feeds_broadcast_variables`, and nothing else, finishes when it has read all: it waits for no checkpoint. A task
-    that keeps state may use `managed_memory_fraction` of the managed memory of its slot.
-    An operator of the chain cannot run in more than `parallelism_limit` subtasks, whatever the key groups (None: it
-    can).
+    `max_parallelism` is the number of key groups; if it was not configured, that of the checkpoint to start from
+    replaces it. `outputs` contains, for each output number, the operator of the chain whose rows the output carries.
+
+    If a vertex creates watermarks, they are `watermark_delay_ms` behind the latest row (None: it creates none); with
+    `punctuated_watermarks` they are the event time of the latest row that marks one. A vertex that has read no rows for
+    `idle_timeout_ms` is idle and holds no watermark back (None: it is never idle). If it has read no rows for
+    `quiet_period_ms`, its watermark advances with the clock until it does (None: it waits). A source with a
+    `watermark_alignment` does not run ahead of the others of its group.
+
+    Subtasks with the same number of the vertices of a `co_location_group` run in one slot. `resources` is the sum over
+    the chain. A vertex that only `feeds_broadcast_variables` finishes when it has read its input, without waiting for a
+    checkpoint. A task with state may use `managed_memory_fraction` of the managed memory of its slot.
+    `parallelism_limit` is the highest parallelism that the chain's operators support, whatever the key groups (None:
+    unlimited).
     """
 
     vertex_id: JobVertexId
@@ -349,9 +351,9 @@ class JobVertex(Value):
 
 
 class FailoverStrategyKind(StrEnum):
-    """The tasks that restart after a failure of one of them, by the values of Flink's execution failover option.
+    """The tasks that restart after a failure of one of them, with the values of Flink's execution failover option.
 
-    REGION: those that exchange rows with it while they are made, and those that read what they make; FULL: all.
+    REGION: those that exchange pipelined rows with it, and those that read their results; FULL: all.
     """
 
     REGION = "region"
@@ -359,7 +361,7 @@ class FailoverStrategyKind(StrEnum):
 
 
 class InputDependencyConstraint(StrEnum):
-    """The condition for a lazily scheduled task to begin: ANY of its inputs can be read, or ALL (Flink's)."""
+    """The condition for starting a lazily scheduled task: ANY of its inputs can be read, or ALL (as in Flink)."""
 
     ANY = "ANY"
     ALL = "ALL"
@@ -367,9 +369,10 @@ class InputDependencyConstraint(StrEnum):
 
 @value("job_graph.task_cancellation")
 class TaskCancellationSettings(Value):
-    """Time limits of a task that is cancelled, by Flink's names; None is the cluster's.
+    """Time limits for cancelling a task, with Flink's names; None is the cluster's default.
 
-    Its bridge is told again every `interval_ms`. After `timeout_ms` its TaskManager gives up (0: it waits for ever).
+    The cancellation is repeated to the bridge every `interval_ms`. After `timeout_ms` the TaskManager ends (0: it waits
+    forever).
     """
 
     interval_ms: int | None = None
@@ -384,21 +387,21 @@ class CheckpointingMode(StrEnum):
 
 
 MAX_CONCURRENT_DELETIONS = 4
-"""Deletions of what checkpoints need no more, unless set: each takes a thread, and a storage has others to serve."""
+"""Default limit of concurrent deletions of obsolete files: each uses a thread, and the storage serves others too."""
 
 
 @value("job_graph.checkpointing")
 class CheckpointingSettings(Value):
     """Flink's CheckpointCoordinatorConfiguration. Without an interval only the final checkpoint is taken.
 
-    Savepoints go to `savepoint_directory` where the trigger names no other. Where checkpoints are `unaligned`
-    they begin aligned and give that up after `aligned_timeout_ms`; with 0 they are unaligned from the start. What is
-    known of the job when it has ended is archived in `archive_directory` (None: nowhere).
+    Savepoints go to `savepoint_directory` unless the trigger names another. `unaligned` checkpoints start aligned and
+    switch after `aligned_timeout_ms`; with 0 they are unaligned from the start. The ended job is archived in
+    `archive_directory` (None: not at all).
 
-    The first checkpoint comes after `initial_delay_ms` (None: early), or after a delay that is drawn for the job. No
-    more than `max_concurrent_deletions` of what is needed no more are under way at a time. New folders of checkpoints,
-    savepoints and archives have these `permissions`, and files in them the same without the right to execute. With
-    `fsync` files are durable before an acknowledgement or a commit refers to them.
+    The first checkpoint is taken after `initial_delay_ms` (None: early), or after a random delay. At most
+    `max_concurrent_deletions` of obsolete files run at a time. New folders of checkpoints, savepoints and archives get
+    these `permissions`, and files the same without the right to execute. With `fsync` files are durable before an
+    acknowledgement or a commit refers to them.
     """
 
     directory: str
@@ -424,9 +427,9 @@ class CheckpointingSettings(Value):
 
 @value("job_graph.client_heartbeat")
 class ClientHeartbeatSettings(Value):
-    """Signs of life of a client that is attached to its job (Flink's client.heartbeat.interval and .timeout).
+    """Heartbeats of a client that is attached to its job (Flink's client.heartbeat.interval and .timeout).
 
-    It gives one every `interval_ms`. The job is cancelled where there was none for `timeout_ms`.
+    It sends one every `interval_ms`. The job is cancelled after `timeout_ms` without any.
     """
 
     interval_ms: int
@@ -445,14 +448,13 @@ class SessionSetting(Value):
 class JobGraph(Value):
     """A job as it is submitted. `vertices` are in topological order; ids and uids are unique.
 
-    Every `latency_tracking_interval_ms` each source subtask sends a latency marker (None: never). The attempts of each
-    subtask are numbered from `first_attempt_number` on: a job that another JobMaster has run goes on behind them. A
-    stage that makes no progress for `stage_timeout_ms` fails its attempt (None: it may take for ever). Where it
-    `coalesces_batches`, a task takes batches that wait for it through one stage. An attempt whose deployment its
-    TaskManager does not acknowledge fails after `rpc_timeout_ms`. With a `client_heartbeat` the job is cancelled when
-    its client is gone. With the ADAPTIVE scheduler it begins with the slots that there are when it has waited for all
-    for `resource_wait_timeout_ms`, and goes over to more at the earliest `rescale_cooldown_ms` after it was rescaled.
-    `session_settings` are those that its results depend on.
+    Every `latency_tracking_interval_ms` each source subtask sends a latency marker (None: never). Attempts are numbered
+    from `first_attempt_number`, so that a new JobMaster of the job reuses no number. A stage that makes no progress for
+    `stage_timeout_ms` fails its attempt (None: no limit). If it `coalesces_batches`, a task processes queued batches in
+    one stage. An attempt whose deployment is not acknowledged by its TaskManager fails after `rpc_timeout_ms`. With a
+    `client_heartbeat` the job is cancelled when its client has died. With the ADAPTIVE scheduler the job waits up to
+    `resource_wait_timeout_ms` for all slots, then starts with those available; `rescale_cooldown_ms` is the minimum
+    time between two rescales. `session_settings` are the settings of Spark that its results depend on.
     """
 
     job_id: JobId

@@ -1,4 +1,4 @@
-"""Blocking work that an actor has begun, as a trace tells it: what is to be done is decided in its turn."""
+"""Blocking work that an actor has started in a turn, in the form in which a trace records it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from flykka.messages.wire.message import Value, value
 
 @value("blocking_work.live_object")
 class LiveObject(Value):
-    """Stands for an object that has no form in a trace, such as a connection."""
+    """Placeholder for an object that a trace cannot record, such as a connection."""
 
 
 _Part = None | bool | int | float | str | bytes | Value
@@ -16,7 +16,7 @@ _Parts = _Part | tuple[_Part | tuple[_Part | tuple[_Part, ...], ...], ...]
 
 @value("blocking_work.begun")
 class BlockingWork(Value):
-    """A function by its name, and what it is given; the last of the arguments are those that have `keywords`."""
+    """The name of a function, and its arguments; the last of them are those named in `keywords`."""
 
     function: str
     arguments: tuple[_Parts, ...] = ()

@@ -1,4 +1,4 @@
-"""Failures of a job and their outcomes: from the JobMaster to the listeners of the job."""
+"""Failures of a job and their outcomes, sent by the JobMaster to the job's listeners."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flykka.messages.wire.message import Message, Value, message, value
 
 
 class FailureOutcome(StrEnum):
-    """The outcome of a failure: not decided yet, a restart that waits or has begun, or the job ended with it."""
+    """The outcome of a failure: undecided, a restart that is pending or has started, or the end of the job."""
 
     UNDECIDED = "UNDECIDED"
     RESTARTING = "RESTARTING"
@@ -29,9 +29,9 @@ class FailureLabel(Value):
 
 @value("exceptions.entry")
 class ExceptionHistoryEntry(Value):
-    """A failure of one attempt on its TaskManager, or of the job as a whole (`task_name` is None).
+    """A failure of one attempt on its TaskManager, or of the whole job (`task_name` is None).
 
-    Its `failure_labels`, by their keys, come a little later than the failure.
+    Its `failure_labels`, sorted by key, are added a little later than the failure.
     """
 
     cause: SerializedThrowable
@@ -44,16 +44,15 @@ class ExceptionHistoryEntry(Value):
 
 @value("exceptions.root_entry")
 class RootExceptionHistoryEntry(Value):
-    """A failure that something was decided about, and what (Flink's RootExceptionHistoryEntry).
+    """A failure and the reaction to it (Flink's RootExceptionHistoryEntry).
 
-    `number` counts the failures of the job from 1. `concurrent` failed with it, before anything was decided;
-    `concurrent_suppressed` are so many more. What starts again after `delay_ms` are the `restarted_tasks`, or all where
-    none is named: at `restarted_ms`, from the `restored_checkpoint` (None: from the beginning).
+    `number` counts the failures of the job from 1. `concurrent` failures occurred before the reaction was decided;
+    `concurrent_suppressed` is the number of further ones. After `delay_ms` the `restarted_tasks` restart, or all tasks
+    if it is empty: at `restarted_ms`, from the `restored_checkpoint` (None: from the beginning).
 
-    The same failure that comes back before a checkpoint is completed has no further entry: `root` is the first one,
-    `times` how often it has come, `last_timestamp_ms` when it last did (None: once), and the outcome is of the last.
-
-    Where the job has FAILED with it, `why_not_restarted` says in words why it was not restarted.
+    If the same failure repeats before a checkpoint is completed, it gets no further entry: `root` is the first one,
+    `times` the number of occurrences, `last_timestamp_ms` the time of the last (None: only one), and the outcome that
+    of the last. If the job has FAILED, `why_not_restarted` gives the reason in words.
     """
 
     number: int
@@ -72,7 +71,7 @@ class RootExceptionHistoryEntry(Value):
 
 @message("exceptions.changed")
 class ExceptionHistoryChanged(Message):
-    """JobMaster -> listeners: a failure, or more of what became of it; it takes the place of the one of its number."""
+    """JobMaster -> listeners: a new failure, or an update that replaces the entry of the same number."""
 
     job_id: JobId
     entry: RootExceptionHistoryEntry
@@ -80,9 +79,9 @@ class ExceptionHistoryChanged(Message):
 
 @message("exceptions.labelled")
 class FailureLabelled(Message):
-    """failure enrichers -> JobMaster: the labels of a failure: of the root of this number, or what failed with it.
+    """failure enrichers -> JobMaster: the labels of the failure `number`, or of one concurrent to it.
 
-    `position` is 0 for the root, and from 1 on for those that are concurrent to it.
+    `position` is 0 for the root, and counts from 1 for its concurrent failures.
     """
 
     number: int
@@ -92,4 +91,4 @@ class FailureLabelled(Message):
 
 @message("exceptions.labels_timed_out")
 class FailureLabelsTimedOut(Message):
-    """JobMaster's timer -> itself: a job that has ended waits no longer for the labels of its failures."""
+    """JobMaster's timer -> itself: stop waiting for the labels of an ended job's failures."""

@@ -1,7 +1,7 @@
-"""Questions about a job that does not go on, and the answers of its actors: which waits for which, and since when.
+"""Queries about a job that makes no progress, and the actors' answers: what each waits for, and since when.
 
-Every question is answered at once, from what the actor knows; nobody asks further, for who is asked further may be
-stuck. The asker puts the answers together (`flykka.explanation`), and tells those apart that were silent.
+Every actor answers at once from its own knowledge and asks no other actor, which might be stuck. The client combines
+the answers (`flykka.explanation`), and reports actors that did not answer.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from flykka.messages.wire.ref import Ref
 
 @message("explanation.explain_job")
 class ExplainJob(Message):
-    """client -> JobMaster: how far is the job, and what does it wait for?"""
+    """client -> JobMaster: return the job's progress and what it waits for."""
 
     reply_to: Ref
 
 
 @value("explanation.attempt")
 class AttemptExplained(Value):
-    """The current attempt of one subtask, as the JobMaster sees it, in its state since then."""
+    """The current attempt of one subtask, as the JobMaster sees it, and the time of its last state change."""
 
     attempt: ExecutionAttemptId
     vertex_id: JobVertexId
@@ -37,7 +37,7 @@ class AttemptExplained(Value):
 
 @value("explanation.restart")
 class RestartExplained(Value):
-    """A restart that waits for its time: of the whole job, or of the `tasks` of a region."""
+    """A pending restart of the whole job, or of the `tasks` of a region."""
 
     due_ms: int
     cause: SerializedThrowable
@@ -46,7 +46,7 @@ class RestartExplained(Value):
 
 @value("explanation.resource_wait")
 class ResourceWaitExplained(Value):
-    """A job waits for slots before it begins or restarts: the least and the most that it can use."""
+    """A wait for slots before a job starts or restarts: the minimum and the desired number."""
 
     since_ms: int
     minimum: int
@@ -57,9 +57,9 @@ class ResourceWaitExplained(Value):
 class JobExplained(Message):
     """JobMaster -> client: status, attempts, and what the job itself waits for, at `now_ms` of its clock.
 
-    `waits_for_state` is since when it waits to hear what its attempts start from, `waits_for_end` since when what is
-    done once behind all tasks is on its way: finalizing where the status is RUNNING, putting away where the job has
-    ended. `retained` says what others keep for its sources.
+    `waits_for_state` is the time since which it waits for the state to restore, `waits_for_end` the time since which it
+    finalizes the vertices (if RUNNING) or cleans up (if it has ended). `retained` describes what external systems
+    retain for its sources.
     """
 
     job_id: JobId
@@ -79,14 +79,14 @@ class JobExplained(Message):
 
 @message("explanation.explain_checkpoints")
 class ExplainCheckpoints(Message):
-    """client -> CheckpointCoordinator: which checkpoints are pending, and for whom do they wait?"""
+    """client -> CheckpointCoordinator: return the pending checkpoints, and the attempts that they wait for."""
 
     reply_to: Ref
 
 
 @value("explanation.pending_checkpoint")
 class PendingExplained(Value):
-    """A pending checkpoint: the phase it is in (of PendingPhase) and the attempts that have not acknowledged."""
+    """A pending checkpoint: its phase (a PendingPhase) and the attempts that have not acknowledged."""
 
     checkpoint_id: int
     since_ms: int
@@ -98,7 +98,7 @@ class PendingExplained(Value):
 
 @message("explanation.checkpoints_explained")
 class CheckpointsExplained(Message):
-    """CheckpointCoordinator -> client: the pending checkpoints, the oldest first."""
+    """CheckpointCoordinator -> client: the pending checkpoints, oldest first."""
 
     job_id: JobId
     now_ms: int
@@ -107,14 +107,14 @@ class CheckpointsExplained(Message):
 
 @message("explanation.explain_task")
 class ExplainTask(Message):
-    """client -> Task: what is the attempt at, and what do its inputs and outputs wait for?"""
+    """client -> Task: return the attempt's activity, and what its inputs and outputs wait for."""
 
     reply_to: Ref
 
 
 @value("explanation.stage")
 class StageExplained(Value):
-    """A stage in flight, as the Task knows it: what it was begun for, in words."""
+    """A stage in flight, as the Task knows it: its purpose in words."""
 
     purpose: str
     since_ms: int
@@ -122,10 +122,10 @@ class StageExplained(Value):
 
 @value("explanation.channel")
 class ChannelExplained(Value):
-    """An input channel that has not ended: which subpartition it reads and what it holds.
+    """An input channel that has not ended: the subpartition that it reads and its queue.
 
-    `credit` is how many batches its producer may still send. `is_blocked`: its barrier is here, and it is not read
-    until those of the others are; `barrier_missing`: its barrier is one of these.
+    `credit` is the number of batches that its producer may still send. `is_blocked`: its barrier has arrived, and it is
+    not read until the other barriers have; `barrier_missing`: its barrier is still awaited.
     """
 
     partition_id: ResultPartitionId
@@ -141,9 +141,8 @@ class ChannelExplained(Value):
 class OutputExplained(Value):
     """A subpartition with `queued` elements that wait to be sent.
 
-    `credit` is how many batches its reader will take, None where nobody reads.
-
-    `is_full`: its partition has no buffer for another batch, so the task stands still until a reader takes one.
+    `credit` is the number of batches that its reader can accept, None without a reader. `is_full`: its partition has no
+    buffer for another batch, so the task is blocked until a reader takes one.
     """
 
     partition_id: ResultPartitionId
@@ -155,16 +154,16 @@ class OutputExplained(Value):
 
 @message("explanation.task_explained")
 class TaskExplained(Message):
-    """Task -> client: the state of the attempt, its stages in flight (the oldest first), its inputs and outputs.
+    """Task -> client: the state of the attempt, its stages in flight (oldest first), its inputs and outputs.
 
-    `activity` is how it spends its time (`busy`, `back-pressured`, `idle`), since `activity_since_ms`. Of many
-    channels those are told that tell most; `channels_open` is how many there are. `aligning` is the checkpoint whose
-    barriers are coming together, `snapshotting` are those that the attempt has begun and not acknowledged. `ending`:
-    the state that it is on its way to, while its bridge closes.
+    `activity` is `busy`, `back-pressured` or `idle`, since `activity_since_ms`. Of many channels only the most
+    informative are included; `channels_open` is the number of all. `aligning` is the checkpoint whose barriers are
+    being aligned, `snapshotting` those that the attempt has started and not acknowledged. `ending` is the state that it
+    will reach when its bridge is closed.
 
-    A source that reads files holds `files_unread`; its next batch takes as many of them as are `batch_limit_bytes`
-    together, which is None where the user has said how many. One that is aligned and too far ahead waits for the other
-    sources of its group: `waits_for_group`. `held_back_by` is what the watermarks that it makes wait for.
+    A file source has `files_unread`; its next batch takes up to `batch_limit_bytes` of them, None if the user has set a
+    number of files. An aligned source that is too far ahead waits for the other sources of its group:
+    `waits_for_group`. `held_back_by` is what holds back the watermarks that it creates.
     """
 
     attempt: ExecutionAttemptId
@@ -190,17 +189,17 @@ class TaskExplained(Message):
 
 @message("explanation.explain_stages")
 class ExplainStages(Message):
-    """client -> bridge: what do the stages at work stand at?"""
+    """client -> bridge: return the progress of the running stages."""
 
     reply_to: Ref
 
 
 @value("explanation.stage_progress")
 class StageProgress(Value):
-    """A stage at work on the data plane: what it does, and how many of the tasks of its Spark jobs are done.
+    """A running stage of the data plane: its description, and the progress of its Spark jobs.
 
-    Nothing is known of the Spark tasks (`tasks` is 0) before a job has begun, and where its session does not answer.
-    `progress_ms` is when a task of it was last seen to end, its beginning where none has.
+    `tasks` is 0 before a Spark job has started, and while the Spark session does not answer. `progress_ms` is the time
+    when one of its tasks was last seen to end, or its start.
     """
 
     what: str
@@ -214,7 +213,7 @@ class StageProgress(Value):
 
 @message("explanation.stages_explained")
 class StagesExplained(Message):
-    """bridge -> client: the stages at work, the oldest first."""
+    """bridge -> client: the running stages, oldest first."""
 
     attempt: ExecutionAttemptId
     stages: tuple[StageProgress, ...]
@@ -222,14 +221,14 @@ class StagesExplained(Message):
 
 @message("explanation.explain_slots")
 class ExplainSlots(Message):
-    """client -> ResourceManager: which slots are there, and who waits for one?"""
+    """client -> ResourceManager: return the slots, and the requests that wait for one."""
 
     reply_to: Ref
 
 
 @value("explanation.task_manager_info")
 class TaskManagerInfo(Value):
-    """The slots of one registered TaskManager, the resources that it has declared, and what no slot has of them."""
+    """The slots of one registered TaskManager, its declared resources, and those that no slot uses."""
 
     task_manager: TaskManagerId
     slots: int
@@ -241,9 +240,9 @@ class TaskManagerInfo(Value):
 
 @message("explanation.slots_explained")
 class SlotsExplained(Message):
-    """ResourceManager -> client: the slots of the registered TaskManagers, and how many requests wait for one.
+    """ResourceManager -> client: the slots of the registered TaskManagers, and the number of pending requests.
 
-    So many slots more there `could_start` to be: of TaskManagers on their way, or that may be started.
+    `could_start` is the number of further slots: of TaskManagers that are starting, or that may be started.
     """
 
     now_ms: int
@@ -257,7 +256,7 @@ class SlotsExplained(Message):
 
 @message("explanation.explain_leadership")
 class ExplainLeadership(Message):
-    """client -> JobManager: does it lead, and does it know the job?"""
+    """client -> JobManager: return whether you lead, and whether you know the job."""
 
     reply_to: Ref
     job_id: JobId
@@ -265,9 +264,9 @@ class ExplainLeadership(Message):
 
 @message("explanation.leadership_explained")
 class LeadershipExplained(Message):
-    """JobManager -> client: whether it leads (since then), who does otherwise, and what it does with the job.
+    """JobManager -> client: whether and since when it leads, the leader otherwise, and the job's phase.
 
-    `job` is in words: that its graph is checked and stored, that its JobMaster runs it; None where it is not known.
+    `job` describes the phase in words, for example that the job's graph is being checked; None if the job is unknown.
     """
 
     now_ms: int

@@ -1,4 +1,4 @@
-"""The flight record of a job: written when it has failed, before anybody is told."""
+"""The flight record of a job: written when it has failed, before clients are notified."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from flykka.messages.wire.message import Message, message
 
 @message("flight_record.written")
 class FlightRecordWritten(Message):
-    """JobClientActor's I/O -> JobClientActor: the last turns before the failure are to be read at `path`, if any.
+    """JobClientActor's I/O -> JobClientActor: the last turns before the failure are recorded at `path`, if there are
+    any.
 
-    `earlier_checkpoint` is whole, where the failure is that a later one is not.
+    `earlier_checkpoint` is an intact one, if the failure is that a later checkpoint is damaged.
     """
 
     path: str
@@ -19,6 +20,6 @@ class FlightRecordWritten(Message):
 
 @message("flight_record.not_written")
 class FlightRecordNotWritten(Message):
-    """JobClientActor's I/O -> JobClientActor: there is no such file, and this is why."""
+    """JobClientActor's I/O -> JobClientActor: the file could not be written, for this cause."""
 
     cause: SerializedThrowable

@@ -1,4 +1,4 @@
-"""Questions about a job and the answers of its read model, by the names of Flink's REST API (JobDetailsInfo)."""
+"""Queries about a job and the answers of its read model, with the names of Flink's REST API (JobDetailsInfo)."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from flykka.messages.wire.message import Message, Value, message, value
 from flykka.messages.wire.ref import Ref
 
 CHECKPOINT_HISTORY = 1_000
-"""The number of checkpoints kept, the last ones: a quarter of an hour of them at one per second."""
+"""Number of latest checkpoints that are kept: a quarter of an hour at one per second."""
 
 
 @message("job_details.track")
 class TrackJob(Message):
-    """JobManager -> ExecutionGraphInfoStore: a JobMaster begins to run this job, for the first time or once more."""
+    """JobManager -> ExecutionGraphInfoStore: a JobMaster starts to run this job, for the first time or again."""
 
     job_graph: JobGraph
 
 
 @message("job_details.request")
 class RequestJobDetails(Message):
-    """client -> JobManager -> ExecutionGraphInfoStore: what is the present state of this job, or how has it ended?
+    """client -> JobManager -> ExecutionGraphInfoStore: return the state of this job, or how it has ended.
 
-    Answered with `JobDetails`, which has the last `checkpoints` of those that are kept; with `JobNotFound` where
-    nothing is known of it. So are the other questions about one job.
+    Answered with `JobDetails`, which contains up to `checkpoints` of the latest checkpoints, or with `JobNotFound` if
+    the job is unknown. The other queries about one job are answered with `JobNotFound` in the same case.
     """
 
     job_id: JobId
@@ -45,14 +45,14 @@ class RequestJobDetails(Message):
 
 @message("job_details.request_overview")
 class RequestJobsOverview(Message):
-    """client -> JobManager -> ExecutionGraphInfoStore: which jobs are there? Answered with `JobsOverview`."""
+    """client -> JobManager -> ExecutionGraphInfoStore: return all jobs, as `JobsOverview`."""
 
     reply_to: Ref
 
 
 @message("job_details.request_graph")
 class RequestJobGraph(Message):
-    """client -> JobManager -> ExecutionGraphInfoStore: the plan and the configuration of a job, with `JobFound`."""
+    """client -> JobManager -> ExecutionGraphInfoStore: return the plan and configuration of a job, as `JobFound`."""
 
     job_id: JobId
     reply_to: Ref
@@ -60,7 +60,7 @@ class RequestJobGraph(Message):
 
 @message("job_details.request_vertex")
 class RequestJobVertexDetails(Message):
-    """client -> JobManager -> ExecutionGraphInfoStore: the subtasks of a vertex, with `SubtasksOfVertex`."""
+    """client -> JobManager -> ExecutionGraphInfoStore: return the subtasks of a vertex, as `SubtasksOfVertex`."""
 
     job_id: JobId
     reply_to: Ref
@@ -69,7 +69,9 @@ class RequestJobVertexDetails(Message):
 
 @message("job_details.request_checkpoints")
 class RequestCheckpointStats(Message):
-    """client -> JobManager -> ExecutionGraphInfoStore: the checkpoints of a job, with `CheckpointStatsSnapshot`."""
+    """client -> JobManager -> ExecutionGraphInfoStore: return the checkpoints of a job, as
+    `CheckpointStatsSnapshot`.
+    """
 
     job_id: JobId
     reply_to: Ref
@@ -77,7 +79,7 @@ class RequestCheckpointStats(Message):
 
 @message("job_details.request_checkpoint")
 class RequestCheckpointDetails(Message):
-    """client -> JobManager -> ExecutionGraphInfoStore: one checkpoint of a job, with `CheckpointDetails`."""
+    """client -> JobManager -> ExecutionGraphInfoStore: return one checkpoint of a job, as `CheckpointDetails`."""
 
     job_id: JobId
     reply_to: Ref
@@ -92,17 +94,17 @@ JobInfoRequest = (
     | RequestCheckpointDetails
     | RequestRescales
 )
-"""The questions about one job."""
+"""The queries about one job."""
 
 
 @message("job_details.timed_out")
 class JobDetailsTimedOut(Message):
-    """client's timer -> itself: nothing was heard of how the job has ended, but that it has."""
+    """client's timer -> itself: the details of the ended job have not arrived."""
 
 
 @value("job_details.time_series")
 class TimeSeries(Value):
-    """Values at the steps since `start_ms`, the oldest first; None where nothing was noted."""
+    """Values at each step since `start_ms`, oldest first; None if there is no value."""
 
     start_ms: int = 0
     step_ms: int = 1_000
@@ -111,9 +113,9 @@ class TimeSeries(Value):
 
 @value("job_details.status_timestamp")
 class StatusTimestamp(Value):
-    """The time at which a job has entered a status, the last time where it did so often.
+    """The last time at which a job entered a status.
 
-    `total_ms` is the time that it was in it, without that which still lasts.
+    `total_ms` is the time that it has spent in it, without the current stay.
     """
 
     status: JobStatus
@@ -123,7 +125,9 @@ class StatusTimestamp(Value):
 
 @value("job_details.deploying")
 class Deploying(Value):
-    """The time in which some task of a job was being deployed: since when, where one is, and the ms in all before."""
+    """The time in which at least one task was being deployed: start of the current deployment, if any, and total of
+    others.
+    """
 
     since_ms: int | None = None
     total_ms: int = 0
@@ -131,7 +135,7 @@ class Deploying(Value):
 
 @value("job_details.subtask_count")
 class SubtaskCount(Value):
-    """The number of subtasks of a vertex in a state."""
+    """The number of subtasks in a state."""
 
     state: ExecutionState
     count: int
@@ -139,7 +143,7 @@ class SubtaskCount(Value):
 
 @value("job_details.restart")
 class Restart(Value):
-    """A restart of the job, and the failure that led to it where it was told."""
+    """A restart of the job, and the failure that caused it, if known."""
 
     at_ms: int
     cause: SerializedThrowable | None
@@ -147,7 +151,7 @@ class Restart(Value):
 
 @value("job_details.time_shares")
 class TimeShares(Value):
-    """Shares of the last seconds of a vertex's running subtasks: the three add up to 1."""
+    """Shares of the last seconds of a vertex's running subtasks; they add up to 1."""
 
     busy: float
     back_pressured: float
@@ -156,7 +160,7 @@ class TimeShares(Value):
 
 @value("job_details.latency")
 class Latency(Value):
-    """Latency (ms) of the last latency markers on the slowest way from a subtask of a source to one of a vertex."""
+    """Latency of the last latency markers on the slowest path from a subtask of a source to one of a vertex."""
 
     median_ms: int
     p99_ms: int
@@ -164,19 +168,20 @@ class Latency(Value):
 
 @value("job_details.vertex")
 class JobVertexDetails(Value):
-    """A vertex. Rows are counted over all of its attempts: those that a restart reads again are counted again.
+    """A vertex. Rows are counted over all of its attempts: rows that are read again after a restart are counted again.
 
-    At most `rows_read_again` of `rows_in` are such: what attempts had counted that ended behind their last checkpoint.
-    `sources` and `sinks` are the names of such operators in its chain. `subtask_counts` says how many subtasks are in
-    each state. The watermark is the least of all subtasks, in ms of event time, and None while one of them has none; at
-    the end of the input there is none any more: `event_time_ended`. The lag is that of the watermark behind the clock.
-    The queue lengths are the batches that its running subtasks have before them, and those that wait for their readers.
-    Of a source that runs, `files_waiting` files were found and are not begun to be read.
-    Of the rows that its sinks have written, `rows_published` can be seen by readers, and `rows_staged` wait for a
-    checkpoint to be completed. A restart counts no row twice; what it publishes because its checkpoint held it is not
-    counted, so after a restart `rows_published` is the least that readers see, and `rows_staged` is what the newest
-    attempts have staged. A sink that shows rows at once may show some again, and they are counted again. Metrics of the
-    coordinator are those that the user's code counts on the JobMaster's side. `held_back_by` names a silent source.
+    At most `rows_read_again` of `rows_in` are repeated: those that attempts had counted after their last checkpoint.
+    `sources` and `sinks` are the names of these operators in its chain. `subtask_counts` is the number of subtasks per
+    state. The watermark is the minimum over all subtasks, in ms of event time, None while one of them has none; at the
+    end of the input it is None and `event_time_ended` is set. The lag is how far the watermark is behind the clock. The
+    queue lengths count batches that wait to be processed by its running subtasks, and those that wait for their
+    readers. Of a running source, `files_waiting` files were discovered and not started.
+
+    Of the rows written by its sinks, `rows_published` are visible to readers, and `rows_staged` wait for a checkpoint
+    to complete. A restart counts no row twice; rows that it publishes because its checkpoint contained them are not
+    counted, so after a restart `rows_published` is a lower bound, and `rows_staged` counts the newest attempts. A sink
+    that shows rows at once may show some again, and counts them again. `coordinator_metrics` are those of the user's
+    operator coordinators. `held_back_by` names a silent source.
     """
 
     vertex_id: JobVertexId
@@ -212,16 +217,15 @@ class JobVertexDetails(Value):
 
 @message("job_details.job")
 class JobDetails(Message):
-    """ExecutionGraphInfoStore -> client: a job as it stands now.
+    """ExecutionGraphInfoStore -> client: the current state of a job.
 
-    Its vertices are in topological order; of its last checkpoints and its last restarts the oldest come first.
-    `last_failure` is the last failure that was told of, overcome or not. `kept_checkpoint` is the path of the one that
-    a job which has ended can be continued from. `exceptions` are the last failures, with what was done about them, of
-    `number_of_exceptions` in all. `accumulators` are those of the
-    newest attempts so far; of a job that has FINISHED they are final. `throughput` is the rows per second that its
-    sources have read, `watermark_lag` the lag (ms) of the vertex that was furthest behind, both over its whole life.
-    `timestamps` say when it has entered each status last, in the order of these times; `restored_ms` when it has last
-    begun with a checkpoint.
+    Its vertices are in topological order; its last checkpoints and restarts are sorted oldest first. `last_failure` is
+    the last reported failure, recovered or not. `kept_checkpoint` is the path from which an ended job can be continued.
+    `exceptions` are the last failures and the reactions to them, out of `number_of_exceptions`. `accumulators` are
+    those of the newest attempts so far; when the job has FINISHED they are final. `throughput` is the number of rows
+    per second that its sources have read, `watermark_lag` the lag (ms) of the slowest vertex, both over its whole run
+    time. `timestamps` are the last times at which it entered each status, in their order; `restored_ms` is the last
+    time it started from a checkpoint.
     """
 
     job_id: JobId
@@ -258,7 +262,7 @@ class JobDetails(Message):
 
     @property
     def files_waiting(self) -> int:
-        """The number of files that its sources have discovered and not begun to read."""
+        """Number of files that its sources have discovered and not started to read."""
         return sum(vertex.files_waiting for vertex in self.vertices)
 
 
@@ -281,7 +285,7 @@ class JobOverview(Value):
 
 @message("job_details.overview")
 class JobsOverview(Message):
-    """ExecutionGraphInfoStore -> client: the jobs that run and the last that have ended, in the order of submission."""
+    """ExecutionGraphInfoStore -> client: the running jobs and the last ended ones, in the order of submission."""
 
     jobs: tuple[JobOverview, ...]
 
@@ -299,7 +303,7 @@ class AttemptDetails(Value):
     """An execution attempt (Flink's SubtaskExecutionAttemptDetailsInfo).
 
     `timestamps` are in the order of the states. `attempt` is None before the first one was scheduled. `accumulators`
-    are those of one that another has followed; of the current one its `SubtaskDetails` has them.
+    are those of a former attempt; the current one's are in its `SubtaskDetails`.
     """
 
     attempt: ExecutionAttemptId | None
@@ -314,10 +318,10 @@ class AttemptDetails(Value):
 
 @value("job_details.subtask")
 class SubtaskDetails(Value):
-    """A subtask, counted from 0: its current attempt, and the last of those before it, the oldest first.
+    """A subtask, numbered from 0: its current attempt, and its last earlier ones, oldest first.
 
-    The rates and the shares are of the last seconds. `accumulators` are those of the current attempt; `last_checkpoint`
-    is what the subtask has measured in the last completed one, None where there is none.
+    The rates and the shares are those of the last seconds. `accumulators` are those of the current attempt;
+    `last_checkpoint` are the subtask's metrics in the last completed checkpoint, or None.
     """
 
     subtask: int
@@ -332,7 +336,7 @@ class SubtaskDetails(Value):
 
 @message("job_details.subtasks")
 class SubtasksOfVertex(Message):
-    """ExecutionGraphInfoStore -> client: a vertex (None where the job has no such vertex) and its subtasks."""
+    """ExecutionGraphInfoStore -> client: a vertex and its subtasks; None if the job has no such vertex."""
 
     job_id: JobId
     vertex: JobVertexDetails | None
@@ -341,10 +345,10 @@ class SubtasksOfVertex(Message):
 
 @message("job_details.checkpoint_details")
 class CheckpointDetails(Message):
-    """ExecutionGraphInfoStore -> client: a checkpoint, None where it is not kept.
+    """ExecutionGraphInfoStore -> client: a checkpoint; None if it is not kept.
 
-    `subtasks` are those that have acknowledged, in this order; they are kept of the checkpoints in progress and of the
-    last that have ended.
+    `subtasks` are those that have acknowledged, in the order of acknowledgement; they are kept for checkpoints in
+    progress and for the last ones that have ended.
     """
 
     job_id: JobId
@@ -354,7 +358,7 @@ class CheckpointDetails(Message):
 
 @value("job_details.environment")
 class ProcessEnvironment(Value):
-    """The interpreter of a job's driver, and its machine (Flink's EnvironmentInfo); empty where it was not noted."""
+    """The interpreter of a job's driver, and its machine (Flink's EnvironmentInfo); empty if not recorded."""
 
     version: str = ""
     arch: str = ""
@@ -362,7 +366,7 @@ class ProcessEnvironment(Value):
 
 @value("job_details.archived")
 class ArchivedJob(Value):
-    """All answers about a job when its result was told, and where it ran (Flink's ArchivedExecutionGraph)."""
+    """All answers about an ended job, and the environment in which it ran (Flink's ArchivedExecutionGraph)."""
 
     overview: JobOverview
     details: JobDetails
@@ -376,7 +380,7 @@ class ArchivedJob(Value):
 
 @message("job_details.archive_ended")
 class ArchiveEnded(Message):
-    """ExecutionGraphInfoStore -> itself: the archive of a job is written, or is not, for this cause."""
+    """ExecutionGraphInfoStore -> itself: the archive of a job is written; with a cause, it could not be."""
 
     job_id: JobId
     directory: str
@@ -396,4 +400,4 @@ class ArchivesWritten(Message):
 
 
 InfoRequest = RequestJobsOverview | JobInfoRequest | AwaitArchives
-"""The questions that a JobManager hands on to the ExecutionGraphInfoStore."""
+"""The queries that a JobManager forwards to the ExecutionGraphInfoStore."""

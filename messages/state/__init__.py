@@ -1,4 +1,4 @@
-"""Handles of state, and the state that operators keep beside their batches.
+"""State handles, and the state that operators store in a checkpoint besides their batches.
 
 Not here: the state itself, which is in files.
 """

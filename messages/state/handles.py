@@ -1,6 +1,6 @@
-"""Handles of state: what a checkpoint holds in place of the state itself.
+"""State handles: what a checkpoint contains in place of the state itself.
 
-With them the state that operators of the Spark side keep in a checkpoint beside their batches.
+Also the state that operators on the Spark side store in a checkpoint besides their batches.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from flykka.messages.wire.message import Value, value
 
 @value("state.file_digest")
 class FileDigest(Value):
-    """A file as it was written: its name below the folder of its handle, its size and the xxh3_128 of its bytes."""
+    """A written file: its name below the folder of its handle, its size and the xxh3_128 of its bytes."""
 
     name: str
     size_bytes: int
@@ -21,7 +21,7 @@ class FileDigest(Value):
 
 
 class OperatorStateMode(StrEnum):
-    """The way in which a list of operator state is redistributed (Flink's OperatorStateHandle.Mode).
+    """The way in which a list of operator state is redistributed to subtasks (Flink's OperatorStateHandle.Mode).
 
     Each element goes to one of them, every one gets all elements of all, or every one gets the list of one of them.
     """
@@ -44,9 +44,9 @@ class SharedStateHandle(Value):
     """An immutable batch of keyed state in the job's `shared/` folder, written once, referenced by many checkpoints.
 
     `state_id` is the key of the SharedStateRegistry. `path` is absolute or an fsspec address; a folder or a file.
-    `key_groups` are those that its rows may belong to; None where nobody has noted it. `state_name` is the name of the
-    state, of several that the operator has; the one state of windows has none. `files` are all files of the
-    folder; checkpoints of an older flykka name none.
+    `key_groups` are those that its rows may belong to; None if unknown. `state_name` is the name of the state, if the
+    operator has several; the state of windows has none. `files` are all files of the folder; empty in checkpoints of
+    older versions.
     """
 
     state_id: str
@@ -60,7 +60,8 @@ class SharedStateHandle(Value):
 
 @value("state.exclusive")
 class ExclusiveStateHandle(Value):
-    """A file or folder of state that belongs to one checkpoint alone and goes with it; savepoints hold nothing else.
+    """A file or folder of state that belongs to one checkpoint alone and is deleted with it; savepoints contain only
+    these.
 
     `state_name` is that of keyed state, and `files` are all files of the folder, as in `SharedStateHandle`.
     """
@@ -82,9 +83,9 @@ class OperatorStateSchema(Value):
 
 @value("state.schema")
 class StateSchema(Value):
-    """The schema of keyed state, as Spark's DDL: the keys, the values kept for each, and the windows it is cut into.
+    """The schema of keyed state, as Spark's DDL: the keys, the values of each, and the windows.
 
-    Where the values are partial aggregates, `merged_by` has the function that merges two of each: sum, min or max.
+    If the values are partial aggregates, `merged_by` has the function that merges two of each: sum, min or max.
     `operator_state` are the lists of a function; without keyed state the texts are empty.
     """
 
@@ -101,7 +102,7 @@ class StateSchema(Value):
 
 @value("state.in_flight")
 class InFlightRows(Value):
-    """Rows of batches that were in flight, in one folder. Event times in ms, None without an event-time column."""
+    """Rows of in-flight batches, in one folder. Event times in ms, None without an event-time column."""
 
     path: str
     rows: int
@@ -113,9 +114,9 @@ class InFlightRows(Value):
 
 @value("state.input_channel")
 class InputChannelStateHandle(Value):
-    """Batches that an unaligned barrier overtook on its way into input gate `gate`.
+    """Batches that an unaligned barrier overtook on their way into input gate `gate`.
 
-    Where the parallelism has changed, only the rows of `key_groups` are for this subtask; None: all are.
+    If the parallelism has changed, only the rows of `key_groups` are for this subtask; None: all are.
     """
 
     gate: int
@@ -127,7 +128,7 @@ class InputChannelStateHandle(Value):
 class ResultSubpartitionStateHandle(Value):
     """Batches that an unaligned barrier overtook in a subpartition of output `output`.
 
-    `subpartitions` is how many there were: with another number the rows would belong elsewhere.
+    `subpartitions` is the number of them at the time: with another number the rows would belong elsewhere.
     """
 
     output: int
@@ -138,7 +139,7 @@ class ResultSubpartitionStateHandle(Value):
 
 @value("state.operator_list")
 class OperatorListState(Value):
-    """A named list of an operator's state in one subtask. An element is msgpack that the operator alone reads."""
+    """A named list of an operator's state in one subtask. An element is msgpack that only the operator reads."""
 
     name: str
     elements: tuple[bytes, ...] = ()
@@ -157,8 +158,8 @@ class PartitionWatermark(Value):
 class WatermarkState(Value):
     """The watermark (ms) of a task at the barrier; of a partitioned source also those of its partitions.
 
-    WATERMARK_MIN, which only an assignment of state has: event time begins again, since a source starts that did not
-    take part in the checkpoint.
+    WATERMARK_MIN, which occurs only in restored state, restarts event time: a source has started that was not part of
+    the checkpoint.
     """
 
     watermark_ms: int
@@ -169,13 +170,13 @@ class WatermarkState(Value):
 class OperatorSubtaskState(Value):
     """State of one operator in one subtask.
 
-    `operator_state` are its lists (unread splits, pending commits); where the parallelism has changed there may be
-    several of one name. `shared` are the batches of keyed state it refers to, of which the key groups `key_groups` are
-    its own, and `keyed_state` the operator's own msgpack on how they are to be read. `written_as` is the schema of
-    these batches where the operator that is to read them has another. `exclusive` is what no other
-    checkpoint may refer to. Of an unaligned checkpoint the head of the chain has a state more, with the
-    batches that were in flight into the subtask and out of it; their folders are `exclusive` too. An operator that goes
-    by event time, or makes it, has a state more with its `watermark`, and so has the head of its chain.
+    `operator_state` are its lists (unread splits, pending commits); if the parallelism has changed, several may have
+    the same name. `shared` are the batches of keyed state that it refers to; only the key groups `key_groups` in them
+    are its own, and `keyed_state` is the operator's own msgpack that describes how to read them. `written_as` is the
+    schema of these batches if that of the reading operator differs. `exclusive` state belongs to this checkpoint only.
+    In an unaligned checkpoint the head of the chain has one more state, with the batches in flight into and out of the
+    subtask; their folders are `exclusive` too. An operator that uses or creates event time has one more state with its
+    `watermark`, and so has the head of its chain.
     """
 
     operator_id: OperatorId
@@ -203,7 +204,7 @@ COMMITTABLES = "committables"
 
 @value("operator_state.closed_to")
 class ClosedTo(Value):
-    """The rows of the shared state `state_id` are for results later than `closed_to_ms` only."""
+    """Rows of the shared state `state_id` only count for results later than `closed_to_ms`."""
 
     state_id: str
     closed_to_ms: int
@@ -219,13 +220,14 @@ class EmittedTo(Value):
 
 @value("operator_state.window")
 class EventTimeBounds(Value):
-    """The results emitted of state that is cut by event time: those up to `emitted_to_ms`; None where none was.
+    """The emitted results of state in event-time windows: those up to `emitted_to_ms`; None: no result yet.
 
-    Of the rows in `closed` later ones were emitted too: other subtasks held them, which were further. The time of a
-    window's result is its start.
+    For the rows in `closed`, later results were emitted too, by other subtasks that held them and were ahead. The time
+    of a window's result is its start.
 
-    Where results are emitted again for rows that come late, rows are kept for those later than `closed_to_ms`, if there
-    are more of them than were not emitted. Of the rows in `emitted` later ones than `emitted_to_ms` were emitted too.
+    If late rows cause results to be emitted again, rows are kept for emitted results too: for those later than
+    `closed_to_ms`; None: only for results not emitted yet. For the rows in `emitted`, results later than
+    `emitted_to_ms` were emitted too.
     """
 
     emitted_to_ms: int | None = None
@@ -236,9 +238,9 @@ class EventTimeBounds(Value):
 
 @value("operator_state.pending_file")
 class PendingFile(Value):
-    """A staged file, and its name from when checkpoint `checkpoint_id`, or a later one, is complete.
+    """A staged file, and the name that it gets when checkpoint `checkpoint_id`, or a later one, is complete.
 
-    What is `in_savepoint` is a copy, which stays. Checkpoints of older versions have no `digest`.
+    A file `in_savepoint` is a copy that is kept. Checkpoints of older versions have no `digest`.
     """
 
     checkpoint_id: int
@@ -250,7 +252,9 @@ class PendingFile(Value):
 
 @value("operator_state.staging_folder")
 class StagingFolder(Value):
-    """The place where a subtask of a sink, or of a job before, stages its rows: its successor has to clear it."""
+    """The folder in which a subtask of a sink, perhaps of an earlier job, stages its rows: its successor has to clear
+    it.
+    """
 
     path: str
 
@@ -259,8 +263,8 @@ class StagingFolder(Value):
 class StagedBatch(Value):
     """Rows staged for checkpoint `checkpoint_id` as a folder of parquet files; `schema` is Spark's, as JSON.
 
-    What is `in_savepoint` is a copy, which stays. `files` are those in the folder; checkpoints of older versions do not
-    name them.
+    A batch `in_savepoint` is a copy that is kept. `files` are those in the folder; empty in checkpoints of older
+    versions.
     """
 
     checkpoint_id: int
@@ -272,9 +276,9 @@ class StagedBatch(Value):
 
 @value("operator_state.writer")
 class WriterState(Value):
-    """All that a writer of transactions has staged and not published, in the order of the checkpoints.
+    """Everything that a writer of transactions has staged and not published, ordered by checkpoint.
 
-    It stays together: the target knows what it has of a writer by the last checkpoint that was published.
+    It is never split: the target identifies a writer's published rows by the last checkpoint that was published.
     """
 
     writer: str

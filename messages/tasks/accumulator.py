@@ -1,4 +1,4 @@
-"""Accumulators: what user code counts for itself, per attempt and, merged, per job (Flink's)."""
+"""Accumulators: values that user code collects, per attempt and, merged, per job (as in Flink)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flykka.messages.wire.message import Value, value
 
 
 class AccumulatorType(StrEnum):
-    """The kinds of accumulators, by Flink's names. Two of one name must be of one kind."""
+    """The kinds of accumulators, with Flink's names. Accumulators of the same name must be of the same kind."""
 
     INT_COUNTER = "IntCounter"
     LONG_COUNTER = "LongCounter"
@@ -29,11 +29,11 @@ class HistogramCount(Value):
 
 @value("accumulator.snapshot")
 class AccumulatorSnapshot(Value):
-    """An accumulator at one moment.
+    """The current value of an accumulator.
 
-    A counter of ints has a `count`, and so has a meter; one of floats and a gauge have a `total`, a histogram `counts`.
-    A metric tells its operator, whose name and a point its `name` begins with. The rate of a meter is told with the
-    subtasks of a vertex: of the last seconds, by the times at which its counts came.
+    Counters of ints and meters have a `count`, counters of floats and gauges a `total`, histograms `counts`. A metric
+    names its operator, and its `name` starts with the operator's name and a point. The rate of a meter is reported for
+    the subtasks of a vertex: over the last seconds, by the arrival of its counts.
     """
 
     name: str
@@ -47,13 +47,13 @@ class AccumulatorSnapshot(Value):
 
     @property
     def metric_name(self) -> str:
-        """The name of a metric, with those of its groups before it and points between."""
+        """The name of a metric with the names of its groups, separated by points."""
         return self.name.removeprefix(f"{self.operator_name}.")
 
 
 @value("accumulator.failed_result")
 class FailedAccumulatorResult(Value):
-    """An accumulator that could not be merged, and why."""
+    """An accumulator that could not be merged, and the reason."""
 
     name: str
     reason: str

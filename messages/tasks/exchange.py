@@ -1,4 +1,4 @@
-"""The exchange between tasks: credit-based, barriers and watermarks in band behind the data they follow."""
+"""The exchange between tasks: credit-based, with barriers and watermarks in band after the data that they follow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flykka.messages.wire.ref import Ref
 class BatchRef(Value):
     """An immutable batch for one subpartition. Event times in ms since the epoch, None without an event-time column.
 
-    `size_bytes` is an estimate where the data plane does not know better.
+    `size_bytes` is an estimate if the data plane does not know the size.
     """
 
     batch_id: BatchId
@@ -29,7 +29,7 @@ class BatchRef(Value):
 WATERMARK_MIN = -(2**63)
 """No watermark yet, in ms."""
 WATERMARK_MAX = 2**63 - 1
-"""The end of event time: nothing follows."""
+"""The end of event time: no rows follow."""
 
 # Looked up for every barrier: an Enum member is slow to reach.
 _ALIGNED = AlignmentType.ALIGNED
@@ -38,7 +38,7 @@ _UNALIGNED = AlignmentType.UNALIGNED
 
 @value("exchange.checkpoint_barrier")
 class CheckpointBarrier(Value):
-    """Everything before belongs to the checkpoint, everything behind does not.
+    """Separates rows that belong to the checkpoint from those that do not.
 
     An unaligned barrier overtakes the data before it. One that may time out is aligned until then.
     """
@@ -49,7 +49,6 @@ class CheckpointBarrier(Value):
 
     @property
     def is_unaligned(self) -> bool:
-        """True if it overtakes data."""
         return self.options.alignment is _UNALIGNED
 
     @property
@@ -58,29 +57,31 @@ class CheckpointBarrier(Value):
         return self.options.alignment is _ALIGNED and self.options.aligned_timeout_ms is not None
 
     def remaining_ms(self, now_ms: int) -> int:
-        """Milliseconds that a barrier with a timeout stays aligned, counted from the trigger of its checkpoint."""
+        """Milliseconds for which a barrier with a timeout stays aligned, counted from the trigger of its checkpoint."""
         assert self.options.aligned_timeout_ms is not None, f"barrier {self.checkpoint_id} stays aligned"
         return max(0, self.timestamp_ms + self.options.aligned_timeout_ms + 1 - now_ms)
 
     def as_unaligned(self) -> CheckpointBarrier:
-        """The barrier, overtaking data from now on."""
+        """Return the barrier as one that overtakes data."""
         return self._with_alignment(AlignmentType.UNALIGNED)
 
     def with_unaligned_unsupported(self) -> CheckpointBarrier:
-        """The barrier as it goes through a channel whose batches cannot become state."""
+        """Return the barrier for a channel whose batches cannot be stored as channel state."""
         if self.is_unaligned or self.may_time_out:
             return self._with_alignment(AlignmentType.FORCED_ALIGNED)
         return self
 
     def with_unaligned_supported(self) -> CheckpointBarrier:
-        """The barrier as it was before it went through such a channel."""
+        """Return the barrier as it was before it passed such a channel."""
         if self.options.alignment is not AlignmentType.FORCED_ALIGNED:
             return self
         aligned_at_first = self.options.aligned_timeout_ms is not None
         return self._with_alignment(AlignmentType.ALIGNED if aligned_at_first else AlignmentType.UNALIGNED)
 
     def to_send_on(self, now_ms: int) -> CheckpointBarrier:
-        """The barrier as a task sends it on: no longer forced to align, and unaligned if its timeout has passed."""
+        """Return the barrier as a task forwards it: no longer forced to align, and unaligned if its timeout has
+        passed.
+        """
         barrier = self.with_unaligned_supported()
         return barrier.as_unaligned() if barrier.may_time_out and barrier.remaining_ms(now_ms) == 0 else barrier
 
@@ -90,14 +91,14 @@ class CheckpointBarrier(Value):
 
 @value("exchange.cancel_checkpoint_marker")
 class CancelCheckpointMarker(Value):
-    """The checkpoint will not come from upstream."""
+    """The checkpoint has been cancelled upstream."""
 
     checkpoint_id: int
 
 
 @value("exchange.watermark")
 class Watermark(Value):
-    """No row with an event time (ms) at or below `timestamp_ms` follows, but late ones."""
+    """No row with an event time (ms) at or below `timestamp_ms` follows, except late ones."""
 
     timestamp_ms: int
 
@@ -111,7 +112,7 @@ class WatermarkStatus(Value):
 
 @value("exchange.latency_marker")
 class LatencyMarker(Value):
-    """Sent by a source at `marked_ms`; how long it takes tells how long rows wait."""
+    """Sent by a source at `marked_ms`; its travel time shows how long rows wait."""
 
     marked_ms: int
     operator_id: str
@@ -120,14 +121,14 @@ class LatencyMarker(Value):
 
 @value("exchange.end_of_data")
 class EndOfData(Value):
-    """The input is finished: no row and no watermark follows, checkpoints still do. `drain` as in Flink's StopMode."""
+    """The input has ended: no row and no watermark follows, but checkpoints do. `drain` as in Flink's StopMode."""
 
     drain: bool = True
 
 
 @value("exchange.end_of_partition")
 class EndOfPartition(Value):
-    """Nothing follows."""
+    """The end of the partition."""
 
 
 Event = (
@@ -147,7 +148,7 @@ Buffer = BatchRef | Event
 class PartitionRequest(Message):
     """consuming Task -> TaskManager -> producing Task: send me this subpartition; `credit` buffers are ready.
 
-    One that `reconnects` takes the place of an attempt that has failed, of an approximate partition.
+    If it `reconnects`, this attempt replaces a failed reader of an approximate partition.
     """
 
     partition_id: ResultPartitionId
@@ -159,7 +160,9 @@ class PartitionRequest(Message):
 
 @message("exchange.buffer_response")
 class BufferResponse(Message):
-    """producing Task -> consuming Task: element number `sequence_number` (from 0) and the data left behind it."""
+    """producing Task -> consuming Task: element number `sequence_number` (from 0) and the number of queued batches
+    after it.
+    """
 
     partition_id: ResultPartitionId
     subpartition: int
@@ -170,7 +173,7 @@ class BufferResponse(Message):
 
 @message("exchange.add_credit")
 class AddCredit(Message):
-    """consuming Task -> producing Task or the TaskManager that keeps what it made: `credit` more buffers are ready."""
+    """consuming Task -> producing Task, or TaskManager with its finished partition: `credit` more buffers are ready."""
 
     partition_id: ResultPartitionId
     subpartition: int
@@ -188,7 +191,7 @@ class BacklogAnnouncement(Message):
 
 @message("exchange.cancel_partition_request")
 class CancelPartitionRequest(Message):
-    """consuming Task -> producing Task or the TaskManager that keeps what it made: I read no further."""
+    """consuming Task -> producing Task, or TaskManager with its finished partition: the consumer stops reading."""
 
     partition_id: ResultPartitionId
     subpartition: int
@@ -196,7 +199,9 @@ class CancelPartitionRequest(Message):
 
 @message("exchange.error_response")
 class ErrorResponse(Message):
-    """producing side -> consuming Task: the subpartition cannot be had; `partition_not_found` may pass by itself."""
+    """producing side -> consuming Task: the subpartition is unavailable; with `partition_not_found` a retry may
+    succeed.
+    """
 
     partition_id: ResultPartitionId
     subpartition: int
@@ -206,7 +211,7 @@ class ErrorResponse(Message):
 
 @message("exchange.alignment_timeout_due")
 class AlignmentTimeoutDue(Message):
-    """Task's timer -> itself: the barriers of this checkpoint have been under way for as long as they may be."""
+    """Task's timer -> itself: the alignment of this checkpoint's barriers has exceeded its timeout."""
 
     checkpoint_id: int
 
@@ -226,18 +231,18 @@ class TaskBuffers(Value):
 
 @message("exchange.buffers_resized")
 class BuffersResized(Message):
-    """TaskManager -> Task: others have come or gone; these are your buffers now."""
+    """TaskManager -> Task: tasks have started or ended; these are your buffers now."""
 
     buffers: TaskBuffers
 
 
 @message("exchange.redistribution_due")
 class RedistributionDue(Message):
-    """TaskManager -> itself: tasks have come or gone; share the buffers out again, once for all of them."""
+    """TaskManager -> itself: tasks have started or ended; redistribute the buffers, once for all of them."""
 
 
 @message("exchange.partition_request_due")
 class PartitionRequestDue(Message):
-    """Task's timer -> itself: ask again for the subpartition of this channel."""
+    """Task's timer -> itself: request the subpartition of this channel again."""
 
     channel: int

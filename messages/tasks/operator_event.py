@@ -1,8 +1,8 @@
-"""Between functions and what belongs to them on the JobMaster's side: operator coordinators and global aggregates.
+"""Between functions and their operator coordinators and global aggregates on the JobMaster's side.
 
-What users send each other are plain values in their own msgpack (`spark_bridge/functions/event_values.py`), so a trace
-shows them and no actor needs the user's classes. What a coordinator is called with, and what it answers, are messages
-too: its code runs beside the JobMaster's turns and never in one.
+Payloads of users are plain values in their own msgpack (`spark_bridge/functions/event_values.py`), so that a trace
+shows them and no actor needs the user's classes. Calls of a coordinator and their results are messages too: its code
+runs outside of the JobMaster's turns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class AggregateUpdate(Value):
 
 @value("operator_event.sent")
 class SentByFunction(Value):
-    """Events for its coordinator and values for aggregates that the function of an operator has sent in one stage."""
+    """Events to its coordinator and values for aggregates that the function of an operator has sent in one stage."""
 
     operator_id: OperatorId
     events: tuple[bytes, ...] = ()
@@ -32,9 +32,9 @@ class SentByFunction(Value):
 
 @message("operator_event.to_job_master")
 class SendOperatorEvents(Message):
-    """Task -> JobMaster: a stage has finished, and its function has sent this.
+    """Task -> JobMaster: a stage has finished, and its function has sent these events and values.
 
-    Behind the barrier of `checkpoint_id`, 0 before the first one: of later checkpoints, what was sent is a part.
+    They were sent after the barrier of `checkpoint_id` (0: before the first one), so they belong to later checkpoints.
     """
 
     attempt: ExecutionAttemptId
@@ -44,7 +44,7 @@ class SendOperatorEvents(Message):
 
 @message("operator_event.to_operator")
 class OperatorEvents(Message):
-    """JobMaster -> TaskManager -> Task: the coordinator of this operator has sent these to your subtask."""
+    """JobMaster -> TaskManager -> Task: events from the coordinator of this operator to your subtask."""
 
     attempt: ExecutionAttemptId
     operator_id: OperatorId
@@ -53,7 +53,7 @@ class OperatorEvents(Message):
 
 @value("operator_event.aggregate_result")
 class AggregateResult(Value):
-    """The result of a global aggregate behind its last update."""
+    """The result of a global aggregate after its last update."""
 
     name: str
     result: bytes
@@ -61,18 +61,18 @@ class AggregateResult(Value):
 
 @message("operator_event.aggregate_results")
 class GlobalAggregateResults(Message):
-    """JobMaster -> TaskManager -> Task: the aggregates that your function adds to have these results now."""
+    """JobMaster -> TaskManager -> Task: new results of the aggregates that your function adds to."""
 
     attempt: ExecutionAttemptId
     results: tuple[AggregateResult, ...]
 
 
-# What a coordinator is called with
+# Calls of a coordinator.
 
 
 @value("coordinator.start")
 class StartCoordinator(Value):
-    """Begin."""
+    """Start the coordinator."""
 
 
 @value("coordinator.event")
@@ -93,7 +93,7 @@ class CheckpointOperatorCoordinator(Value):
 
 @value("coordinator.reset_to_checkpoint")
 class ResetToCheckpoint(Value):
-    """All subtasks begin again: go back to this state. Without a checkpoint, or a state in it, to none."""
+    """All subtasks restart: reset to this state. Without a checkpoint, or a state in it, start without state."""
 
     checkpoint_id: int | None
     state: bytes | None
@@ -101,7 +101,7 @@ class ResetToCheckpoint(Value):
 
 @value("coordinator.subtask_ready")
 class SubtaskReady(Value):
-    """An attempt of a subtask runs, and may be sent events."""
+    """An attempt of a subtask runs and can receive events."""
 
     subtask: int
     attempt_number: int
@@ -109,7 +109,7 @@ class SubtaskReady(Value):
 
 @value("coordinator.subtask_failed")
 class SubtaskFailed(Value):
-    """An attempt of a subtask has failed, or was cancelled: then there is no reason."""
+    """An attempt of a subtask has failed; without a reason it was cancelled."""
 
     subtask: int
     attempt_number: int
@@ -118,7 +118,7 @@ class SubtaskFailed(Value):
 
 @value("coordinator.subtask_reset")
 class ResetSubtask(Value):
-    """A subtask begins again alone, from a checkpoint; None: from the beginning."""
+    """A single subtask restarts from a checkpoint; None: from the beginning."""
 
     subtask: int
     checkpoint_id: int | None
@@ -133,14 +133,14 @@ class CheckpointComplete(Value):
 
 @value("coordinator.checkpoint_aborted")
 class CheckpointWasAborted(Value):
-    """A checkpoint was given up."""
+    """A checkpoint was aborted."""
 
     checkpoint_id: int
 
 
 @value("coordinator.run_actions")
 class RunActions(Value):
-    """Run what was given to `run_in_coordinator_thread`."""
+    """Run the actions passed to `run_in_coordinator_thread`."""
 
 
 CoordinatorCall = (
@@ -155,7 +155,6 @@ CoordinatorCall = (
     | CheckpointWasAborted
     | RunActions
 )
-"""Everything that a coordinator is called with."""
 
 
 @value("coordinator.event_for_subtask")
@@ -169,9 +168,9 @@ class EventForSubtask(Value):
 
 @value("coordinator.answer")
 class CoordinatorAnswer(Value):
-    """The outcome of a few calls: events that were sent meanwhile, and the state where the last was for a checkpoint.
+    """The outcome of some calls: events that were sent during them, and the state if the last call asked for it.
 
-    With a `failure` the coordinator wants the job to fail. `metrics` are all of its own, as they are now.
+    With a `failure` the coordinator fails the job. `metrics` are the current values of all its metrics.
     """
 
     events: tuple[EventForSubtask, ...] = ()
@@ -200,21 +199,21 @@ class OperatorCoordinatorFailed(Message):
 
 @message("coordinator.woken")
 class OperatorCoordinatorWoken(Message):
-    """any thread of the user's -> JobMaster: the coordinator has something to do by itself."""
+    """any thread of the user's -> JobMaster: the coordinator has actions to run."""
 
     operator_id: OperatorId
 
 
 @message("coordinator.aggregates_updated")
 class GlobalAggregatesUpdated(Message):
-    """thread of the aggregates -> JobMaster: the results behind the last updates, of those that were updated."""
+    """thread of the aggregates -> JobMaster: the results of the updated aggregates."""
 
     results: tuple[AggregateResult, ...]
 
 
 @message("coordinator.aggregates_failed")
 class GlobalAggregatesFailed(Message):
-    """thread of the aggregates -> JobMaster: a function of the user's has raised; the cause names the aggregate."""
+    """thread of the aggregates -> JobMaster: a user function has raised; the cause names the aggregate."""
 
     cause: SerializedThrowable
 

@@ -1,4 +1,4 @@
-"""Messages of a fork's bridge to itself, where Spark would have worked, and the program of a simulated run."""
+"""Messages of a fork's bridge to itself, which replace Spark's work, and the program of a simulated run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from flykka.messages.wire.message import Message, message
 
 @message("simulation.stage_over")
 class StageOver(Message):
-    """bridge's timer -> itself: the oldest stage in flight is over."""
+    """bridge's timer -> itself: the oldest stage in flight has ended."""
 
 
 @message("simulation.begun")
 class SimulationBegun(Message):
-    """simulation -> its client: this scenario, as JSON, is what happens from here on; for who reads the trace."""
+    """simulation -> its client: the simulation starts with this scenario, as JSON; for readers of the trace."""
 
     scenario: str

@@ -1,4 +1,4 @@
-"""Splits: what a source reads, handed out on the JobMaster's side (Flink's SplitEnumerator and its events)."""
+"""Splits: units of a source's input, assigned on the JobMaster's side (Flink's SplitEnumerator and its events)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flykka.messages.wire.message import Message, Value, message, value
 
 
 class SourceSplit(Value):
-    """A piece of a source's input. Concrete splits add what their connector needs."""
+    """A part of a source's input. Concrete splits add the fields of their connector."""
 
     __slots__ = ()
 
@@ -32,9 +32,9 @@ class FileSplit(SourceSplit):
 class FileBatchSplit(SourceSplit):
     """Whole files, or a range of one, that are read as one batch.
 
-    Files of text do not say how many rows they have: theirs count as none, until they are read.
-    `event_time_max` (ms) is taken from the statistics of the files; None where they have none. With a `size_bytes` they
-    may be read in one batch with the splits beside them; without they are a batch by themselves.
+    Text files do not store their number of rows: it counts as 0 until they are read. `event_time_max` (ms) comes from
+    the statistics of the files; None if there are none. With a `size_bytes` the split may be read in one batch with its
+    neighbours; otherwise it is a batch by itself.
     """
 
     split_id: SplitId
@@ -46,7 +46,7 @@ class FileBatchSplit(SourceSplit):
 
 @value("source.partitions_split")
 class PartitionsSplit(SourceSplit):
-    """Spark partitions of rows that were computed once. How many rows they have, nobody knows until they are read."""
+    """Spark partitions of rows that were computed once. Their number of rows is unknown until they are read."""
 
     split_id: SplitId
     rows: int
@@ -55,7 +55,7 @@ class PartitionsSplit(SourceSplit):
 
 @value("source.index_range_split")
 class IndexRangeSplit(SourceSplit):
-    """Rows that are made of their numbers, `start` to `start + rows`. `size_bytes` is as that of a FileBatchSplit."""
+    """Rows that are computed from their numbers, `start` to `start + rows`. For `size_bytes` see FileBatchSplit."""
 
     split_id: SplitId
     rows: int
@@ -65,10 +65,9 @@ class IndexRangeSplit(SourceSplit):
 
 @value("source.serialized_split")
 class SerializedSplit(SourceSplit):
-    """A split that its connector alone understands; `content` is a text of JSON.
+    """A split that only its connector understands; `content` is JSON text.
 
-    So what was recorded is read and replayed where the connector is not installed. `size_bytes` is as that of a
-    FileBatchSplit.
+    Therefore a trace can be read and replayed without the connector. For `size_bytes` see FileBatchSplit.
     """
 
     split_id: SplitId
@@ -79,9 +78,9 @@ class SerializedSplit(SourceSplit):
 
 @value("source.partition_time")
 class PartitionTime(Value):
-    """The latest event time (ms) of the rows read of a partition of the source; None where none of them has one.
+    """The latest event time (ms) of the rows read of a partition of the source; None if they have none.
 
-    The earliest is looked for only where the order of rows is watched.
+    The earliest is only computed if the order of rows is watched.
     """
 
     partition: str
@@ -90,12 +89,12 @@ class PartitionTime(Value):
 
 
 def files_in(splits: Iterable[SourceSplit]) -> int:
-    """The number of files of these splits, where they are of files; each range of a file counts as one."""
+    """Return the number of files of these splits, if they are splits of files; each range of a file counts as one."""
     return sum(len(split.files) for split in splits if isinstance(split, FileBatchSplit))
 
 
 def size_of(split: SourceSplit) -> int | None:
-    """The size in bytes of a split that may be read with those beside it; None where it is a batch by itself."""
+    """Return the size in bytes of a split that may be read with its neighbours; None if it is a batch by itself."""
     return split.size_bytes if isinstance(split, FileBatchSplit | IndexRangeSplit | SerializedSplit) else None
 
 
@@ -103,8 +102,8 @@ def size_of(split: SourceSplit) -> int | None:
 class UnreadSplit(Value):
     """A split that a reader holds and has not read; its state in a checkpoint is a list of them.
 
-    It was the source's split number `number` (from 0) to be handed out: a reader that goes on with the splits of
-    several reads them in that order, or rows would come late that were not.
+    It was number `number` (from 0) of the splits that the source has assigned: a reader that takes over the splits of
+    several others reads them in that order, since rows would otherwise be late that were not.
     """
 
     split: SourceSplit
@@ -113,10 +112,11 @@ class UnreadSplit(Value):
 
 @value("source.enumerator_state")
 class SplitEnumeratorState(Value):
-    """State of a split enumerator in a checkpoint: what waits for a reader, in order, and where the next look begins.
+    """State of a split enumerator in a checkpoint: splits not assigned yet, in order, and the next discovery's
+    position.
 
-    `position` is the discovery's own. `handed_out` is how many splits readers have got, given back or not. `assigned`
-    has no more use: states of old name in it what readers had got.
+    The format of `position` is private to the discovery. `handed_out` counts the assigned splits, including those given
+    back. `assigned` is not used any more: states of old versions list the assigned splits in it.
     """
 
     unassigned: tuple[SourceSplit, ...] = ()
@@ -128,7 +128,7 @@ class SplitEnumeratorState(Value):
 
 @message("source.request_splits")
 class RequestSplits(Message):
-    """Task -> JobMaster: this reader can take `count` more splits."""
+    """Task -> JobMaster: this reader can accept `count` more splits."""
 
     attempt: ExecutionAttemptId
     operator_id: OperatorId
@@ -137,7 +137,9 @@ class RequestSplits(Message):
 
 @message("source.add_splits")
 class AddSplits(Message):
-    """JobMaster -> TaskManager -> Task: read these, in this order; the source had handed out `numbers` before each."""
+    """JobMaster -> TaskManager -> Task: read these in this order; `numbers` are their numbers among all assigned
+    splits.
+    """
 
     attempt: ExecutionAttemptId
     operator_id: OperatorId
@@ -147,7 +149,7 @@ class AddSplits(Message):
 
 @message("source.no_more_splits")
 class NoMoreSplits(Message):
-    """JobMaster -> TaskManager -> Task: when the splits you hold are read, the input is at its end."""
+    """JobMaster -> TaskManager -> Task: the input ends when the splits you hold are read."""
 
     attempt: ExecutionAttemptId
     operator_id: OperatorId
@@ -155,9 +157,9 @@ class NoMoreSplits(Message):
 
 @message("source.reported_watermark")
 class ReportedWatermark(Message):
-    """Task -> JobMaster: this reader of an aligned source is so far in event time, or holds nobody back if it is idle.
+    """Task -> JobMaster: the watermark of a reader of an aligned source; an idle one does not limit the others.
 
-    WATERMARK_MIN: it knows no event time yet. WATERMARK_MAX: it has read all that there is.
+    WATERMARK_MIN: it knows no event time yet. WATERMARK_MAX: it has read all of its input.
     """
 
     attempt: ExecutionAttemptId
@@ -167,7 +169,7 @@ class ReportedWatermark(Message):
 
 @message("source.align_watermark")
 class AlignWatermark(Message):
-    """JobMaster -> TaskManager -> Task: do not read on while your watermark is above `max_watermark_ms`."""
+    """JobMaster -> TaskManager -> Task: pause while your watermark is above `max_watermark_ms`."""
 
     attempt: ExecutionAttemptId
     max_watermark_ms: int
@@ -175,12 +177,12 @@ class AlignWatermark(Message):
 
 @message("source.splits_discovered")
 class SplitsDiscovered(Message):
-    """data plane -> JobMaster: what a look at the source found; `finished` when no more can come.
+    """data plane -> JobMaster: the splits that a discovery has found; `finished` if there will be no more.
 
-    It began at the position `begun_at`, and the next one begins at `position`. `more` is there already, `files_left`
-    files, and comes with the next look, which need not wait. Any other next look is taken `interval_ms` later; without
-    one there is none. Where nothing is at the place that is looked at, `missing_path` is that place as the user wrote
-    it. `retained` says what the other side keeps for the source, which it would else delete.
+    It started at the position `begun_at`, and the next one starts at `position`. If there is `more`, `files_left`
+    files, the next discovery need not wait. Otherwise it starts `interval_ms` later; None: there is no next one. If the
+    source's path does not exist, `missing_path` is that path as the user wrote it. `retained` describes what the
+    external system retains for the source and would otherwise delete.
     """
 
     operator_id: OperatorId

@@ -23,8 +23,6 @@ from flykka.messages.wire.ref import Ref
 
 
 class ExecutionState(StrEnum):
-    """The states of an execution attempt."""
-
     CREATED = "CREATED"
     SCHEDULED = "SCHEDULED"
     DEPLOYING = "DEPLOYING"
@@ -40,9 +38,9 @@ class ExecutionState(StrEnum):
 class ResultPartitionDescriptor(Value):
     """An output of an attempt: subpartition i is read by one consuming subtask.
 
-    A HASH partition is split by key group with the key expressions of `key_by`; a FORWARD or REBALANCE partition
-    gives each batch to one subpartition in turn, BROADCAST to all. A BLOCKING partition is read when it is finished,
-    and outlives its Task.
+    A HASH partition is split by key group with the key expressions of `key_by`; a FORWARD or REBALANCE partition gives
+    each batch to one subpartition in turn, BROADCAST to all. A BLOCKING partition is read when it is finished, and
+    outlives its Task.
     """
 
     partition_id: ResultPartitionId
@@ -56,9 +54,9 @@ class ResultPartitionDescriptor(Value):
 
 @value("task.input_channel_descriptor")
 class InputChannelDescriptor(Value):
-    """The subpartition that a channel of a gate reads, asked for at the TaskManager that runs its producer.
+    """The subpartition that a channel of a gate reads, requested from the TaskManager that runs its producer.
 
-    A channel that `reconnects` reads on where an attempt before has failed, and its producer has not.
+    A channel that `reconnects` continues after a failed attempt whose producer has not failed.
     """
 
     partition_id: ResultPartitionId
@@ -69,7 +67,7 @@ class InputChannelDescriptor(Value):
 
 @value("task.input_gate_descriptor")
 class InputGateDescriptor(Value):
-    """An input of an attempt. What is consumed of a BLOCKING partition may be there though its producer is not."""
+    """An input of an attempt. The data of a BLOCKING partition may exist even if its producer has ended."""
 
     gate: int
     channels: tuple[InputChannelDescriptor, ...]
@@ -80,7 +78,7 @@ class InputGateDescriptor(Value):
 class TaskDeploymentDescriptor(Value):
     """Everything a TaskManager needs to run one execution attempt (Flink's TaskDeploymentDescriptor).
 
-    Which `buffers` the attempt has, its TaskManager says, and how much managed memory where that is declared.
+    The TaskManager sets the attempt's `buffers`, and its managed memory if that is declared.
     """
 
     job_id: JobId
@@ -116,26 +114,26 @@ class SubmitTask(Message):
 
 @message("task.acknowledge_deployments")
 class AcknowledgeDeployments(Message):
-    """TaskManager -> JobMaster: these attempts were submitted here, and run (Flink's Acknowledge of submitTask)."""
+    """TaskManager -> JobMaster: these attempts were submitted here and run (Flink's Acknowledge of submitTask)."""
 
     attempts: tuple[ExecutionAttemptId, ...]
 
 
 @message("task.acknowledgements_due")
 class AcknowledgementsDue(Message):
-    """TaskManager -> itself: acknowledge what was submitted until now, all of it in one message to each JobMaster."""
+    """TaskManager -> itself: acknowledge all attempts submitted so far, in one message to each JobMaster."""
 
 
 @message("task.cancel")
 class CancelTask(Message):
-    """JobMaster -> TaskManager -> Task: stop what runs and report CANCELED."""
+    """JobMaster -> TaskManager -> Task: cancel the running work and report CANCELED."""
 
     attempt: ExecutionAttemptId
 
 
 @message("task.fail")
 class FailTask(Message):
-    """TaskManager -> Task: the attempt cannot go on here; report it FAILED (Flink's failExternally)."""
+    """TaskManager -> Task: the attempt cannot continue here; report it FAILED (Flink's failExternally)."""
 
     attempt: ExecutionAttemptId
     cause: SerializedThrowable
@@ -143,7 +141,9 @@ class FailTask(Message):
 
 @value("task.execution_state")
 class TaskExecutionState(Value):
-    """A state an attempt has reached, the failure if it is FAILED; with a terminal state, its accumulators."""
+    """A state that an attempt has reached, with the failure if it is FAILED; with a terminal state, its
+    accumulators.
+    """
 
     attempt: ExecutionAttemptId
     state: ExecutionState
@@ -167,7 +167,7 @@ class NotifyEndOfData(Message):
 
 @value("task.latency_statistics")
 class LatencyStatistics(Value):
-    """Times that the last latency markers from a source subtask took (ms); `count` is their number."""
+    """Travel times of the last latency markers from a source subtask (ms); `count` is their number."""
 
     operator_id: str
     subtask: int
@@ -181,7 +181,7 @@ class LatencyStatistics(Value):
 
 @value("task.event_time_hold")
 class EventTimeHold(Value):
-    """A subtask of a source, or one of its partitions, that holds event time back and has been silent since then.
+    """A subtask of a source, or one of its partitions, that has been silent since `since_ms` and holds event time back.
 
     `partition` is empty if the source has none; `watermark_ms` is WATERMARK_MIN if no row of it had an event time.
     """
@@ -194,15 +194,15 @@ class EventTimeHold(Value):
 
 @value("task.io_metrics")
 class TaskIOMetrics(Value):
-    """Counted since the attempt began; times in ms, watermark in ms of event time.
+    """Counts since the start of the attempt; times in ms, watermark in ms of event time.
 
-    While it runs an attempt is busy with a stage, back-pressured (it has input and may not send), or idle. The lengths
-    of queues are those of now: batches that have come and are not processed, and those that wait for their readers. So
-    is `files_unread`: the files that a source's reader holds and has not begun to read.
+    A running attempt is busy with a stage, back-pressured (it has input and may not send), or idle. The queue lengths
+    are current: batches received and not processed, and batches that wait for their readers. `files_unread` is the
+    current number of files that a source's reader holds and has not started to read.
 
-    `rows_published` were written by sinks and can be seen by readers; `rows_staged` were written by them and wait now
-    for a checkpoint. What an attempt published for the one before it, because its checkpoint held it, is not counted.
-    `held_back_by` is what the watermark of a source waits for, once it has waited for a while.
+    `rows_published` were written by sinks and are visible to readers; `rows_staged` were written by them and wait for a
+    checkpoint. Rows that an attempt published for its predecessor, because its checkpoint contained them, are not
+    counted. `held_back_by` is what the watermark of a source waits for, once it has waited for a while.
     """
 
     rows_in: int = 0
@@ -225,37 +225,37 @@ class TaskIOMetrics(Value):
 
 @message("task.metrics_due")
 class MetricsDue(Message):
-    """Task's timer -> itself: time to report what it has done so far."""
+    """Task's timer -> itself: report the metrics."""
 
 
 @message("task.latency_marker_due")
 class LatencyMarkerDue(Message):
-    """Task's timer -> itself: time for the source to send a latency marker."""
+    """Task's timer -> itself: send a latency marker from the source."""
 
 
 @message("task.read_due")
 class ReadDue(Message):
-    """Task's timer -> itself: the source's reader has rested for long enough."""
+    """Task's timer -> itself: continue to read after a pause."""
 
 
 @message("task.watermark_report_due")
 class WatermarkReportDue(Message):
-    """Task's timer -> itself: time for an aligned source to report how far it is in event time."""
+    """Task's timer -> itself: report the watermark of an aligned source."""
 
 
 @message("task.idle_due")
 class IdleDue(Message):
-    """Task's timer -> itself: time to see whether the source has been silent for too long."""
+    """Task's timer -> itself: check whether the source has been silent for too long."""
 
 
 @message("task.processing_time_due")
 class ProcessingTimeDue(Message):
-    """Task's timer -> itself: time to fire timers that go by processing time."""
+    """Task's timer -> itself: fire processing-time timers."""
 
 
 @message("task.report_metrics")
 class ReportTaskMetrics(Message):
-    """Task -> JobMaster: what the attempt has done so far: at intervals, when a snapshot made rows, and at its end."""
+    """Task -> JobMaster: the attempt's metrics: at intervals, when a snapshot has emitted rows, and at its end."""
 
     attempt: ExecutionAttemptId
     metrics: TaskIOMetrics
@@ -264,12 +264,12 @@ class ReportTaskMetrics(Message):
 
 @message("task.cancellation_due")
 class CancellationDue(Message):
-    """Task's timer -> itself: the attempt was told to end and may not have ended yet."""
+    """Task's timer -> itself: check whether the cancelled attempt has ended."""
 
 
 @value("task.finished_partition")
 class FinishedPartition(Value):
-    """A BLOCKING partition that is written wholly: its elements, subpartition by subpartition."""
+    """A BLOCKING partition that is written completely: its elements, subpartition by subpartition."""
 
     descriptor: ResultPartitionDescriptor
     subpartitions: tuple[tuple[Buffer, ...], ...]
@@ -277,7 +277,7 @@ class FinishedPartition(Value):
 
 @message("task.keep_partitions")
 class KeepPartitions(Message):
-    """Task -> TaskManager: the attempt has FINISHED; have these read by anybody, until they are released."""
+    """Task -> TaskManager: the attempt has FINISHED; serve these to any reader until they are released."""
 
     attempt: ExecutionAttemptId
     partitions: tuple[FinishedPartition, ...]
@@ -285,7 +285,7 @@ class KeepPartitions(Message):
 
 @message("task.partitions_released")
 class PartitionsReleased(Message):
-    """TaskManager's own work -> itself: the batches of these are freed, or are not because of `cause`."""
+    """TaskManager's own work -> itself: the batches of these are freed; with a `cause`, they are not."""
 
     partition_ids: tuple[ResultPartitionId, ...]
     cause: SerializedThrowable | None = None
@@ -293,7 +293,7 @@ class PartitionsReleased(Message):
 
 @message("task.release_partitions")
 class ReleasePartitions(Message):
-    """JobMaster -> TaskManager: these results were kept for readers, and none of them needs these any more."""
+    """JobMaster -> TaskManager: no reader needs these finished partitions any more."""
 
     job_id: JobId
     partition_ids: tuple[ResultPartitionId, ...]
@@ -301,7 +301,9 @@ class ReleasePartitions(Message):
 
 @message("task.fatal_error")
 class FatalErrorOccurred(Message):
-    """Task -> TaskManager: the attempt does not end: nobody knows any more what runs here (Flink's onFatalError)."""
+    """Task -> TaskManager: the attempt cannot be ended, so the state of this process is unknown (Flink's
+    onFatalError).
+    """
 
     attempt: ExecutionAttemptId
     cause: SerializedThrowable
@@ -309,7 +311,7 @@ class FatalErrorOccurred(Message):
 
 @message("task.request_partition_producer_state")
 class RequestPartitionProducerState(Message):
-    """Task -> JobMaster: what has become of the attempt whose partition this attempt asked for and did not find?"""
+    """Task -> JobMaster: return the state of the attempt whose partition was requested and not found."""
 
     attempt: ExecutionAttemptId
     partition_id: ResultPartitionId
@@ -319,7 +321,7 @@ class RequestPartitionProducerState(Message):
 class PartitionProducerState(Message):
     """JobMaster -> TaskManager -> Task: the state of the producer of a partition.
 
-    Without a state there is a `failure`: a newer attempt has taken the producer's place, or nobody knows it.
+    Without a state there is a `failure`: a newer attempt has replaced the producer, or it is unknown.
     """
 
     attempt: ExecutionAttemptId

@@ -1,4 +1,4 @@
-"""The declaration of messages, their msgpack form, and the ids and refs that they carry.
+"""The declaration of messages, their msgpack form, and the ids and refs that they contain.
 
-Not here: messages themselves.
+Not here: the messages themselves.
 """

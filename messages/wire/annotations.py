@@ -1,7 +1,7 @@
-"""From annotations to forms: what a field may be declared as. Compiled once per class, at its first use.
+"""Compiles the annotations of fields to wire schemas, once per class, at its first use.
 
-The kind of the thing on the wire tells which member of a union it is, so a union of two that look alike there, such as
-two enums, has no form. A base class stands for everything declared below it.
+The type on the wire determines the member of a union, so a union of two members with the same wire type, such as two
+enums, has no schema. A base class stands for all declared classes below it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,17 @@ from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 import msgpack
 
 from flykka.messages.wire.errors import DeclarationError
-from flykka.messages.wire.forms import TAG_KEY, Alternative, ClassForm, FieldForm, Form, Misfit, shorten
 from flykka.messages.wire.message import Value, is_a
 from flykka.messages.wire.ref import Ref, Resolve
+from flykka.messages.wire.schemas import (
+    TAG_KEY,
+    ClassSchema,
+    FieldSchema,
+    SchemaMismatch,
+    UnionMember,
+    WireSchema,
+    shorten,
+)
 from flykka.messages.wire.tags import class_of, tag_of
 from flykka.messages.wire.unpacking import unpack
 
@@ -28,54 +36,54 @@ REF_CODE = 1
 
 _MAX_ADDRESS_BYTES = 64 * 1024
 _ADDRESSES_KEPT = 4096
-"""The same few actors are told of again and again."""
+"""The same few refs occur again and again."""
 
 _SCALARS = (NoneType, bool, int, float, str, bytes)
 
-_class_forms: dict[type[Value], ClassForm] = {}
+_class_schemas: dict[type[Value], ClassSchema] = {}
 
 
-def class_form(cls: type[Value]) -> ClassForm:
-    """The form of a declared class, compiled at its first use.
+def class_schema(cls: type[Value]) -> ClassSchema:
+    """Return the schema of a declared class, compiled at its first use.
 
     Raises:
-        Misfit: the class is not declared.
-        DeclarationError: a field is annotated with what the wire has no form for.
+        SchemaMismatch: the class is not declared.
+        DeclarationError: a field has an annotation without a wire schema.
     """
-    form = _class_forms.get(cls)
-    if form is None:
-        form = _class_forms[cls] = _compile(cls)
-    return form
+    schema = _class_schemas.get(cls)
+    if schema is None:
+        schema = _class_schemas[cls] = _compile(cls)
+    return schema
 
 
-def _compile(cls: type[Value]) -> ClassForm:
+def _compile(cls: type[Value]) -> ClassSchema:
     if not tag_of(cls):
-        raise Misfit(f"{cls.__qualname__} is not a declared value")
+        raise SchemaMismatch(f"{cls.__qualname__} is not a declared value")
     try:
         annotations = get_type_hints(cls)
-    except NameError as unknown:
-        raise DeclarationError(f"{cls.__qualname__}: {unknown} where the class was declared") from unknown
+    except NameError as name_error:
+        raise DeclarationError(f"{cls.__qualname__}: {name_error} where the class was declared") from name_error
     fields = []
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # every declared class is a dataclass
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         try:
-            form = _form(annotations[field.name])
+            schema = _schema(annotations[field.name])
         except DeclarationError as error:
             raise DeclarationError(f"{cls.__qualname__}.{field.name}: {error}") from None
-        fields.append(FieldForm(field.name, attrgetter(field.name), form, required))
-    return ClassForm(cls, tuple(fields))
+        fields.append(FieldSchema(field.name, attrgetter(field.name), schema, required))
+    return ClassSchema(cls, tuple(fields))
 
 
-def value_form(bases: tuple[type[Value], ...]) -> Form:
-    """The form of any declared value that is one of `bases`."""
-    return Form(_names(bases), (), (_values(bases),))
+def value_schema(bases: tuple[type[Value], ...]) -> WireSchema:
+    """Return the schema of declared values of the classes `bases`."""
+    return WireSchema(_names(bases), (), (_values(bases),))
 
 
 @cache
-def _form(annotation: Any) -> Form:
+def _schema(annotation: Any) -> WireSchema:
     plain: set[type] = set()
     bases: list[type[Value]] = []
-    alternatives: list[Alternative] = []
+    alternatives: list[UnionMember] = []
     for member in _members(annotation):
         if member in _SCALARS:
             plain.add(member)
@@ -90,11 +98,11 @@ def _form(annotation: Any) -> Form:
     wire_types = [*plain, *(alternative.wire_type for alternative in alternatives)]
     if len(set(wire_types)) < len(wire_types):
         raise DeclarationError(f"the members of {_names(_members(annotation))} cannot be told apart on the wire")
-    return Form(_names(_members(annotation)), plain, alternatives)
+    return WireSchema(_names(_members(annotation)), plain, alternatives)
 
 
 def _members(annotation: Any) -> list[Any]:
-    """The members of a union, or the one annotation, with `NewType`s taken for what they are at run time."""
+    """Return the members of a union, or the annotation itself, with `NewType`s replaced by their supertypes."""
     if isinstance(annotation, NewType):
         return _members(annotation.__supertype__)
     if get_origin(annotation) in (Union, UnionType):
@@ -102,7 +110,7 @@ def _members(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-def _alternative(member: Any) -> Alternative:
+def _alternative(member: Any) -> UnionMember:
     if get_origin(member) is tuple:
         return _tuple(get_args(member))
     if isinstance(member, type) and issubclass(member, StrEnum):
@@ -112,88 +120,88 @@ def _alternative(member: Any) -> Alternative:
     raise DeclarationError(f"{_names([member])} has no form on the wire")
 
 
-def _values(bases: tuple[type[Value], ...]) -> Alternative:
+def _values(bases: tuple[type[Value], ...]) -> UnionMember:
     def encode(value: Value) -> object:
-        return class_form(type(value)).to_wire(value)
+        return class_schema(type(value)).to_wire(value)
 
-    accepted: dict[object, ClassForm] = {}
+    accepted: dict[object, ClassSchema] = {}
 
     def decode(wire: dict[str, object], resolve: Resolve) -> object:
         tag = wire.get(TAG_KEY)
         cls = class_of(tag) if isinstance(tag, str) else None
         if cls is None:
-            raise Misfit(f"unknown tag {shorten(tag)!r}" if isinstance(tag, str) else "it has no tag")
-        form = accepted.get(cls)
-        if form is None:
+            raise SchemaMismatch(f"unknown tag {shorten(tag)!r}" if isinstance(tag, str) else "it has no tag")
+        schema = accepted.get(cls)
+        if schema is None:
             if not (isinstance(cls, type) and is_a(cls, bases)):
-                raise Misfit(f"expected {_names(bases)}, found {tag}")
-            form = accepted[cls] = class_form(cls)
-        return form.from_wire(wire, resolve)
+                raise SchemaMismatch(f"expected {_names(bases)}, found {tag}")
+            schema = accepted[cls] = class_schema(cls)
+        return schema.from_wire(wire, resolve)
 
-    return Alternative(dict, lambda kind: is_a(kind, bases), encode, decode)
+    return UnionMember(dict, lambda kind: is_a(kind, bases), encode, decode)
 
 
-def _enum(enum: type[StrEnum]) -> Alternative:
+def _enum(enum: type[StrEnum]) -> UnionMember:
     members = {member.value: member for member in enum}
 
     def decode(wire: str, resolve: Resolve) -> object:
         member = members.get(wire)
         if member is None:
-            raise Misfit(f"{shorten(wire)!r} is no {enum.__qualname__}")
+            raise SchemaMismatch(f"{shorten(wire)!r} is no {enum.__qualname__}")
         return member
 
-    return Alternative(str, lambda kind: is_a(kind, (enum,)), lambda member: member.value, decode)
+    return UnionMember(str, lambda kind: is_a(kind, (enum,)), lambda member: member.value, decode)
 
 
-def _tuple(args: tuple[Any, ...]) -> Alternative:
-    """`tuple[X, ...]`, or one of fixed length."""
+def _tuple(args: tuple[Any, ...]) -> UnionMember:
+    """Return the schema of `tuple[X, ...]`, or of a tuple of fixed length."""
     any_length = len(args) == 2 and args[1] is Ellipsis
-    forms = tuple(_form(arg) for arg in (args[:1] if any_length else args))
+    schemas = tuple(_schema(arg) for arg in (args[:1] if any_length else args))
 
-    def forms_of(items: tuple[object, ...]) -> tuple[Form, ...]:
+    def schemas_of(items: tuple[object, ...]) -> tuple[WireSchema, ...]:
         if any_length:
-            return forms * len(items)
-        if len(items) != len(forms):
-            raise Misfit(f"expected {len(forms)} items, found {len(items)}")
-        return forms
+            return schemas * len(items)
+        if len(items) != len(schemas):
+            raise SchemaMismatch(f"expected {len(schemas)} items, found {len(items)}")
+        return schemas
 
     def encode(items: tuple[object, ...]) -> object:
         wire: list[object] = []
-        pairs = zip(items, forms_of(items), strict=True)
+        pairs = zip(items, schemas_of(items), strict=True)
         try:
-            for item, form in pairs:
-                wire.append(item if type(item) in form.plain else form.encode(item))
-        except Misfit as misfit:
-            misfit.within(f"[{len(wire)}]")
+            for item, schema in pairs:
+                wire.append(item if type(item) in schema.plain else schema.encode(item))
+        except SchemaMismatch as mismatch:
+            mismatch.within(f"[{len(wire)}]")
             raise
         return tuple(wire)
 
     def decode(wire: tuple[object, ...], resolve: Resolve) -> object:
         items: list[object] = []
-        pairs = zip(wire, forms_of(wire), strict=True)
+        pairs = zip(wire, schemas_of(wire), strict=True)
         try:
-            for item, form in pairs:
-                items.append(item if type(item) in form.plain else form.decode(item, resolve))
-        except Misfit as misfit:
-            misfit.within(f"[{len(items)}]")
+            for item, schema in pairs:
+                items.append(item if type(item) in schema.plain else schema.decode(item, resolve))
+        except SchemaMismatch as mismatch:
+            mismatch.within(f"[{len(items)}]")
             raise
         return tuple(items)
 
-    return Alternative(tuple, lambda kind: kind is tuple, encode, decode)
+    return UnionMember(tuple, lambda kind: kind is tuple, encode, decode)
 
 
 def _encode_ref(ref: Ref) -> object:
     try:
         return _packed_address(ref.path, ref.incarnation)
-    except (TypeError, ValueError, OverflowError) as refusal:
-        raise Misfit(f"not an address: {refusal}") from refusal
+    except (TypeError, ValueError, OverflowError) as error:
+        raise SchemaMismatch(f"not an address: {error}") from error
 
 
 def _decode_ref(wire: msgpack.ExtType, resolve: Resolve) -> object:
     if len(wire.data) > _MAX_ADDRESS_BYTES:
-        raise Misfit(f"a ref of {len(wire.data):,} bytes")
+        raise SchemaMismatch(f"a ref of {len(wire.data):,} bytes")
     if wire.code != REF_CODE:
-        raise Misfit(f"unknown extension type {wire.code}")
+        raise SchemaMismatch(f"unknown extension type {wire.code}")
     return resolve(*_address(wire.data))
 
 
@@ -212,24 +220,24 @@ def _address(data: bytes) -> tuple[str, int]:
         case (str(path), int(incarnation)) if type(incarnation) is int:
             return path, incarnation
         case _:
-            raise Misfit("malformed ref")
+            raise SchemaMismatch("malformed ref")
 
 
-_REF = Alternative(msgpack.ExtType, lambda kind: issubclass(kind, Ref), _encode_ref, _decode_ref)
+_REF = UnionMember(msgpack.ExtType, lambda kind: issubclass(kind, Ref), _encode_ref, _decode_ref)
 
 
 def _to_float(number: int) -> object:
     try:
         return float(number)
-    except OverflowError as refusal:
-        raise Misfit(f"expected float, got an int beyond its range: {refusal}") from refusal
+    except OverflowError as error:
+        raise SchemaMismatch(f"expected float, got an int beyond its range: {error}") from error
 
 
 def _refuse_int(wire: int, resolve: Resolve) -> object:
-    raise Misfit("expected float, found int")
+    raise SchemaMismatch("expected float, found int")
 
 
-_INT_AS_FLOAT = Alternative(int, lambda kind: kind is int, _to_float, _refuse_int)
+_INT_AS_FLOAT = UnionMember(int, lambda kind: kind is int, _to_float, _refuse_int)
 
 
 def _names(members: Iterable[Any]) -> str:
@@ -237,7 +245,7 @@ def _names(members: Iterable[Any]) -> str:
 
 
 def _name(annotation: Any) -> str:
-    """The annotation without the modules of its classes."""
+    """Return the annotation as text, without the modules of its classes."""
     if annotation is NoneType:
         return "None"
     if annotation is Ellipsis:

@@ -1,18 +1,18 @@
-"""Errors of encoding and decoding, named for whose fault it is.
+"""Errors of encoding and decoding, each with the part at fault.
 
 MessageError
 ├── CodecError
-│   ├── DeclarationError   the class: a field is annotated with what the wire has no form for
+│   ├── DeclarationError   the class: a field has an annotation without a wire schema
 │   ├── EncodeError        the sender: the value is not what its class declares
-│   └── DecodeError        the bytes: cut off, altered, of another protocol, or from an incompatible peer
-└── UnresolvedRefError     the sender: the address was read outside an actor system, and nobody stands behind it
+│   └── DecodeError        the bytes: truncated, altered, of another protocol, or from an incompatible peer
+└── UnresolvedRefError     the sender: the address was read outside an actor system, so it has no actor
 """
 
 from __future__ import annotations
 
 
 class MessageError(Exception):
-    """The root of the errors of this package."""
+    """Base class of the errors of this package."""
 
 
 class CodecError(MessageError, ValueError):
@@ -32,4 +32,4 @@ class DecodeError(CodecError):
 
 
 class UnresolvedRefError(MessageError):
-    """A message was told to an address that was decoded outside an actor system."""
+    """A message was sent to an address that was decoded outside an actor system."""

@@ -1,4 +1,4 @@
-"""A failure as it travels: as text, never as a living exception."""
+"""A failure as text, which can be sent and stored, never as a live exception."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from flykka.messages.wire.message import Value, value
 
 @value("failure.serialized_throwable")
 class SerializedThrowable(Value):
-    """Type, text and stack text of a failure; `suppress_restarts` marks one that no restart can mend.
+    """Type, message and stack trace of a failure; `suppress_restarts` marks one that no restart can repair.
 
-    `type_name` is the plain name of a class, without its module, whether there is such a class or not. Where it is that
-    a result partition cannot be read any more, `lost_partition` names it: its producer is to run again (Flink's
-    PartitionException).
+    `type_name` is the name of a class without its module; the class need not exist. If a result partition can no longer
+    be read, `lost_partition` names it: its producer has to run again (Flink's PartitionException).
     """
 
     type_name: str
@@ -29,7 +28,7 @@ class SerializedThrowable(Value):
 
 
 def suppresses_restarts(error: BaseException) -> bool:
-    """Report whether the exception, or one of its causes however deep, has the attribute `suppress_restarts` set.
+    """Return True if the exception, or any of its direct or indirect causes, has the attribute `suppress_restarts` set.
 
     A class sets it if the next attempt would fail in the same way (Flink's SuppressRestartsException).
     """
@@ -37,10 +36,10 @@ def suppresses_restarts(error: BaseException) -> bool:
 
 
 def causes(error: BaseException) -> list[BaseException]:
-    """Return the exception and its causes, each once: a chain may lead back into itself."""
+    """Return the exception and its causes, each once: a chain may be cyclic."""
     chain: list[BaseException] = []
     cause: BaseException | None = error
-    while cause is not None and not any(cause is known for known in chain):
+    while cause is not None and not any(cause is other for other in chain):
         chain.append(cause)
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return chain

@@ -1,4 +1,4 @@
-"""Names of things, as strings that read well in a trace. Distinct types, so that the type checker tells them apart."""
+"""Ids as readable strings, of distinct types so that the type checker distinguishes them."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ SlotId = NewType("SlotId", str)
 """`<task manager>/<slot index>`."""
 AllocationId = NewType("AllocationId", str)
 SlotRequestId = NewType("SlotRequestId", str)
-"""`<sharing group>/<number>`: one slot that a job has asked for, which its tasks may share."""
+"""`<sharing group>/<number>`: one slot that a job has requested, which its tasks may share."""
 BatchId = NewType("BatchId", str)
 SplitId = NewType("SplitId", str)
 LeaderSessionId = NewType("LeaderSessionId", str)
 
 
 def attempt_id(job: JobId, vertex: JobVertexId, subtask: int, attempt_number: int) -> ExecutionAttemptId:
-    """The id of the attempt_number-th execution (from 0) of one subtask (from 0)."""
+    """Return the id of execution `attempt_number` (from 0) of one subtask (from 0)."""
     return ExecutionAttemptId(f"{job}_{vertex}_{subtask}_{attempt_number}")
 
 
 def vertex_subtask_and_number(attempt: ExecutionAttemptId, job: JobId) -> tuple[JobVertexId, int, int]:
-    """The vertex, the subtask and the number of an attempt of the job: the inverse of `attempt_id`."""
+    """Return the vertex, the subtask and the number of an attempt of the job: the inverse of `attempt_id`."""
     vertex, subtask, number = attempt.removeprefix(f"{job}_").rsplit("_", 2)
     return JobVertexId(vertex), int(subtask), int(number)
 
 
 def partition_id(attempt: ExecutionAttemptId, output: int) -> ResultPartitionId:
-    """The id of the result partition that `attempt` produces at its output number `output` (from 0)."""
+    """Return the id of the result partition that `attempt` produces at output number `output` (from 0)."""
     return ResultPartitionId(f"{attempt}:{output}")
 
 
 def slot_id(task_manager: TaskManagerId, index: int) -> SlotId:
-    """The id of the slot number `index` (from 0) of a TaskManager."""
+    """Return the id of slot number `index` (from 0) of a TaskManager."""
     return SlotId(f"{task_manager}/{index}")
 
 

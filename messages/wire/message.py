@@ -1,12 +1,11 @@
-"""The declaration of what may be said: `@message` for what is told to an actor, `@value` for what rides inside.
+"""Declares messages (`@message`), which are sent to actors, and values (`@value`), which are contained in messages.
 
-Both make a frozen, slotted, keyword-only dataclass and enter it, under its wire tag, into the registry of `tags`, which
-the codec reads. Fields are added with defaults and never renamed, so that an old trace and an old checkpoint stay
-readable.
+Both make a frozen, slotted, keyword-only dataclass and register it under its wire tag in `tags`, which the codec uses.
+Fields are added with defaults and never renamed, so that old traces and checkpoints stay readable.
 
-A class that a notebook declares again stays what it was for those who still hold it: their instances are encoded with
-the fields they have, and decoded as the newest class. `isinstance` and `match` tell the two apart, as they do for any
-class in a notebook; an actor looks the name up when it matches, and so knows the newest.
+If a notebook declares a class again, existing instances of the old class are encoded with the fields they have, and
+decoded as the newest class. `isinstance` and `match` distinguish the two classes, as for any class in a notebook; an
+actor looks the name up when it matches, and so uses the newest.
 """
 
 from __future__ import annotations
@@ -23,30 +22,30 @@ T = TypeVar("T", bound="type[Value]")
 def assemble_directly(cls: type[Any]) -> None:
     """Replace the initialiser of a frozen, slotted, keyword-only dataclass by one that takes 60 % of the time.
 
-    What `dataclasses` writes for a frozen class goes through `object.__setattr__`, which looks each field up by its
-    name. A checkpoint makes a dozen values a task. A class that does more than to keep its arguments is left as it is.
+    The generated one uses `object.__setattr__`, which looks each field up by name, and a checkpoint creates a dozen
+    values per task. A class whose initialiser does more than store its arguments is left as it is.
     """
-    declared = fields(cls)
-    plain = all(field.init and field.kw_only and field.default_factory is MISSING for field in declared)
-    if not declared or not plain or hasattr(cls, "__post_init__"):
+    dataclass_fields = fields(cls)
+    plain = all(field.init and field.kw_only and field.default_factory is MISSING for field in dataclass_fields)
+    if not dataclass_fields or not plain or hasattr(cls, "__post_init__"):
         return
-    names = [field.name for field in declared]
-    known: dict[str, Any] = {f"_set_{name}": getattr(cls, name).__set__ for name in names}
-    known |= {f"_default_{field.name}": field.default for field in declared if field.default is not MISSING}
+    names = [field.name for field in dataclass_fields]
+    namespace: dict[str, Any] = {f"_set_{name}": getattr(cls, name).__set__ for name in names}
+    namespace |= {f"_default_{field.name}": field.default for field in dataclass_fields if field.default is not MISSING}
     arguments = (
-        field.name if field.default is MISSING else f"{field.name}=_default_{field.name}" for field in declared
+        field.name if field.default is MISSING else f"{field.name}=_default_{field.name}" for field in dataclass_fields
     )
     body = "".join(f"    _set_{name}(self, {name})\n" for name in names)
-    exec(f"def __init__(self, *, {', '.join(arguments)}):\n{body}", known)
-    made = known["__init__"]
-    made.__qualname__ = f"{cls.__qualname__}.__init__"
-    made.__module__ = cls.__module__
-    made.__annotations__ = {**cls.__init__.__annotations__}
-    cls.__init__ = made
+    exec(f"def __init__(self, *, {', '.join(arguments)}):\n{body}", namespace)
+    initialiser = namespace["__init__"]
+    initialiser.__qualname__ = f"{cls.__qualname__}.__init__"
+    initialiser.__module__ = cls.__module__
+    initialiser.__annotations__ = {**cls.__init__.__annotations__}
+    cls.__init__ = initialiser
 
 
 class Value:
-    """A value that the codec can carry: a frozen dataclass known by its wire tag."""
+    """A value that the codec can encode: a frozen dataclass with a wire tag."""
 
     __slots__ = ()
     wire_tag = ""
@@ -60,7 +59,7 @@ class Message(Value):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def message(tag: str) -> Callable[[T], T]:
-    """Declare a message `<conversation>.<verb>`; the class must derive from `Message`.
+    """Declare a message with the tag `<conversation>.<verb>`; the class must derive from `Message`.
 
     Raises:
         TypeError: the class is not a `Message`.
@@ -71,12 +70,12 @@ def message(tag: str) -> Callable[[T], T]:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def value(tag: str) -> Callable[[T], T]:
-    """Declare a value that travels inside messages; the class must derive from `Value`. Raises as `message` does."""
+    """Declare a value that messages contain; the class must derive from `Value`. Raises the errors of `message`."""
     return _declare(tag, Value)
 
 
 def is_a(cls: type, bases: tuple[type, ...]) -> bool:
-    """Tell whether `cls` derives from one of `bases`, or from its namesake of an earlier or later declaration."""
+    """Return True if `cls` derives from one of `bases`, or from an earlier or later declaration of the same name."""
     if issubclass(cls, bases):
         return True
     names = {full_name(base) for base in bases}
@@ -89,21 +88,23 @@ def _declare(tag: str, base: type[Value]) -> Callable[[T], T]:
     def declare(cls: T) -> T:
         if not issubclass(cls, base):
             raise TypeError(f"{cls.__qualname__} is declared under {tag!r} but does not derive from {base.__name__}")
-        made = cast(T, dataclass(frozen=True, slots=True, kw_only=True)(cls))
-        assemble_directly(made)
-        enter(tag, made)
-        return made
+        dataclass_type = cast(T, dataclass(frozen=True, slots=True, kw_only=True)(cls))
+        assemble_directly(dataclass_type)
+        enter(tag, dataclass_type)
+        return dataclass_type
 
     return declare
 
 
 class ControlMessage(Message):
-    """Overtakes all other messages in a `ControlAwareMailbox`; anywhere else it is like any other (Akka's)."""
+    """A message that overtakes all others in a `ControlAwareMailbox`; an ordinary one in any other mailbox (as in
+    Akka).
+    """
 
     __slots__ = ()
 
 
 class NotInfluenceReceiveTimeout(Message):
-    """Does not count against a receive timeout: who gets nothing else is idle (Akka's)."""
+    """A message that does not reset the receive timeout of its receiver (as in Akka)."""
 
     __slots__ = ()

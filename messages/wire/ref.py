@@ -1,4 +1,4 @@
-"""An actor's address as a value. On the wire it is path and incarnation; the kernel's refs are its living form."""
+"""An actor's address as a value. Its wire form is path and incarnation; the kernel's refs are the live form."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from flykka.messages.wire.message import Message
 
 
 class Ref:
-    """Path and incarnation of an actor: equal where both are equal, whatever the class.
+    """Path and incarnation of an actor. Two refs are equal if both are, whatever their classes.
 
-    A trace read without an actor system holds plain `Ref`s; in a living system the decoder makes the kernel's
-    `ActorRef`, which derives from this.
+    A trace that is read without an actor system contains plain `Ref`s; in a running system the decoder creates the
+    kernel's `ActorRef`, which derives from this.
     """
 
     def __init__(self, path: str, incarnation: int) -> None:
@@ -20,7 +20,9 @@ class Ref:
         self.incarnation = incarnation
 
     def tell(self, message: Message) -> None:
-        """Send `message` and forget it. Raises `UnresolvedRefError` on an address outside a system."""
+        """Send `message` to the actor without waiting. Raises `UnresolvedRefError` if the address is outside of an
+        actor system.
+        """
         raise UnresolvedRefError(f"{self} is an address from a trace: no actor stands behind it")
 
     def __eq__(self, other: object) -> bool:
@@ -34,9 +36,11 @@ class Ref:
 
 
 def is_former(ref: Ref, known: Ref | None) -> bool:
-    """Tell whether `known` has replaced the actor of `ref`: at one path, the later actor has a higher number."""
+    """Return True if `known` has replaced the actor of `ref`: of two actors at a path, the later has the higher
+    incarnation.
+    """
     return known is not None and ref.path == known.path and ref.incarnation < known.incarnation
 
 
 Resolve = Callable[[str, int], Ref]
-"""Makes a ref of a path and an incarnation, for a decoder."""
+"""Creates a ref from a path and an incarnation, for a decoder."""

@@ -1,10 +1,10 @@
 """The registry of tags, which stand for classes on the wire, in traces and in checkpoints.
 
-A tag names its class for ever: the class may move and be renamed, and what was written before stays readable.
-`@message` and `@value` declare the tags of what the codec carries, `@trace_tag` those of all else that a trace names.
+A tag belongs to its class forever: the class may be moved and renamed, and older data stays readable. `@message` and
+`@value` declare the tags of encoded classes, `@trace_tag` those of all other names in a trace.
 
-In a notebook a cell that declares a class is run again and again. So a class of the same module and name takes the tag
-over from its earlier declaration.
+A notebook may run the cell that declares a class repeatedly, so a class of the same module and name takes over the tag
+of its earlier declaration.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _registry: dict[str, Declared] = {}
 
 
 def trace_tag(tag: str) -> Callable[[D], D]:
-    """Declare the tag of a class or function that traces name, such as an actor or an object that it is given.
+    """Declare the tag of a class or function that traces name, such as an actor or an argument of one.
 
-    It stands above `@dataclass`, which makes another class.
+    Place it above `@dataclass`, which creates another class.
 
     Raises:
         ValueError: the tag is malformed, or another class has it.
@@ -42,17 +42,16 @@ def trace_tag(tag: str) -> Callable[[D], D]:
 
 
 def check_tag(tag: str) -> None:
-    """Raise `ValueError` for a malformed tag."""
     if not _TAG.fullmatch(tag):
         raise ValueError(f"tag {tag!r} is not of the form <conversation>.<verb>")
 
 
 def enter(tag: str, declared: Declared) -> None:
-    """Enter a class or function under its tag. Raises `ValueError` if another one has it."""
-    known = _registry.get(tag)
-    if known is not None and full_name(known) != full_name(declared):
+    """Register a class or function under its tag. Raises `ValueError` if another one has it."""
+    former = _registry.get(tag)
+    if former is not None and full_name(former) != full_name(declared):
         raise ValueError(
-            f"tag {tag!r} of {declared.__qualname__} already names {'.'.join(full_name(known))}: "
+            f"tag {tag!r} of {declared.__qualname__} already names {'.'.join(full_name(former))}: "
             "a tag belongs to one class for ever, choose another one"
         )
     _registry[tag] = declared
@@ -60,26 +59,26 @@ def enter(tag: str, declared: Declared) -> None:
 
 
 def registered() -> dict[str, Declared]:
-    """Everything that is declared by its tag, in the order of the tags."""
+    """Return all declared classes and functions, sorted by tag."""
     return dict(sorted(_registry.items()))
 
 
 def class_of(tag: str) -> Declared | None:
-    """The class or function of a tag, if there is one; the newest of its declarations."""
+    """Return the class or function of a tag, if there is one; the newest of several declarations."""
     return _registry.get(tag)
 
 
 def tag_of(declared: object) -> str:
-    """The tag that was declared for a class or function itself, not for a class that it derives from; "" for none."""
+    """Return the tag of a class or function itself, not of a base class; "" if it has none."""
     tag: str = getattr(declared, "__dict__", {}).get("wire_tag", "")
     return tag
 
 
 def name_in_trace(item: object) -> str:
-    """The name of a class or function, or of the class of any other object, in a trace.
+    """Return the name of a class or function, or of any other object's class, in a trace.
 
-    That is its tag, or "flykka.Qualname" for a class of flykka's without one, wherever it is; "module:Qualname" for any
-    other, which has no other name.
+    That is its tag, or "flykka.Qualname" for a class of flykka without one, wherever it is defined; "module:Qualname"
+    for any other.
     """
     declared: Any = item if hasattr(item, "__qualname__") else type(item)
     tag = tag_of(declared)
@@ -91,5 +90,4 @@ def name_in_trace(item: object) -> str:
 
 
 def full_name(declared: Declared) -> tuple[str, str]:
-    """The module and the qualified name of a class or function."""
     return declared.__module__, declared.__qualname__

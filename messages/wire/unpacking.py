@@ -1,4 +1,4 @@
-"""Unpacks bytes that may come from anywhere, in memory that is proportional to their number."""
+"""Unpacks untrusted bytes, with memory proportional to their length."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from typing import Any
 import msgpack
 
 MAX_NESTING = 100
-"""Levels of maps and arrays that a value may have: code that goes through one may call itself for each."""
+"""Maximum nesting of maps and arrays in a value: code that traverses one may recurse."""
 
 MAX_ITEMS = 4_000_000
-"""Items that all maps and arrays of an object may have together."""
+"""Maximum number of items in all maps and arrays of an object together."""
 
 _CHECKED_BYTES = 1024
 _COUNTED_BYTES = 1024 * 1024
-"""Fewer bytes cannot be so many items that it matters."""
+"""Shorter data cannot contain enough items to matter."""
 
 
 class Budget:
-    """Counts the items of one object while msgpack makes it, as its `list_hook` and `object_hook`."""
+    """Counts the items of one object while msgpack creates it, as its `list_hook` and `object_hook`."""
 
     def __init__(self, most: int) -> None:
         self._most = self._left = most
 
-    def __call__(self, made: Any) -> Any:
-        """Count what was made. Raises `ValueError` for too many items."""
-        self._left -= len(made) + 1
+    def __call__(self, container: Any) -> Any:
+        """Count the items of a container. Raises `ValueError` for too many."""
+        self._left -= len(container) + 1
         if self._left < 0:
             raise ValueError(f"more than {self._most:,} items")
-        return made
+        return container
 
 
 def hooks(size: int, most: int = MAX_ITEMS) -> dict[str, Any]:
-    """The options that count the items of an object of so many bytes; none for a small one."""
+    """Return the options that limit the items of an object of this size; empty for a small one."""
     if size <= _COUNTED_BYTES:
         return {}
     budget = Budget(most)
@@ -40,25 +40,25 @@ def hooks(size: int, most: int = MAX_ITEMS) -> dict[str, Any]:
 
 
 def unpack(data: bytes, **options: Any) -> Any:
-    """The one object of msgpack in `data`; `options` are those of `msgpack.unpackb`.
+    """Unpack the single msgpack object in `data`; `options` are those of `msgpack.unpackb`.
 
     Raises:
-        ValueError: there is none, or something follows it: that is a `msgpack.ExtraData`.
+        ValueError: the data is incomplete, or has trailing bytes (`msgpack.ExtraData`).
     """
     try:
         if len(data) > _CHECKED_BYTES:
-            # An array may say that it has more items than there are bytes, and so may each array within: msgpack makes
-            # room for all of them before it looks.
+            # An array may declare more items than there are bytes, and so may each nested array: msgpack allocates
+            # room for all of them before it reads any.
             unpacker = msgpack.Unpacker(max_buffer_size=len(data))
             unpacker.feed(data)
             unpacker.skip()
         return msgpack.unpackb(data, **options, **hooks(len(data)))
-    except msgpack.UnpackException as refusal:
-        raise ValueError(str(refusal) or "incomplete input") from refusal
+    except msgpack.UnpackException as error:
+        raise ValueError(str(error) or "incomplete input") from error
 
 
 def is_nested_deeply(unpacked: object, most: int = MAX_NESTING) -> bool:
-    """Tell whether an unpacked object has more than `most` levels."""
+    """Return True if an unpacked object has more than `most` levels."""
     level = [unpacked] if type(unpacked) in _CONTAINERS else []
     for _ in range(most):
         if not level:

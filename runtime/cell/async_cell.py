@@ -1,9 +1,10 @@
-"""The cell of an actor whose `handle_message` is a coroutine function: a message at a time, in steps on an event loop.
+"""The cell of an actor whose `handle_message` is a coroutine function: one message at a time, in steps on an event
+loop.
 
 While a coroutine waits, its cell is AWAITING: messages wait, but signals have turns in between, so that the actor
-watches, supervises its children and can be ended. A stop or a restart cancels the coroutine first, and is carried out
-when that has ended. A kill ends the cell at once, as always: the coroutine is cancelled too, and messages that it still
-sends are dropped.
+watches, supervises its children and can be stopped. A stop or a restart cancels the coroutine first, and takes effect
+when it has ended. A kill ends the cell at once: the coroutine is cancelled too, and messages that it still sends are
+dropped.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from flykka.runtime.cell.cell import Cell
-from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.lifecycle import CellState
 from flykka.runtime.dispatch.task_scope import TURN, Steps, TaskScope
 from flykka.runtime.errors import ReplyReturnedError
 from flykka.runtime.mailbox.envelope import Envelope
-from flykka.runtime.recording import cancelled_wait, effects_told
+from flykka.runtime.recording import cancelled_wait, completed_effects
 from flykka.runtime.signals import Recreate, Stop
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.runtime.actor import Actor
-    from flykka.runtime.mailbox.envelope import SignalEnvelope, Told
+    from flykka.runtime.mailbox.envelope import SignalEnvelope, TellEntry
     from flykka.runtime.props import Props
     from flykka.runtime.system import ActorSystem
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 class AsyncCell(Cell):
     """Cell for Props whose dispatcher is `loop`. Its turns, and the steps of its coroutines, all run on one thread."""
 
-    __slots__ = ("_held", "_tasks", "_turn")
+    __slots__ = ("_deferred", "_tasks", "_turn")
 
     on_loop = True
 
@@ -42,11 +43,11 @@ class AsyncCell(Cell):
     ) -> None:
         super().__init__(system, parent, props, name, path, incarnation)
         self._turn: AsyncTurn | None = None
-        self._held: list[SignalEnvelope] = []
+        self._deferred: list[SignalEnvelope] = []
         self._tasks: TaskScope | None = None
 
     def make_instance(self) -> Actor:
-        """Make a new instance, with a scope for the tasks that it starts."""
+        """Create an instance, with a scope for the tasks that it starts."""
         self._tasks = TaskScope(self.dispatcher.loop)
         self.resources.own(self._tasks)
         instance = super().make_instance()
@@ -58,18 +59,18 @@ class AsyncCell(Cell):
         return instance
 
     @property
-    def turn_in_hand(self) -> AsyncTurn | None:
-        """The turn whose coroutine runs or waits now."""
+    def current_turn(self) -> AsyncTurn | None:
+        """The turn whose coroutine is running or waiting."""
         return self._turn
 
-    def tell_time(self) -> int:
-        """Return the time of this step. Where no recorded event sets it, the reading is recorded itself."""
+    def read_time(self) -> int:
+        """Return the time of this step. The reading is recorded unless a recorded event determines it."""
         if self._now is None and self._turn is not None:
             self._now = self.system.read_clock()
         return self.now()
 
     def forget_time(self) -> None:
-        """Have the clock read again: the wait of this step has taken time."""
+        """Read the clock again at the next use: the wait of this step has taken time."""
         self._now = None
 
     def begin_task(self, task: asyncio.Task[Any]) -> None:
@@ -77,63 +78,60 @@ class AsyncCell(Cell):
             self._tasks.add(task)
 
     def is_suspended(self) -> bool:
-        """Tell whether a coroutine is handling a message."""
         return self._turn is not None
 
     def is_main_task(self) -> bool:
         return self._turn is not None and self._turn.task is asyncio.current_task()
 
     def release_all(self) -> None:
-        """Release everything; an ask that the coroutine is handling fails at once."""
+        """Release everything; if the coroutine is handling an ask, it fails at once."""
         super().release_all()
         turn = self._turn
         if turn is not None:
             self._refuse_killed(turn)
 
-    # Turns
-
-    def _told_turn(self, told: Told) -> None:
-        self._message_turn(Envelope.wrap(told))
+    def _tell_turn(self, entry: TellEntry) -> None:
+        self._message_turn(Envelope.wrap(entry))
 
     def _suspend(self, outcome: object, envelope: Envelope) -> bool:
         if not isinstance(outcome, Awaitable):
             return super()._suspend(outcome, envelope)
         self._turn = AsyncTurn(self, envelope, outcome if isinstance(outcome, Coroutine) else _awaiting(outcome))
-        self.life = Life.AWAITING
+        self.state = CellState.AWAITING
         return True
 
     def _signal_turn(self, envelope: SignalEnvelope) -> None:
         turn = self._turn
         if turn is not None and self.end_reason is None and isinstance(envelope.message, Stop | Recreate):
-            self._held.append(envelope)
+            self._deferred.append(envelope)
             if _cancels(envelope, self):
                 turn.cancel()
             return
         # A signal finds the cell RUNNING, and may leave it FAILED while its coroutine still waits.
-        if self.life is Life.AWAITING:
-            self.life = Life.RUNNING
+        if self.state is CellState.AWAITING:
+            self.state = CellState.RUNNING
         super()._signal_turn(envelope)
-        if self._turn is not None and self.life is Life.RUNNING:
-            self.life = Life.AWAITING
+        if self._turn is not None and self.state is CellState.RUNNING:
+            self.state = CellState.AWAITING
 
     def may_begin(self, turn: AsyncTurn) -> bool:
-        """Tell whether the turn may take its first step. If not, its message is rejected or queued again."""
+        """Return True if the turn may take its first step. Otherwise its message is rejected or queued again."""
         if self.end_reason is not None:
             self.reject(turn.envelope)
-        elif turn.cancelled or self.is_told_to_end():
+        elif turn.cancelled or self.must_end():
             self.mailbox.prepend([turn.envelope.stashed(self)])
         else:
             return True
         self._resume_messages()
         return False
 
-    def is_told_to_end(self) -> bool:
-        """Tell whether a stop or a restart that the actor did not ask for waits in the control lane."""
+    def must_end(self) -> bool:
+        """Return True if a stop or a restart that the actor did not request waits in the control lane."""
         control = self.mailbox.control
         return bool(control) and any(_cancels(signal, self) for signal in tuple(control))
 
     def install_turn(self, turn: AsyncTurn) -> None:
-        """Set the fields of the cell that code of the turn reads."""
+        """Set the fields of the cell that the turn's code reads."""
         self.current = turn.envelope
         self.sequence = turn.sequence
         self.effects = turn.effects
@@ -144,7 +142,7 @@ class AsyncCell(Cell):
         failure = None if error is None else self._on_ended_by(error, turn)
         recorder = self.system.recorder
         if recorder is not None and turn.sequence is not None:
-            effects = effects_told(self, turn.effects)
+            effects = completed_effects(self, turn.effects)
             recorder.turn(turn.sequence, turn.began_ms, self.ref, turn.envelope, effects, failure)
         if self._was_killed():
             self._refuse_killed(turn)
@@ -153,13 +151,13 @@ class AsyncCell(Cell):
         self._resume_messages()
 
     def _resume_messages(self) -> None:
-        """Handle messages again, after the signals that were held."""
+        """Handle messages again, after the signals that were held back."""
         self._turn = None
-        if self.life is Life.AWAITING:
-            self.life = Life.RUNNING
-        for envelope in self._held:
+        if self.state is CellState.AWAITING:
+            self.state = CellState.RUNNING
+        for envelope in self._deferred:
             self.mailbox.put_signal(envelope)
-        self._held.clear()
+        self._deferred.clear()
         self.mailbox.wake()
 
     def _refuse_killed(self, turn: AsyncTurn) -> None:
@@ -170,13 +168,13 @@ class AsyncCell(Cell):
         reply_to = turn.envelope.reply_to
         if turn.cancelled and isinstance(error, asyncio.CancelledError):
             if reply_to is not None:
-                signals = (*self._held, *tuple(self.mailbox.control))
+                signals = (*self._deferred, *tuple(self.mailbox.control))
                 end = "stopped" if any(isinstance(signal.message, Stop) for signal in signals) else "restarted"
                 reply_to.refuse(f"it was {end} while it handled the message")
             return None
-        if self.life is not Life.FAILED:
+        if self.state is not CellState.FAILED:
             return self._on_raised(error, turn.envelope)
-        # The parent is deciding already: a child's failure was escalated.
+        # The parent is already deciding: a child's failure was escalated.
         failure = self.faults.report(error)
         if reply_to is not None:
             reply_to.fail(failure)
@@ -193,9 +191,9 @@ async def _awaiting(awaitable: Awaitable[None]) -> None:
 
 
 class AsyncTurn:
-    """Turn in steps. Signals may have turns between two of them, so each step sets the cell's fields again.
+    """A turn in steps. Signals may have turns in between, so each step sets the cell's fields again.
 
-    The time of a turn is read once a step: it stands still while the coroutine runs, and moves while it waits.
+    The time is read once per step: it does not change while the coroutine runs, but while it waits.
     """
 
     __slots__ = ("began_ms", "cancelled", "cell", "effects", "envelope", "has_begun", "over", "sequence", "task")
@@ -208,23 +206,23 @@ class AsyncTurn:
         self.effects, cell.effects = cell.effects, None
         self.over = False
         self.cancelled = False
-        """Set where the kernel cancelled the coroutine, so that its cancellation is no failure."""
+        """True if the kernel cancelled the coroutine, so that its cancellation is not a failure."""
         self.has_begun = False
-        """Set with the first step, whose time is that at which the message was dequeued."""
-        # In the cell's context, where tasks that the coroutine makes find their turn.
+        """Set by the first step, whose time is that at which the message was dequeued."""
+        # In the cell's context, in which tasks created by the coroutine find their turn.
         TURN.set(self)
         self.task = asyncio.Task(_TurnSteps(self, coroutine), loop=cell.dispatcher.loop, context=cell.variables)
         cell.begin_task(self.task)
 
     def cancel(self) -> None:
-        """Cancel the coroutine, once, where it waits; one that has not started never will."""
+        """Cancel the coroutine once, where it waits; one that has not started never will."""
         if not self.cancelled:
             self.cancelled = True
             if self.has_begun:
                 self.task.cancel()
 
     def enter(self) -> Cell | None:
-        """Enter a step. Returns the cell whose turn the thread was in."""
+        """Enter a step. Returns the cell whose turn the thread was running."""
         outer = RUNNING.cell
         RUNNING.cell = None if self.over else self.cell
         if not self.over:
@@ -237,19 +235,21 @@ class AsyncTurn:
         self.cell.current = None
         RUNNING.cell, RUNNING.run = outer, None
 
-    def step(self, coroutine: Coroutine[Any, Any, Any], go_on: Callable[..., object], *args: object) -> object:
-        """Take a step of the main coroutine; returns the awaited future, raises `StopIteration` after the last step."""
+    def step(self, coroutine: Coroutine[Any, Any, Any], step: Callable[..., object], *args: object) -> object:
+        """Run one step of the main coroutine; return the awaited future, or raise `StopIteration` after the last
+        step.
+        """
         outer = self.enter()
         try:
             if not self.has_begun:
                 self._take_first_step(coroutine)
-            elif not self.cancelled and self.cell.is_told_to_end():
-                # Signals overtake: the awaited future may have ended in the same stop of the system.
+            elif not self.cancelled and self.cell.must_end():
+                # Signals overtake: a stop may have arrived while the awaited future completed.
                 self.cancelled = True
-                go_on, args = coroutine.throw, (asyncio.CancelledError(),)
+                step, args = coroutine.throw, (asyncio.CancelledError(),)
             if self.cancelled:
-                return self._go_on_cancelled(go_on, *args)
-            return go_on(*args)
+                return self._run_cancelled_step(step, *args)
+            return step(*args)
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
             if not self.over:
                 self._end(self._failure_of(error))
@@ -257,16 +257,16 @@ class AsyncTurn:
         finally:
             self.leave(outer)
 
-    def _go_on_cancelled(self, go_on: Callable[..., object], *args: object) -> object:
-        """Take a step after a cancel, and record the cancelled wait where it was none of the kernel's own."""
+    def _run_cancelled_step(self, step: Callable[..., object], *args: object) -> object:
+        """Run a step after a cancel; record the cancelled wait unless it was one of the kernel's own."""
         place = 0 if self.effects is None else len(self.effects)
         try:
-            return go_on(*args)
+            return step(*args)
         finally:
             is_end = bool(args) and isinstance(args[0], asyncio.CancelledError)
             if is_end and self.effects is not None and self.cell.end_reason is None:
-                noted = self.effects[place : place + 1]
-                if not noted or noted[0][0] != "awaited":
+                recorded = self.effects[place : place + 1]
+                if not recorded or recorded[0][0] != "awaited":
                     self.effects.insert(place, cancelled_wait(self.cell))
 
     def _take_first_step(self, coroutine: Coroutine[Any, Any, Any]) -> None:
@@ -278,7 +278,7 @@ class AsyncTurn:
             raise StopIteration
 
     def _failure_of(self, end: BaseException) -> BaseException | None:
-        """Return the error that the coroutine ended with, None where it returned as it should."""
+        """Return the error with which the coroutine ended, or None if it returned correctly."""
         reply_to = self.envelope.reply_to
         if not isinstance(end, StopIteration):
             return end

@@ -1,14 +1,13 @@
-"""The cell: an actor without its instance, which a restart replaces (Akka's ActorCell). It is the Pykka actor.
+"""The cell: an actor apart from its instance, which a restart replaces (Akka's ActorCell). It is the Pykka actor.
 
 Rules:
+- The state of a cell is used in its own turns only. Other cells and threads send it signals.
+- The exception is a kill, which may come from any thread at any time: it sets `end_reason` under the tree's lock, and
+  from then on the cell has no effects. So each effect checks `end_reason` first, and whatever is registered at the same
+  moment (a resource, a watcher, an alarm) checks it once more afterwards.
+- Only the thread that sets `end_reason` releases the cell.
 
-- The state of a cell is touched in its own turns only. Other cells and threads send it signals.
-- Except a kill, which may come from any thread at any moment: it sets `end_reason` under the tree's lock, and
-  from then on the cell has no effects. So each effect checks `end_reason` first, and a hand-over in the same moment
-  (of a resource, a watcher, an alarm) checks it once more afterwards.
-- The thread that sets `end_reason` releases the cell, and no other.
-
-Lifecycle, children, death watch, faults, timers and resources are parts in files beside this one.
+Lifecycle, children, death watch, faults, timers and resources are in other modules of this package.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.cell.children import Children
 from flykka.runtime.cell.death_watch import DeathWatch
 from flykka.runtime.cell.fault_handling import FaultHandling
-from flykka.runtime.cell.lifecycle import Life, on_signal
+from flykka.runtime.cell.lifecycle import CellState, on_signal
 from flykka.runtime.cell.parts import LazyPart, Resources, SeededRandom
 from flykka.runtime.context import ActorContext
 from flykka.runtime.events import ActorTerminated, EndReason
 from flykka.runtime.futures.future import Termination
 from flykka.runtime.leader_session import LeaderSessions
-from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, Told
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, TellEntry
 from flykka.runtime.pykka_seam import PykkaActor
 from flykka.runtime.recording import begin_record, end_record
 from flykka.runtime.ref import ActorRef
@@ -52,12 +51,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.runtime")
 
 # Looked up for every turn: an Enum member is slow to reach.
-_RUNNING = Life.RUNNING
-_ENDING = Life.ENDING
+_RUNNING = CellState.RUNNING
+_ENDING = CellState.ENDING
 
 
 class Cell(PykkaActor):
-    """Actor for the whole of its life, restarts included; `ref.incarnation` tells it from others at its path."""
+    """An actor from its start to its end, including restarts; `ref.incarnation` distinguishes actors at the same
+    path.
+    """
 
     __slots__ = (
         "_death_watch",
@@ -76,7 +77,6 @@ class Cell(PykkaActor):
         "end_reason",
         "faults",
         "instance",
-        "life",
         "mailbox",
         "name",
         "parent",
@@ -85,6 +85,7 @@ class Cell(PykkaActor):
         "ref",
         "sequence",
         "stash",
+        "state",
         "system",
         "termination",
         "turns",
@@ -92,7 +93,7 @@ class Cell(PykkaActor):
     )
 
     on_loop = False
-    """Tells whether its thread is an event loop, which it shares and must not block."""
+    """True if its thread is an event loop, which it shares and must not block."""
 
     death_watch = LazyPart(DeathWatch)
     timers = LazyPart(Timers)
@@ -113,21 +114,21 @@ class Cell(PykkaActor):
         self.props = props
         self.name = name
         self.dispatcher: Dispatcher = system.dispatcher.for_cell(props.dispatcher)
-        self.life = Life.STARTING
+        self.state = CellState.STARTING
         self.end_reason: EndReason | None = None
         self.instance: Actor | None = None
         self.behaviour: Behaviour | None = None
-        """Handles the next message; None where there is no instance."""
+        """Handles the next message; None if there is no instance."""
         self.children = Children()
         self.faults = FaultHandling(self)
-        self.current: Told | Envelope | None = None
+        self.current: TellEntry | Envelope | None = None
         """The message or signal that is being handled."""
-        # Parts that few actors need are made when they are first used.
+        # Parts that few actors need are created on first use.
         self.behaviours: Behaviours | None = None
         self.stash: Stash | None = None
         self.receive_timeout: ReceiveTimeoutTask | None = None
         self.turns = 0
-        """For inspection; counted run by run, so that a turn costs nothing for it."""
+        """For inspection; counted per run, so that it costs nothing per turn."""
         self.asking: Reply | None = None
         self.sequence: int | None = None
         self.effects: list[Effect] | None = None
@@ -137,13 +138,13 @@ class Cell(PykkaActor):
         self._timers: Timers | None = None
         self._resources: Resources | None = None
         self._sessions: LeaderSessions | None = None
-        # An actor has its context variables to itself, on whatever threads its turns run, and keeps them.
+        # An actor has its own context variables, which it keeps on whatever threads its turns run.
         self.variables = Context()
 
     def __str__(self) -> str:
         return str(self.ref)
 
-    # Seen by the instance, through its context
+    # Read by the instance, through its context
 
     @property
     def sender(self) -> Ref | None:
@@ -165,20 +166,18 @@ class Cell(PykkaActor):
             self._now = self.system.clock.now_ms()
         return self._now
 
-    tell_time = now  # For the actor itself; a coroutine's readings between its waits are recorded.
+    read_time = now  # For the actor itself; a coroutine's readings between its waits are recorded.
 
-    def may_effect(self, *effect: object) -> bool:
-        """Note an effect of this turn; False where the cell has ended, so that the effect must not take place."""
+    def may_act(self, *effect: object) -> bool:
+        """Record an effect of this turn; return False if the cell has ended and must not have the effect."""
         if self.end_reason is not None:
             return False
         if self.effects is not None:
             self.effects.append(effect)
         return True
 
-    # Life
-
     def start(self) -> None:  # type: ignore[override]  # Pykka's `start` is a constructor; ours works on the made cell.
-        """Have the instance made, in a first turn. A cell that gets no thread is killed."""
+        """Create the instance in a first turn. If no thread can be started, the cell is killed."""
         try:
             self.launch()
         except BaseException:
@@ -186,26 +185,25 @@ class Cell(PykkaActor):
             raise
 
     def make_instance(self) -> Actor:
-        """Make a new instance with its context."""
+        """Create an instance with its context."""
         instance = self.props.make()
         if not isinstance(instance, Actor):
             raise TypeError(f"{self.props} made a {type(instance).__name__}, which is no flykka.runtime.actor.Actor")
         instance.context = ActorContext(self)
         self.instance = instance
         self.behaviours = None
-        self.behave(instance.handle_message)
+        self.set_behaviour(instance.handle_message)
         return instance
 
-    def behave(self, behaviour: Behaviour) -> None:
-        """Handle messages with `behaviour` from now on."""
+    def set_behaviour(self, behaviour: Behaviour) -> None:
         timeout = self.receive_timeout
         self.behaviour = behaviour if timeout is None else timeout.wrap(behaviour)
 
     def begin_task(self, task: Task[Any]) -> None:
-        """Cancel a task of an event loop with the instance; nothing to do where there is no loop."""
+        """Cancel a task of an event loop together with the instance; does nothing in other cells."""
 
     def is_main_task(self) -> bool:
-        """Tell whether the running task handles a message; never where there is no loop."""
+        """Return True if the running task handles a message; always False without an event loop."""
         return False
 
     def release_all(self) -> None:
@@ -214,7 +212,7 @@ class Cell(PykkaActor):
         self.mailbox.close()
 
     def _release_parts(self) -> None:
-        """Release the parts that a turn may have acquired, also one that went on after a kill."""
+        """Release the parts that a turn may have acquired, even if it continued after a kill."""
         if self.stash is not None:
             self.stash.reject_all()
         if self._timers is not None:
@@ -227,41 +225,38 @@ class Cell(PykkaActor):
         self.instance = self.behaviour = self.behaviours = None
 
     def announce_end(self) -> None:
-        """Tell parent, watchers, event stream and termination future that the cell has ended."""
+        """Notify the parent, watchers, event stream and termination future that the cell has ended."""
         assert self.end_reason is not None
         self.death_watch.announce()
         self.system.event_stream.publish(ActorTerminated(ref=self.ref, reason=self.end_reason))
         self.conclude()
 
-    # The mailbox's owner
+    # Called by the mailbox
 
     @property
     def receptive(self) -> bool:
-        """Tells whether messages may be handled now."""
-        return self.life is _RUNNING
+        return self.state is _RUNNING
 
     def schedule(self) -> None:
         self.dispatcher.execute(self)
 
     def reject(self, envelope: Envelope) -> None:
-        """Make a message that comes too late a dead letter, and fail its ask."""
+        """Make a message that arrives too late a dead letter, and fail its ask."""
         reason = "the recipient was killed" if self.end_reason is EndReason.KILLED else "the recipient has stopped"
         self.system.dead_letters.reject(envelope, self.ref, reason)
 
     def reject_signal(self, envelope: Envelope) -> None:
-        """Answer a signal that comes too late; only a watcher has to know."""
+        """Answer a signal that arrives too late; only a watcher has to be notified."""
         if isinstance(envelope.message, Watch):
             self.death_watch.on_watch(envelope.message.watcher)
-
-    # Turns
 
     def run(self) -> None:
         """Run as many turns as the dispatcher allows at a time. The caller holds the mailbox's claim for this cell."""
         outer, RUNNING.cell, RUNNING.run = (RUNNING.cell, RUNNING.run), self, (self,)
         try:
             self.variables.run(self._take_turns)
-            if self.life is _ENDING:
-                self.life = Life.ENDED
+            if self.state is _ENDING:
+                self.state = CellState.ENDED
                 self.release_all()
                 self.announce_end()
             elif self.end_reason is not None:
@@ -273,45 +268,45 @@ class Cell(PykkaActor):
 
     def _take_turns(self) -> None:
         control, messages = self.mailbox.control, self.mailbox.messages
-        entry: Told | Envelope
-        taken = 0
-        for taken in range(1, self.dispatcher.throughput + 1):
+        entry: TellEntry | Envelope
+        turns = 0
+        for turns in range(1, self.dispatcher.throughput + 1):
             try:
                 if control:
                     entry = control.popleft()
-                elif messages and self.life is _RUNNING:
+                elif messages and self.state is _RUNNING:
                     entry = messages.popleft()
                 else:
-                    taken -= 1
+                    turns -= 1
                     break
             except IndexError:
-                taken -= 1
-                break  # A kill on another thread has drained the mailbox meanwhile.
+                turns -= 1
+                break  # A kill on another thread has drained the mailbox.
             if not isinstance(entry, Envelope):
-                self._told_turn(entry)
+                self._tell_turn(entry)
             elif isinstance(entry, SignalEnvelope):
                 self._signal_turn(entry)
             else:
                 self._message_turn(entry)
-        self.turns += taken
+        self.turns += turns
 
-    def _told_turn(self, told: Told) -> None:
+    def _tell_turn(self, entry: TellEntry) -> None:
         """Handle a plain tell that no recorder or hook observes: the fast path of `_message_turn`."""
-        message = told[0] if isinstance(told, tuple) else told
+        message = entry[0] if isinstance(entry, tuple) else entry
         if self.system.observed or type(message) is LeaderSessionMessage:
-            self._message_turn(Envelope.wrap(told))
+            self._message_turn(Envelope.wrap(entry))
             return
         behaviour = self.behaviour
-        # After the behaviour was read, which a release sets to None.
+        # After reading the behaviour, which a release sets to None.
         if self.end_reason is not None or behaviour is None:
-            self.reject(Envelope.wrap(told))
+            self.reject(Envelope.wrap(entry))
             return
         self._now = None
-        self.current = told
+        self.current = entry
         try:
             behaviour(message)
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
-            self._on_raised(error, Envelope.wrap(told))
+            self._on_raised(error, Envelope.wrap(entry))
 
     def _message_turn(self, envelope: Envelope) -> None:
         recorder = self.system.recorder
@@ -319,7 +314,7 @@ class Cell(PykkaActor):
         self._now = None
         if recorder is not None:
             begin_record(self)
-        # After the sequence number is drawn: so no turn of a killed actor has a higher one than its kill.
+        # After drawing the sequence number, so that no turn of a killed actor has a higher one than its kill.
         if self.end_reason is not None or behaviour is None:
             self.reject(envelope)
             return
@@ -357,7 +352,7 @@ class Cell(PykkaActor):
 
     def _on_raised(self, error: BaseException, envelope: Envelope) -> SerializedThrowable | None:
         if self.end_reason is not None:
-            # Killed during its turn, and perhaps failed for that reason: no parent decides about it.
+            # Killed during its turn, which may be why it failed: no parent decides about it.
             logger.debug("%s raised after its end", self.ref, exc_info=error)
             return None
         failure = self.faults.fail(error)
@@ -366,7 +361,9 @@ class Cell(PykkaActor):
         return failure
 
     def _suspend(self, outcome: object, envelope: Envelope) -> bool:
-        """Go on with the turn in a coroutine that the handler returned; False where it cannot, off an event loop."""
+        """Continue the turn in the coroutine that the handler returned; False if that is impossible without an event
+        loop.
+        """
         if envelope.reply_to is not None:
             envelope.reply_to.refuse_returned(outcome)
         return False

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Children:
     """Children of a cell, each from its spawning until the parent has handled its end, as in Akka.
 
-    So the children that a parent sees change in its own turns only. Additions and removals hold the tree's lock, under
-    which a kill removes the subtree: other actors may spawn under `/user` too.
+    So a parent sees its children change in its own turns only. Additions and removals hold the tree's lock, under which
+    a kill removes the subtree: other actors may spawn under `/user` too.
     """
 
     __slots__ = ("_by_name", "_dying")
@@ -32,12 +32,12 @@ class Children:
         return list(self._by_name.values())
 
     def find(self, ref: Ref) -> Cell | None:
-        """Return the child behind `ref`; None where it has ended, or is another incarnation."""
+        """Return the child with this `ref`; None if it has ended, or is another incarnation."""
         child = self._by_name.get(ref.path.rpartition("/")[2])
         return child if child is not None and child.ref == ref else None
 
     def add(self, name: str, child: Cell) -> None:
-        """Add a spawned child. Raises `InvalidActorNameError` while a living one has the name."""
+        """Add a spawned child. Raises `InvalidActorNameError` if a living one has the name."""
         present = self._by_name.get(name)
         if present is not None:
             if present.end_reason is None:
@@ -52,7 +52,7 @@ class Children:
             child.ref.signal(Stop())
 
     def expect_end(self, child: Cell) -> None:
-        """Note that a child ends without being told by this cell."""
+        """Expect the end of a child that this cell has not stopped itself."""
         self._dying[child] = None
 
     def remove(self, child: Cell) -> None:
@@ -62,5 +62,5 @@ class Children:
 
     @property
     def any_dying(self) -> bool:
-        """Tells whether a child that was told to stop has not ended yet."""
+        """True if a child that was asked to stop has not ended yet."""
         return bool(self._dying)

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class DeathWatch:
-    """Both sides of DeathWatch. The watcher's deduplicates: the watched side may notify twice where a kill races it."""
+    """Both sides of DeathWatch. The watcher removes duplicates: a watched actor may notify twice if it is being
+    killed.
+    """
 
     __slots__ = ("_cell", "_queued", "_watchers", "_watching")
 
@@ -38,21 +40,21 @@ class DeathWatch:
             self._living(ref).signal(Watch(watcher=self._cell.ref))
 
     def unwatch(self, ref: Ref) -> None:
-        """Stop watching `ref`; a notification that already waits in the mailbox is dropped too."""
+        """Stop watching `ref`; a notification that is already in the mailbox is dropped too."""
         self._queued.pop(ref, None)
         if ref in self._watching:
             del self._watching[ref]
             self._living(ref).signal(Unwatch(watcher=self._cell.ref))
 
     def on_notification(self, ref: Ref, cause: int | None) -> None:
-        """Queue the end of `ref` behind the messages it sent before, if it is still watched."""
+        """Queue the end of `ref` after the messages it sent before, if it is still watched."""
         if ref in self._watching:
             message = self._queued[ref] = self._watching.pop(ref)
             ended = Terminated(ref=ref) if message is None else message
             self._cell.mailbox.put(TerminatedEnvelope(ended, ref, cause))
 
     def accept(self, ref: Ref) -> Message | None:
-        """Return the queued notification of `ref`, None where it was unwatched in the meantime."""
+        """Return the queued notification of `ref`; None if it was unwatched in the meantime."""
         if ref not in self._queued:
             return None
         message = self._queued.pop(ref)

@@ -1,10 +1,10 @@
 """Supervision of an actor that raises: the failed cell is suspended, its parent decides (Akka's FaultHandling).
 
-1. The failed cell handles no message until a directive comes; signals go on.
-2. Told or asked makes no difference: the parent decides either way, and an asker gets the failure too.
-3. A failure is compared by incarnation, so that an old one cannot restart a new child of the same name.
-4. Any BaseException is a failure of this actor and of nothing else.
-5. The last hook of an instance runs once: `pre_restart` where it is replaced, `post_stop` where the actor ends.
+1. The failed cell handles no message until a directive arrives, but it handles signals.
+2. A tell and an ask are treated alike: the parent decides, and an asker gets the failure too.
+3. A failure is matched by incarnation, so that an old one cannot restart a new child of the same name.
+4. Any BaseException is a failure of this actor only.
+5. The last hook of an instance runs once: `pre_restart` if it is replaced, `post_stop` if the actor ends.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ParamSpec, assert_never
 
-from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.lifecycle import CellState
 from flykka.runtime.errors import ActorInitializationError, serialized
 from flykka.runtime.events import ActorFailed
 from flykka.runtime.mailbox.envelope import FailedEnvelope, SignalEnvelope
 from flykka.runtime.signals import BackoffEnded, Failed, Recreate, Resume
 from flykka.runtime.supervision import Directive, RestartHistory
-from flykka.runtime.turn import note
+from flykka.runtime.turn import record_effect
 
 if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
@@ -51,15 +51,15 @@ class FaultHandling:
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
         self._backoff: Alarm | None = None
-        """Alarm of the end of the delay before the new instance."""
+        """Alarm at the end of the delay before the new instance."""
         self._escalated: tuple[Cell, ...] = ()
         """Children whose failures were escalated; they are suspended until this cell's own parent has decided."""
         self._unstarted = False
-        """Set where the last instance could not be made or not be started."""
+        """True if the last instance could not be created or started."""
         self.error: BaseException | None = None
         """The error of the failed cell, until the parent has decided."""
         self.pre_restart_ran = False
-        """Set once `pre_restart` has run: the instance is about to be replaced."""
+        """True once `pre_restart` has run: the instance is about to be replaced."""
         self._history: RestartHistory | None = None
         self.restarted = 0
         """Number of times that the instance was replaced."""
@@ -68,19 +68,17 @@ class FaultHandling:
 
     @property
     def history(self) -> RestartHistory:
-        """Restarts of this cell as its parent counts them, made at the first one."""
+        """Restarts of this cell as its parent counts them, created at the first one."""
         if self._history is None:
             self._history = RestartHistory()
         return self._history
-
-    # The child that fails
 
     def fail(self, error: BaseException) -> SerializedThrowable:
         """Suspend the cell and let the parent decide. Returns the failure as text."""
         cell = self._cell
         failure = self.report(error)
-        if cell.end_reason is None and cell.life not in (Life.STOPPING, Life.ENDING):
-            cell.life = Life.FAILED
+        if cell.end_reason is None and cell.state not in (CellState.STOPPING, CellState.ENDING):
+            cell.state = CellState.FAILED
             self.error = error
             assert cell.parent is not None, "the root runs no user code"
             signal = Failed(child=cell.ref, failure=failure)
@@ -88,7 +86,6 @@ class FaultHandling:
         return failure
 
     def report(self, error: BaseException) -> SerializedThrowable:
-        """Report a failure, in the log and on the event stream."""
         cell = self._cell
         failure = serialized(error)
         self.last_failure = (cell.now(), failure)
@@ -97,32 +94,32 @@ class FaultHandling:
         return failure
 
     def run_hook(self, hook: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Run a hook of an instance that ends. A failure of the hook is reported, and the end goes on."""
+        """Run a hook of an instance that is ending. A failure of the hook is reported, and the end continues."""
         try:
             hook(*args, **kwargs)
         except BaseException as error:  # noqa: BLE001 - reported, not swallowed.
             self.report(error)
 
     def resume(self) -> SerializedThrowable | None:
-        """Go on with the instance as it is; where none has started, make one, as Akka does."""
-        if self._cell.life is not Life.FAILED:
+        """Continue with the instance as it is; if none has started, create one, as Akka does."""
+        if self._cell.state is not CellState.FAILED:
             return None
         if self._unstarted:
             return self.recreate(0)
         self.error = None
         escalated, self._escalated = self._escalated, ()
-        self._cell.life = Life.RUNNING
+        self._cell.state = CellState.RUNNING
         for child in escalated:
-            # The failure was this child's in the first place, and it is still suspended.
+            # The failure was this child's originally, and it is still suspended.
             child.ref.signal(Resume())
         return None
 
     def recreate(self, delay_ms: int) -> SerializedThrowable | None:
-        """Drop the old instance; the new one is made when its children have ended and the delay is over."""
+        """Drop the instance; a new one is created when its children and the delay have ended."""
         cell = self._cell
-        if cell.life not in (Life.FAILED, Life.RUNNING):
+        if cell.state not in (CellState.FAILED, CellState.RUNNING):
             return None
-        cell.life = Life.RESTARTING
+        cell.state = CellState.RESTARTING
         cell.timers.cancel_all()
         cell.sessions.clear()
         if cell.instance is not None:
@@ -136,7 +133,7 @@ class FaultHandling:
         return self.finish_recreate()
 
     def on_backoff_ended(self) -> SerializedThrowable | None:
-        """Make the new instance: the delay is over."""
+        """Create the new instance after the delay."""
         self._backoff = None
         return self.finish_recreate()
 
@@ -146,9 +143,9 @@ class FaultHandling:
             self._backoff.cancel()
 
     def finish_recreate(self) -> SerializedThrowable | None:
-        """Make the new instance, if a restart is due and neither children nor delay are left to wait for."""
+        """Create the new instance if a restart is due and no children or delay are pending."""
         cell = self._cell
-        if cell.life is not Life.RESTARTING or cell.children.any_dying or self._backoff is not None:
+        if cell.state is not CellState.RESTARTING or cell.children.any_dying or self._backoff is not None:
             return None
         error, self.error = self.error, None
         self._escalated = ()
@@ -158,7 +155,7 @@ class FaultHandling:
             self._start_instance(cell.make_instance(), error, was_made)
         except BaseException as failure:  # noqa: BLE001 - any failure is the parent's to judge.
             return self.fail_to_start(failure)
-        cell.life = Life.RUNNING
+        cell.state = CellState.RUNNING
         self._unstarted = False
         self.restarted += 1
         for child in survivors:
@@ -167,7 +164,7 @@ class FaultHandling:
         return None
 
     def fail_to_start(self, cause: BaseException) -> SerializedThrowable:
-        """Fail the cell: the instance could not be made, or not be started."""
+        """Fail the cell, because the instance could not be created or started."""
         self._unstarted = True
         error = ActorInitializationError(f"{self._cell.ref} could not start: {cause!r}")
         error.__cause__ = cause
@@ -188,10 +185,10 @@ class FaultHandling:
         if cell.end_reason is not None:
             self.cancel_backoff()
 
-    # The parent that decides
-
     def on_failed(self, signal: Failed, error: BaseException | None) -> None:
-        """Decide about a failed child that raised `error`, unless it was restarted with its siblings meanwhile."""
+        """Decide about a failed child that raised `error`, unless it was restarted with its siblings in the
+        meantime.
+        """
         cell = self._cell
         child = cell.children.find(signal.child)
         if child is None or cell.instance is None:
@@ -211,13 +208,13 @@ class FaultHandling:
         directive = Directive(strategy.decider(error))
         match directive:
             case Directive.RESUME:
-                note("supervise", child.ref, directive.name, 0)
+                record_effect("supervise", child.ref, directive.name, 0)
                 child.ref.signal(Resume())
             case Directive.RESTART:
                 delay_ms = strategy.delay_ms(child.faults.history, cell.now(), lambda: cell.seeded_random.random)
                 for each in strategy.affected(child, cell.children.all()):
                     if strategy.may_restart(each.faults.history, cell.now()):
-                        note("supervise", each.ref, directive.name, delay_ms)
+                        record_effect("supervise", each.ref, directive.name, delay_ms)
                         each.ref.signal(Recreate(delay_ms=delay_ms))
                     else:
                         self._stop(each)
@@ -230,12 +227,12 @@ class FaultHandling:
                 assert_never(directive)
 
     def _stop(self, child: Cell) -> None:
-        note("supervise", child.ref, Directive.STOP.name, 0)
+        record_effect("supervise", child.ref, Directive.STOP.name, 0)
         self._cell.children.stop(child)
 
     def _escalate(self, child: Cell, error: BaseException) -> None:
-        note("supervise", child.ref, Directive.ESCALATE.name, 0)
+        record_effect("supervise", child.ref, Directive.ESCALATE.name, 0)
         self._escalated = (*self._escalated, child)
-        # A cell that has failed already, or is being replaced, decides about this child with itself.
-        if self._cell.life is Life.RUNNING:
+        # A cell that has already failed, or is being replaced, decides about this child together with itself.
+        if self._cell.state is CellState.RUNNING:
             self.fail(error)

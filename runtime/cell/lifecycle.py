@@ -1,4 +1,4 @@
-"""The life of a cell, signal by signal: created, stopped after its children, notified of the ends of others."""
+"""The signals in the life of a cell: creation, stop after its children, and the ends of other actors."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
     from flykka.runtime.mailbox.envelope import Envelope
 
 
-class Life(Enum):
+class CellState(Enum):
     """State of a cell. Only a RUNNING one handles messages; every cell handles signals until it has ENDED."""
 
     STARTING = auto()
-    """The instance is not made yet."""
+    """The instance is not created yet."""
     RUNNING = auto()
     AWAITING = auto()
     """Waits for the coroutine that handles a message."""
     FAILED = auto()
     """Waits for the parent's directive."""
     RESTARTING = auto()
-    """Waits for children to end before the new instance is made."""
+    """Waits for children to end before the new instance is created."""
     STOPPING = auto()
     """Waits for children to end before `post_stop`."""
     ENDING = auto()
-    """`post_stop` has run; the cell is released after the record of this turn."""
+    """`post_stop` has run; the cell is released after this turn is recorded."""
     ENDED = auto()
 
 
 def on_signal(cell: Cell, envelope: Envelope) -> SerializedThrowable | None:
-    """Carry out a signal. Returns the failure where an instance was to be made and could not be."""
+    """Carry out a signal. Returns the failure if an instance could not be created."""
     match envelope.message:
         case signals.Create():
             return _create(cell)
@@ -55,28 +55,28 @@ def on_signal(cell: Cell, envelope: Envelope) -> SerializedThrowable | None:
             cell.death_watch.on_unwatch(watcher)
         case signals.DeathWatchNotification(ref=ref):
             return _on_death(cell, ref, envelope.cause)
-        case unknown:
-            raise TypeError(f"{cell.ref}: {unknown} is no kernel signal")
+        case other:
+            raise TypeError(f"{cell.ref}: {other} is no kernel signal")
     return None
 
 
 def _create(cell: Cell) -> SerializedThrowable | None:
-    if cell.life is not Life.STARTING:
+    if cell.state is not CellState.STARTING:
         return None
     try:
         cell.make_instance().pre_start()
     except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
         return cell.faults.fail_to_start(error)
-    cell.life = Life.RUNNING
+    cell.state = CellState.RUNNING
     return None
 
 
 def _stop(cell: Cell) -> None:
-    if cell.life in (Life.STOPPING, Life.ENDING):
+    if cell.state in (CellState.STOPPING, CellState.ENDING):
         return
     with cell.system.cells.lock:
         # From here on no thread adds a child, so that none is missed below.
-        cell.life = Life.STOPPING
+        cell.state = CellState.STOPPING
     for child in cell.children.all():
         cell.children.stop(child)
     _end_if_childless(cell)
@@ -84,11 +84,11 @@ def _stop(cell: Cell) -> None:
 
 def _on_death(cell: Cell, ref: Ref, cause: int | None) -> SerializedThrowable | None:
     with cell.system.cells.lock:
-        # Another thread may spawn the next actor of this name meanwhile, which must not be removed in its place.
+        # Another thread may spawn the next actor of this name at the same time, which must not be removed instead.
         child = cell.children.find(ref)
         if child is not None:
             cell.children.remove(child)
-    if cell.life is Life.STOPPING:
+    if cell.state is CellState.STOPPING:
         _end_if_childless(cell)
         return None
     cell.death_watch.on_notification(ref, cause)
@@ -101,4 +101,4 @@ def _end_if_childless(cell: Cell) -> None:
     if cell.instance is not None and not cell.faults.pre_restart_ran:
         cell.faults.run_hook(cell.instance.post_stop)
     if cell.system.cells.mark_stopped(cell):
-        cell.life = Life.ENDING
+        cell.state = CellState.ENDING

@@ -1,6 +1,6 @@
-"""Parts of a cell that few actors need: resources, random numbers, behaviours that change, a stash.
+"""Parts of a cell that few actors need: resources, random numbers, changing behaviours, a stash.
 
-Each is made when it is first used: by `LazyPart`, or by the context.
+Each is created on first use: by `LazyPart`, or by the context.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.errors import StashError, StashOverflowError
-from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, Told
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, TellEntry
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
@@ -27,9 +27,10 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class LazyPart(Generic[T]):
-    """Descriptor that makes its part on first access, and keeps it in the slot `_<name>`, which is None until then.
+    """Descriptor that creates its part on first access, and stores it in the slot `_<name>`, which is None until then.
 
-    A hundred thousand cells with all their parts would take Python's garbage collector longer than everything else.
+    With all of their parts, a hundred thousand cells would cost Python's garbage collector more time than everything
+    else.
     """
 
     def __init__(self, make: Callable[[Cell], T]) -> None:
@@ -48,37 +49,36 @@ class LazyPart(Generic[T]):
 
 
 class SupportsClose(Protocol):
-    """Anything with a `close`."""
+    """An object with a `close` method."""
 
-    def close(self) -> object:
-        """Release the resource."""
+    def close(self) -> object: ...
 
 
 class Resources:
-    """Resources of an actor outside the kernel, closed when it ends, last in, first out.
+    """External resources of an actor, closed in reverse order when it ends.
 
     Each is closed exactly once: the thread that pops one closes it.
     """
 
-    __slots__ = ("_cell", "_held")
+    __slots__ = ("_cell", "_resources")
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
-        self._held: list[SupportsClose] = []
+        self._resources: list[SupportsClose] = []
 
     def own(self, resource: SupportsClose) -> None:
         """Own `resource`; if the cell has ended in the meantime, close it at once."""
-        self._held.append(resource)
+        self._resources.append(resource)
         if self._cell.end_reason is not None:
             self.close_all()
 
     def close_all(self) -> None:
-        """Close every resource; one that fails to close does not keep the others open."""
-        while self._held:
+        """Close every resource, even if one of them fails to close."""
+        while self._resources:
             try:
-                resource = self._held.pop()
+                resource = self._resources.pop()
             except IndexError:
-                return  # The other thread of a racing kill was faster.
+                return  # Another thread, which kills the actor at the same time, was faster.
             try:
                 resource.close()
             except BaseException:
@@ -86,7 +86,7 @@ class Resources:
 
 
 class SeededRandom:
-    """Random numbers and ids of an actor. A restart goes on with them; another incarnation has others."""
+    """Random numbers and ids of an actor. A restart continues the sequence; another incarnation has a different one."""
 
     __slots__ = ("_identity", "_made_ids", "random")
 
@@ -98,11 +98,11 @@ class SeededRandom:
 
     @classmethod
     def for_cell(cls, cell: Cell) -> SeededRandom:
-        """Make that of a cell, on first use: a generator takes 2.5 kB."""
+        """Create the one of a cell, on first use: a generator takes 2.5 kB."""
         return cls(cell.system.seed, cell.ref)
 
     def new_id(self, prefix: str) -> str:
-        """Make an id: `<prefix>-<digest of seed, path and incarnation>-<count>`."""
+        """Return a new id: `<prefix>-<digest of seed, path and incarnation>-<count>`."""
         self._made_ids += 1
         digest = hashlib.blake2s(self._identity.encode(), digest_size=4).hexdigest()
         return f"{prefix}-{digest}-{self._made_ids}"
@@ -113,7 +113,7 @@ Behaviour = Callable[["Message"], object]
 
 
 def refuse_behaviour(behaviour: Behaviour, cell: Cell) -> None:
-    """Raise `TypeError` where `behaviour` cannot handle a message of this cell."""
+    """Raise `TypeError` if `behaviour` cannot handle a message of this cell."""
     if not callable(behaviour):
         raise TypeError(f"{cell.ref} cannot become {behaviour!r}: a behaviour is a function of the message")
     if iscoroutinefunction(behaviour) and not cell.on_loop:
@@ -138,47 +138,47 @@ class Behaviours:
         return self._stack[-1]
 
     def become(self, behaviour: Behaviour, discard_old: bool) -> None:
-        """Push `behaviour`, in the place of the current one or above it."""
+        """Push `behaviour`, replacing the current one if `discard_old`."""
         if discard_old:
             self._stack.pop()
         self._stack.append(behaviour)
-        self._cell.behave(behaviour)
+        self._cell.set_behaviour(behaviour)
 
     def unbecome(self) -> None:
         """Pop the current behaviour; below the last one is `handle_message`."""
         self._stack.pop()
         if not self._stack:
             self._stack.append(self._first)
-        self._cell.behave(self.top)
+        self._cell.set_behaviour(self.top)
 
 
 class Stash:
-    """Stashed messages of an actor, in their order. A restart unstashes them, an end makes them dead letters.
+    """Stashed messages of an actor, in order. A restart unstashes them, the actor's end makes them dead letters.
 
-    The thread that pops an entry deals with it, so that each is dealt with once, also where a kill races.
+    The thread that pops an entry handles it, so that each is handled once, even if a kill is concurrent.
     """
 
     __slots__ = ("_cell", "_entries")
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
-        self._entries: deque[Told | Envelope] = deque()
+        self._entries: deque[TellEntry | Envelope] = deque()
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def stash(self, entry: Told | Envelope | None) -> None:
+    def stash(self, entry: TellEntry | Envelope | None) -> None:
         """Append `entry`, the one that is being handled.
 
         Raises:
-            StashError: it is no message, or has been put here already.
-            StashOverflowError: there is no room.
+            StashError: it is no message, or is stashed already.
+            StashOverflowError: the stash is full.
         """
         cell, entries = self._cell, self._entries
         if entry is None or isinstance(entry, SignalEnvelope):
             raise StashError(f"{cell.ref} can stash only while it handles a message")
         if not isinstance(entry, Envelope | tuple):
-            # The same message may be told twice from outside: as tuples the two entries are distinct.
+            # The same message may be sent twice from outside of actors: as tuples the two entries are distinct.
             entry = cell.current = (entry, None, None)
         if entries and entries[-1] is entry:
             raise StashError(f"{cell.ref} stashes the same {_name(entry)} twice")
@@ -188,14 +188,14 @@ class Stash:
                 f"{cell.ref} cannot stash {_name(entry)}: {capacity} messages are stashed already, "
                 "which is the limit set by Props.with_stash_capacity"
             )
-        if not cell.may_effect("stash"):
+        if not cell.may_act("stash"):
             return  # It was killed during its turn: its message ends with it.
         entries.append(entry.stashed(cell) if isinstance(entry, Envelope) else entry)
         if cell.end_reason is not None:
             self.reject_all()
 
     def unstash_all(self) -> None:
-        """Queue all of them ahead of the messages that wait, in their order."""
+        """Queue all of them ahead of the waiting messages, in order."""
         self._cell.mailbox.prepend(list(self._popped()))
 
     def reject_all(self) -> None:
@@ -203,13 +203,13 @@ class Stash:
         for entry in self._popped():
             self._cell.reject(Envelope.wrap(entry))
 
-    def _popped(self) -> Iterator[Told | Envelope]:
+    def _popped(self) -> Iterator[TellEntry | Envelope]:
         while self._entries:
             try:
                 yield self._entries.popleft()
             except IndexError:
-                return  # The other thread of a racing kill was faster.
+                return  # Another thread, which kills the actor at the same time, was faster.
 
 
-def _name(entry: Told | Envelope) -> str:
+def _name(entry: TellEntry | Envelope) -> str:
     return type(Envelope.wrap(entry).message).__name__

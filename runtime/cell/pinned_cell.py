@@ -1,11 +1,11 @@
-"""The cell of an actor with a thread for itself: Pykka's ThreadingActor, from the start of its thread to its stop.
+"""The cell of an actor with its own thread: Pykka's ThreadingActor, from the start of its thread to its stop.
 
-Pykka's loop gets an envelope from the inbox and has it received, over and over until `actor_stopped` is set, which is
-the cell's termination. The inbox has no messages, which wait in the mailbox: an envelope tells that the mailbox has
-scheduled the cell, and receiving it is one run, as on the threads of a pool. Nothing escapes from a run: Pykka would
-stop every actor of the process.
+Pykka's loop takes envelopes from the inbox and passes them to `on_receive` until `actor_stopped` is set, which is the
+cell's termination. Messages are not in the inbox but in the mailbox: an envelope only says that the mailbox has
+scheduled the cell, and receiving it is one run, as on the threads of a pool. A run never raises, because Pykka would
+then stop every actor of the process.
 
-A kill may come from any thread. It completes the termination there, and Pykka's `on_stop` wakes the loop up.
+A kill may come from any thread. It completes the termination there, and Pykka's `on_stop` wakes the loop.
 """
 
 from __future__ import annotations
@@ -47,10 +47,9 @@ class PinnedCell(Cell, PykkaThreadingActor):
         threading.current_thread().name = f"flykka-pinned-{self}"
 
     def on_receive(self, is_scheduled: bool) -> None:
-        """Run the cell, unless it has ended."""
         if is_scheduled:
             run_contained(self)
 
     def on_stop(self) -> None:
-        """Have the loop see that the cell has ended."""
+        """Wake the loop, so that it sees the cell's end."""
         self.actor_inbox.put(_ENDED)

@@ -1,4 +1,4 @@
-"""The receive timeout: a message for an actor that got none for so long (Akka's ReceiveTimeout)."""
+"""The receive timeout: a message for an actor that has received none for some time (Akka's ReceiveTimeout)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
 
 class ReceiveTimeoutTask:
-    """Receive timeout in effect until another one is set: it fires after every such silence.
+    """Receive timeout in effect until another one is set: it fires after every such period without messages.
 
-    A message costs one reading of the clock and arms nothing: the alarm rings at the earliest moment at which the
-    silence could be long enough, and is set again where it was not. The timeout lies in the mailbox like any message,
-    and is void where another message was handled before it. A silence begins with the end of a handler, be it a
-    function or a coroutine.
+    A message costs one reading of the clock and sets no alarm: the alarm fires at the earliest possible time and is set
+    again if a message came in between. The timeout waits in the mailbox like any message, and becomes void if another
+    message is handled before it. The period starts at the end of a handler, whether a function or a coroutine.
     """
 
     __slots__ = ("_alarm", "_cause", "_cell", "_heard_ms", "timeout_ms")
@@ -35,7 +34,7 @@ class ReceiveTimeoutTask:
         self._arm()
 
     def wrap(self, behaviour: Behaviour) -> Behaviour:
-        """Wrap `behaviour` so that its messages end the silence. It begins again, for a new instance as well."""
+        """Wrap `behaviour` so that its messages restart the period, which also restarts now."""
         self._heard_ms = self._cell.now()
 
         def noticed(message: Message) -> object:
@@ -47,12 +46,12 @@ class ReceiveTimeoutTask:
         return noticed
 
     def on_message(self, message: Message) -> None:
-        """Begin the silence again: a message was handled."""
+        """Restart the period: a message was handled."""
         if not isinstance(message, NotInfluenceReceiveTimeout):
             self._heard_ms = self._cell.system.clock.now_ms()
 
     def cancel(self) -> None:
-        """Cancel the timeout; one that waits in the mailbox becomes void."""
+        """Cancel the timeout; one that is already in the mailbox becomes void."""
         if self._alarm is not None:
             self._alarm.cancel()
 
@@ -84,14 +83,14 @@ class ReceiveTimeoutEnvelope(Envelope):
     __slots__ = ("task",)
 
     kind = "timer"
-    told = False
+    is_user_message = False
 
     def __init__(self, task: ReceiveTimeoutTask, cause: int | None) -> None:
         super().__init__(ReceiveTimeout(), None, cause)
         self.task: ReceiveTimeoutTask | None = task
 
     def open(self, cell: Cell) -> Message | None:
-        """Return the timeout, unless a message came before it, or it was set again or cancelled."""
+        """Return the timeout, unless a message was handled before it, or it was set again or cancelled."""
         return self.message if self.task is None else self.task.accept()
 
     def stashed(self, cell: Cell) -> Envelope:

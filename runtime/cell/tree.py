@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flykka.runtime import path as paths
 from flykka.runtime.cell.async_cell import AsyncCell
 from flykka.runtime.cell.cell import Cell
-from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.lifecycle import CellState
 from flykka.runtime.cell.pinned_cell import PinnedCell
 from flykka.runtime.errors import SpawnRefusedError
 from flykka.runtime.events import EndReason
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref
     from flykka.runtime.system import ActorSystem
 
-_ENDING = (Life.STOPPING, Life.ENDING, Life.ENDED)
+_ENDING = (CellState.STOPPING, CellState.ENDING, CellState.ENDED)
 
 
 class Tree:
@@ -38,17 +38,17 @@ class Tree:
         return root
 
     def attach(self, parent: Cell, props: Props, name: str, *, is_sure: bool = False) -> Cell:
-        """Add a new cell under `parent`, not started yet; `is_sure` where a replay knows that it was admitted.
+        """Add a new cell under `parent`, not started yet; `is_sure` if a replay knows that it was admitted.
 
         Raises:
             InvalidActorNameError: the name is malformed, or a living child has it.
             SpawnRefusedError: the parent is ending.
-            TypeError: `props` are none.
+            TypeError: `props` is not a Props.
         """
         require_props(props)
         path = paths.child_path(parent.ref.path, name)
         with self.lock:
-            is_late = parent.end_reason is not None or parent.life in _ENDING
+            is_late = parent.end_reason is not None or parent.state in _ENDING
             if is_late and not is_sure:
                 raise SpawnRefusedError(f"{parent.ref} is ending: {name!r} could not live under it")
             incarnation = self._system.incarnation(path, self._incarnations.get(path, 0) + 1)
@@ -60,27 +60,26 @@ class Tree:
         return cell
 
     def set_next_incarnation(self, path: str, incarnation: int) -> None:
-        """Make the next actor at `path` this incarnation: for a replay."""
+        """Set the incarnation of the next actor at `path`, for a replay."""
         self._incarnations[path] = incarnation - 1
 
     def displace(self, cell: Cell) -> None:
-        """Free the path for the next actor before this one has ended: for a replay, which sees that end later."""
+        """Free the path for the next actor before this one has ended, for a replay, which sees that end later."""
         assert cell.parent is not None
         self._displaced[cell.ref] = cell
         cell.parent.children.remove(cell)
         self._forget(cell)
 
     def find(self, path: str) -> Cell | None:
-        """Return the living cell at `path`."""
         return self._cells.get(path)
 
     def find_incarnation(self, ref: Ref) -> Cell | None:
-        """Return the cell behind `ref`, if it lives, displaced or not."""
+        """Return the living cell with this `ref`, displaced or not."""
         cell = self._cells.get(ref.path)
         return cell if cell is not None and cell.ref.incarnation == ref.incarnation else self._displaced.get(ref)
 
     def mark_stopped(self, cell: Cell) -> bool:
-        """Mark a cell as stopped; False where a kill was faster."""
+        """Mark a cell as stopped; return False if it was killed before."""
         with self.lock:
             if cell.end_reason is not None:
                 return False
@@ -95,12 +94,12 @@ class Tree:
             return [] if cell is None else self._mark_killed(cell)
 
     def living(self) -> list[Cell]:
-        """Return all living cells, parents before children, and else in the order of their spawning."""
+        """Return all living cells, parents before children, otherwise in the order of their spawning."""
         with self.lock:
             return list(self._cells.values())
 
     def living_paths(self) -> list[str]:
-        """Return the sorted paths of all living actors without the guardians; of these, where no other is left."""
+        """Return the sorted paths of all living actors except the guardians, or of the guardians if no other lives."""
         living = sorted(self._cells)
         return [path for path in living if path not in (paths.ROOT, paths.USER)] or living
 

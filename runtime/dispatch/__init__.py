@@ -1,4 +1,4 @@
-"""Dispatchers: which thread takes an actor's turns, and blocking work beside them.
+"""Dispatchers: the threads for actors' turns and for blocking work.
 
 Not here: what happens in a turn (`cell`).
 """

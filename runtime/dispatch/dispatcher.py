@@ -28,58 +28,57 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class Runnable(Protocol):
-    """Cell with work, or a piece of blocking work."""
+    """A cell with work, or a piece of blocking work."""
 
-    def run(self) -> None:
-        """Run it."""
+    def run(self) -> None: ...
 
 
 class Dispatcher(ABC):
-    """Runs cells. Each is handed over at most once at a time, by the thread that holds its mailbox's claim."""
+    """Runs cells. Each is scheduled at most once at a time, by the thread that holds its mailbox's claim."""
 
     throughput = 64
-    """Number of turns that a cell may take before another one gets the thread."""
+    """Number of turns that a cell may run before another one gets the thread."""
 
     has_threads = False
-    """Tells whether an actor may have a thread for itself."""
+    """True if an actor can have its own thread."""
 
     clock: Clock | None = None
-    """Set where the dispatcher moves a clock of its own."""
+    """Set if the dispatcher moves a clock of its own."""
 
     driver: SeededDispatcher | None = None
-    """Set where turns are taken on the thread that waits for a future."""
+    """Set if turns run on the thread that waits for a future."""
 
     @property
     def loop(self) -> AbstractEventLoop:
-        """The event loop that the turns run on, where they run on one."""
+        """The event loop on which the turns run, if they run on one."""
         raise TypeError(f"{type(self).__name__} runs no event loop")
 
     @abstractmethod
     def execute(self, runnable: Runnable) -> None:
-        """Run this soon; callable from any thread."""
+        """Run this soon; may be called from any thread."""
 
     def run_blocking(self, work: Runnable) -> None:
-        """Run this where it may block for long: by the dispatcher of the system."""
+        """Run work that may block for long; called on the system's dispatcher."""
         raise TypeError(f"{type(self).__name__} has no thread for blocking work")
 
     def run_blocking_on(self, executor: Executor | None, work: Pipe[Any]) -> None:
-        """Run this on the given executor, or by this dispatcher."""
+        """Run blocking work on the given executor, or by default on this dispatcher."""
         (executor or self).run_blocking(work)
 
     def for_cell(self, name: DispatcherName) -> Dispatcher:
-        """Return the dispatcher of a new cell whose Props ask for `name`: called on that of the system."""
+        """Return the dispatcher of a new cell whose Props specify `name`; called on the system's dispatcher."""
         raise TypeError(f"{type(self).__name__} is no dispatcher of a system")
 
     def shutdown(self) -> None:  # noqa: B027 - not all have threads.
-        """Release the threads of a system that has ended. Does not wait for them."""
+        """Release the threads of a system that has ended, without waiting for them."""
 
 
 def run_contained(runnable: Runnable) -> None:
-    """Run on a worker thread, which must outlive any failure of the run."""
+    """Run on a worker thread, which must survive any failure."""
     try:
         runnable.run()
     except BaseException:
-        # Actors' failures are handled in their turns: this one is a fault of the kernel.
+        # Failures of actors are handled in their turns: this is a fault of the kernel.
         logger.critical("the kernel failed while it ran %s", runnable, exc_info=True)
 
 
@@ -89,10 +88,10 @@ _PLAIN = (type(None), bool, int, float, str, bytes)
 _DEPTH = 3
 
 
-def described(work: object) -> BlockingWork:
+def describe_work(work: object) -> BlockingWork:
     """Describe blocking work for a recorder: a `partial` with its arguments, anything else by its name.
 
-    Nothing is encoded here, and no live object kept: only arguments that are immutable values stand there themselves.
+    Nothing is encoded here, and no live object is kept: only immutable values are recorded as arguments.
     """
     if not isinstance(work, partial):
         return BlockingWork(function=getattr(work, "__name__", type(work).__name__))
@@ -115,7 +114,7 @@ def _part(argument: object, depth: int = 0) -> Any:
 
 
 class Pipe(Generic[T]):
-    """Call of `pipe_to_self`. Where no message can be made of the outcome, the waiting actor fails."""
+    """A call of `pipe_to_self`. If no message can be created from the outcome, the waiting actor fails."""
 
     __slots__ = ("_cause", "_on_failure", "_on_success", "cell", "work")
 
@@ -163,4 +162,4 @@ class Executor(Protocol):
     """Threads for blocking work: the system's I/O pool, or others."""
 
     def run_blocking(self, work: Pipe[Any]) -> None:
-        """Run `work` on one of the threads; returns at once."""
+        """Run `work` on one of the threads, without waiting for it."""

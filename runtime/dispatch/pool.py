@@ -1,4 +1,4 @@
-"""The threads of a system: few for all actors, others for blocking work, and one with an event loop."""
+"""The threads of a system: a few for all actors, others for blocking work, and one with an event loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class SharedPool(Dispatcher):
-    """Daemon threads that sleep while there is nothing to run. Fair: a busy actor queues again behind the others."""
+    """Daemon threads that sleep while there is no work. Fair: a busy actor is queued again after the others."""
 
     has_threads = True
 
@@ -38,15 +38,13 @@ class SharedPool(Dispatcher):
             thread.start()
 
     def execute(self, runnable: Runnable) -> None:
-        """Run this on the next free thread."""
         self._ready.put(runnable)
 
     def run_blocking(self, work: Runnable) -> None:
-        """Run this on the pool for blocking work."""
         self._blocking.submit(work)
 
     def for_cell(self, name: DispatcherName) -> Dispatcher:
-        """Return the event loop of the system, or this pool: a pinned cell brings its own thread."""
+        """Return the event loop of the system, or this pool: a pinned cell has its own thread."""
         return self._loop if name == "loop" else self
 
     def shutdown(self) -> None:
@@ -58,7 +56,7 @@ class SharedPool(Dispatcher):
 
 
 class BlockingPool:
-    """Daemon threads for blocking work: one more whenever none is idle, up to a limit; beyond that, work waits."""
+    """Daemon threads for blocking work: a new one whenever none is idle, up to a limit; beyond it, work waits."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -74,7 +72,7 @@ class BlockingPool:
             if self._closed:
                 return
             if not self._idle.acquire(blocking=False) and self._threads < self._limit:
-                # Where no thread can start, this raises, and the work is not queued either.
+                # If no thread can be started, this raises, and the work is not queued either.
                 name = f"flykka-blocking-{self._threads + 1}"
                 threading.Thread(target=self._work, name=name, daemon=True).start()
                 self._threads += 1
@@ -94,11 +92,11 @@ class BlockingPool:
 
 
 class ReadyQueue:
-    """First in, first out; of the waiting threads, the one that has waited shortest is woken.
+    """A FIFO queue that wakes the thread which has waited for the shortest time.
 
-    An ask and its reply then go to and fro between two threads whose caches are warm: with the threads in turns, as a
-    `SimpleQueue` wakes them, an ask takes a fifth longer. No lock is held around the two lists: their `append` and
-    `pop` are atomic, and each side checks the other's list after writing its own.
+    An ask and its reply then alternate between two threads whose caches are warm: if the threads took turns, as with
+    `SimpleQueue`, an ask would take a fifth longer. No lock protects the two lists: their `append` and `pop` are
+    atomic, and each side checks the other's list after writing its own.
     """
 
     __slots__ = ("_idle", "_ready")
@@ -108,17 +106,16 @@ class ReadyQueue:
         self._idle: list[threading.Lock] = []
 
     def put(self, runnable: Runnable | None) -> None:
-        """Queue something, from any thread."""
         self._ready.append(runnable)
         if self._idle:
             try:
                 latch = self._idle.pop()
             except IndexError:
-                return  # Another thread has woken it meanwhile.
+                return  # Another thread has already woken it.
             latch.release()
 
     def get(self, latch: threading.Lock) -> Runnable | None:
-        """Wait for the next; `latch` is the thread's own, and held."""
+        """Wait for the next item; `latch` is the thread's own lock, already acquired."""
         while True:
             try:
                 return self._ready.popleft()
@@ -128,7 +125,7 @@ class ReadyQueue:
                 latch.acquire()
 
     def _stays_awake(self, latch: threading.Lock) -> bool:
-        """Leave the waiting threads; False where another thread is about to wake this one already."""
+        """Leave the list of waiting threads; return False if another thread is already waking this one."""
         try:
             self._idle.remove(latch)
         except ValueError:
@@ -157,16 +154,14 @@ class LoopDispatcher(Dispatcher):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The running loop."""
         return self._loop or self._start_loop()
 
     def execute(self, runnable: Runnable) -> None:
-        """Run the cell on the loop."""
         try:
             # Context variables of the sender are not the actor's.
             self.loop.call_soon_threadsafe(run_contained, runnable, context=Context())
         except RuntimeError:
-            # The system has ended meanwhile, and this cell with it.
+            # The system has ended in the meantime, and this cell with it.
             if not self._closed:
                 raise
 
@@ -199,20 +194,20 @@ class LoopDispatcher(Dispatcher):
                 loop.run_forever()
                 running = not self._closed
             except BaseException:
-                # A task of an actor raised KeyboardInterrupt or the like, which asyncio raises on its thread too.
-                # The awaiting task fails with it; the thread runs other actors, and outlives it.
-                logger.exception("a task broke through its event loop")
+                # A task of an actor raised KeyboardInterrupt or the like, which asyncio also raises on its thread.
+                # The awaiting task fails with it; the thread runs other actors, and must survive.
+                logger.exception("a task raised out of its event loop")
         try:
-            loop.run_until_complete(_wind_up(loop))
+            loop.run_until_complete(_close_loop(loop))
         except BaseException:
             logger.exception("an event loop could not be wound up")
         loop.close()
 
 
-async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
-    left = [task for task in asyncio.all_tasks(loop) if task is not asyncio.current_task(loop)]
-    for task in left:
+async def _close_loop(loop: asyncio.AbstractEventLoop) -> None:
+    tasks = [task for task in asyncio.all_tasks(loop) if task is not asyncio.current_task(loop)]
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)
     await loop.shutdown_asyncgens()
     await loop.shutdown_default_executor()

@@ -1,4 +1,4 @@
-"""All turns on the calling thread, in an order drawn from a seed: for tests, simulation and replay."""
+"""Runs all turns on the calling thread, in an order drawn from a seed: for tests, simulation and replay."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ if TYPE_CHECKING:
 class MovableClock(Clock, Protocol):
     """Clock whose time the dispatcher moves."""
 
-    def next_due(self) -> int | None:
-        """Return the time of the next alarm."""
+    def next_due(self) -> int | None: ...
 
     def move_to(self, now_ms: int) -> None:
-        """Set the time and ring the alarms that are due by then."""
+        """Set the time and fire the alarms that are due by then."""
 
 
 class SeededDispatcher(Dispatcher):
-    """Runs all turns on the calling thread: each ready cell is equally likely, and the same seed draws the same order.
+    """Runs all turns on the calling thread: each ready cell is equally likely, and the same seed gives the same order.
 
-    Blocking work is drawn among the cells and runs inline, when up to `blocking_ms` of time have passed. Time stands
-    still while anything can run.
+    Blocking work is drawn like a cell and runs inline, after up to `blocking_ms` of virtual time. Time stands still
+    while anything can run.
     """
 
     throughput = 1
@@ -44,7 +43,6 @@ class SeededDispatcher(Dispatcher):
         self._loop = VirtualLoop(self)  # type: ignore[abstract]  # Other methods are added as refusals.
 
     def execute(self, runnable: Runnable) -> None:
-        """Add this to those that are drawn."""
         self._ready.append(runnable)
         if self._parked:
             parked, self._parked = self._parked, []
@@ -52,7 +50,7 @@ class SeededDispatcher(Dispatcher):
                 call()
 
     def run_blocking(self, work: Runnable) -> None:
-        """Add this to those that are drawn, now or after the time that was drawn for it."""
+        """Add blocking work to the ready items, at once or after a random delay."""
         takes_ms = self._random.randint(0, self._blocking_ms) if self._blocking_ms else 0
         if takes_ms == 0:
             self.execute(work)
@@ -61,19 +59,18 @@ class SeededDispatcher(Dispatcher):
 
     @property
     def loop(self) -> VirtualLoop:
-        """The event loop of the cells that need one."""
         return self._loop
 
     def for_cell(self, name: DispatcherName) -> Dispatcher:
-        """Return this one, for every cell but those of event loops: nothing blocks here."""
+        """Return this dispatcher for every cell except those with event loops: nothing blocks here."""
         return VirtualLoopDispatcher(self) if name == "loop" else self
 
     def shutdown(self) -> None:
-        """End the tasks that killed actors have left behind."""
-        self._loop.wind_up()
+        """End the tasks that killed actors have left."""
+        self._loop.cancel_tasks()
 
     def step(self) -> bool:
-        """Draw and run one; False where there is none."""
+        """Draw one ready item and run it; return False if there is none."""
         ready = self._ready
         if not ready:
             return False
@@ -85,11 +82,11 @@ class SeededDispatcher(Dispatcher):
         return True
 
     def _draw(self, ready: Sequence[Runnable]) -> int:
-        """Draw the index of the next one."""
+        """Draw the index of the next item."""
         return self._random.randrange(len(ready))
 
     def run_until_idle(self, max_steps: int = 1_000_000) -> int:
-        """Run until nothing is left to run at this moment. Returns the number of steps.
+        """Run until no item is ready at the current time. Returns the number of steps.
 
         Raises:
             RuntimeError: actors still keep each other busy after `max_steps`.
@@ -100,7 +97,7 @@ class SeededDispatcher(Dispatcher):
         raise RuntimeError(f"still busy after {max_steps} steps: actors that never come to rest at one moment")
 
     def advance(self, ms: int) -> None:
-        """Let virtual time pass: run until idle, move to the next alarm, and so on until `ms` are over."""
+        """Advance virtual time by `ms`: run until idle, move to the next alarm, and repeat."""
         target = self.clock.now_ms() + ms
         self.run_until_idle()
         while (due := self.clock.next_due()) is not None and due <= target:
@@ -109,28 +106,30 @@ class SeededDispatcher(Dispatcher):
         self.clock.move_to(target)
         self.run_until_idle()
 
-    def drive(self, done: Callable[[], bool], timeout: float | None) -> None:
-        """Run turns, and let time pass when nothing runs, until `done` or for `timeout` seconds of virtual time."""
+    def drive(self, is_done: Callable[[], bool], timeout: float | None) -> None:
+        """Run turns, advancing time when idle, until `done` returns True or `timeout` seconds of virtual time have
+        passed.
+        """
         deadline = None if timeout is None else self.clock.now_ms() + int(timeout * 1000)
-        while not done():
+        while not is_done():
             if not self.step() and not self._pass_time(deadline):
                 return
 
-    def drive_within(self, done: Callable[[], bool]) -> Generator[Any, None, None]:
-        """Drive as `drive` does, for a task of a real event loop, whose other tasks run in between."""
-        while not done():
+    def drive_within(self, is_done: Callable[[], bool]) -> Generator[Any, None, None]:
+        """Like `drive`, but for a task of a real event loop, whose other tasks run in between."""
+        while not is_done():
             if self.step():
                 continue
-            yield  # Before time moves, the other tasks run.
-            if not done() and not self.step() and not self._pass_time(None):
+            yield  # Before time advances, the other tasks run.
+            if not is_done() and not self.step() and not self._pass_time(None):
                 return
 
     def when_ready(self, call: Callable[[], object]) -> None:
-        """Call `call` once, as soon as there is something to run."""
+        """Call `call` once, as soon as an item is ready."""
         self._parked.append(call)
 
     def forget(self, call: Callable[[], object]) -> None:
-        """Remove a call of `when_ready`."""
+        """Cancel a call of `when_ready`."""
         if call in self._parked:
             self._parked.remove(call)
 

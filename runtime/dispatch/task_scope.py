@@ -1,8 +1,8 @@
 """The tasks that an actor's coroutines have started: the turn they belong to, and their end with the actor's.
 
-A task belongs to the turn that made it, and so do the tasks that it makes: a context variable holds that turn. While it
-lasts, each of their steps is a part of it, so that sender, time and effects are the turn's own. After its end they
-belong to no actor: their messages come from outside any.
+A task belongs to the turn that created it, and so do the tasks that it creates: a context variable holds that turn.
+While the turn lasts, each of their steps is part of it, so that sender, time and effects are the turn's. After its end
+they belong to no actor: their messages have no sender.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flykka.runtime.cell.async_cell import AsyncTurn
 
 TURN: ContextVar[AsyncTurn | None] = ContextVar("flykka.turn", default=None)
-"""The turn that the running task was made in."""
+"""The turn in which the running task was created."""
 
 
 class TaskScope:
@@ -40,7 +40,7 @@ class TaskScope:
             self.close()
 
     def close(self) -> None:
-        """Cancel the tasks that still run; callable from any thread."""
+        """Cancel the tasks that still run; may be called from any thread."""
         self.closed = True
         if not self._tasks:
             return
@@ -57,7 +57,7 @@ class TaskScope:
 
 
 class Steps(Coroutine[Any, Any, Any]):
-    """Coroutine whose every step is a part of the turn that started it, as long as that lasts."""
+    """A coroutine each of whose steps is part of the turn that started it, while that turn lasts."""
 
     __slots__ = ("_coroutine", "_turn")
 
@@ -73,7 +73,6 @@ class Steps(Coroutine[Any, Any, Any]):
             self._turn.leave(outer)
 
     def throw(self, *error: Any) -> Any:
-        """Run the next step with an error."""
         outer = self._turn.enter()
         try:
             return self._coroutine.throw(*error)
@@ -91,7 +90,7 @@ class Steps(Coroutine[Any, Any, Any]):
 
 
 def make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-    """Make a task: the task factory of the loops that actors run on."""
+    """Create a task: the task factory of the loops that actors run on."""
     context = options.get("context")
     turn = TURN.get() if context is None else context.get(TURN)
     steps = coroutine if turn is None or turn.over else Steps(turn, coroutine)

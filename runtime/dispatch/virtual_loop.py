@@ -1,8 +1,8 @@
 """An event loop in virtual time, which runs a step only when its dispatcher draws it.
 
-Prior art is Trio's autojump clock. Tasks, `asyncio.sleep`, `timeout`, `gather`, `Queue`, `Lock` and their like are made
-of `call_soon` and `call_at` alone, so they work here and repeat with the seed. Waits for the world outside (sockets,
-processes, signals) are refused: no seed could repeat them.
+Prior art is Trio's autojump clock. Tasks, `asyncio.sleep`, `timeout`, `gather`, `Queue`, `Lock` and similar use only
+`call_soon` and `call_at`, so they work here and are reproducible with the seed. Waits for external events (sockets,
+processes, signals) are refused: no seed could reproduce them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,12 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """Event loop whose calls run one by one in their order, as asyncio promises; between them, others are drawn."""
+    """Event loop whose calls run one by one in order, as asyncio guarantees; other items may be drawn between them."""
 
     def __init__(self, dispatcher: SeededDispatcher) -> None:
         self._dispatcher = dispatcher
         self._clock = dispatcher.clock
         self._ready: deque[asyncio.Handle] = deque()
-
-    # Parts of tasks and timeouts
 
     def time(self) -> float:
         return self._clock.now_ms() / 1000
@@ -52,7 +50,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        """Call back as `call_soon`: there is one thread only."""
+        """Same as `call_soon`, since there is only one thread."""
         return self.call_soon(callback, *args, context=context)
 
     def call_later(  # type: ignore[override]
@@ -84,7 +82,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return future
 
     def get_debug(self) -> bool:
-        """Return False: debugging measures the real time."""
+        """Return False: debugging measures real time."""
         return False
 
     def is_running(self) -> bool:
@@ -97,11 +95,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Log an error that no task raises."""
         logger.error("%s", context.get("message"), exc_info=context.get("exception"))
 
-    # Drawn by the dispatcher
-
     def run(self) -> None:
         if not self._ready:
-            return  # The loop was wound up in the meantime.
+            return  # The tasks were cancelled in the meantime.
         handle = self._ready.popleft()
         if self._ready:
             self._dispatcher.execute(self)
@@ -109,7 +105,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self.run_within(handle._run)
 
     def run_within(self, call: Callable[[], object]) -> None:
-        """Run a call with this as the running loop, even where another loop is within a task."""
+        """Run a call with this as the running loop, even if a task of another loop is running."""
         outer = asyncio._get_running_loop()
         task = None if outer is None else asyncio.current_task(outer)
         if outer is not None and task is not None:
@@ -118,15 +114,15 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         try:
             call()
         except (KeyboardInterrupt, SystemExit):
-            # Raised by a task, which keeps it for the awaiting one. asyncio would end its thread with it as well.
-            logger.exception("a task broke through its event loop")
+            # Raised by a task, which keeps it for the awaiting one; asyncio would end its thread with it too.
+            logger.exception("a task raised out of its event loop")
         finally:
             asyncio._set_running_loop(outer)
             if outer is not None and task is not None:
                 asyncio._enter_task(outer, task)
 
-    def wind_up(self) -> None:
-        """Cancel every task that is left, and run each to its end as far as that takes no time."""
+    def cancel_tasks(self) -> None:
+        """Cancel every remaining task, and run each to its end as far as that takes no time."""
         for task in asyncio.all_tasks(self):
             task.cancel()
         while self._ready:
@@ -180,7 +176,6 @@ class VirtualLoopDispatcher(Dispatcher):
         return self._seeded.loop
 
     def execute(self, runnable: Runnable) -> None:
-        """Add the cell to those that are drawn."""
         self._seeded.execute(_OnLoop(self._seeded.loop, runnable))
 
 
@@ -196,7 +191,7 @@ class _OnLoop:
 def _refused(name: str) -> Callable[..., NoReturn]:
     def refuse(*_args: Any, **_kwargs: Any) -> NoReturn:
         raise ForeignAwaitError(
-            f"loop.{name}() reaches for the world outside, which virtual time cannot wait for: on a seeded dispatcher "
+            f"loop.{name}() uses the world outside, which virtual time cannot wait for: on a seeded dispatcher "
             "an actor awaits asks, context.sleep, and what asyncio makes of tasks and timeouts"
         )
 

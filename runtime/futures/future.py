@@ -1,7 +1,7 @@
 """Futures: completed once, by any thread, and safe to wait for from threads and from asyncio.
 
-The faults of Pykka's futures are ruled out by the shape: a second completion is ignored, callbacks run outside the
-lock, nothing is computed inside `get`, and a failure is a function that makes a fresh exception for every caller.
+They avoid the faults of Pykka's futures: a second completion is ignored, callbacks run outside of the lock, `get`
+computes nothing, and a failure is a function that creates a new exception for every caller.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from flykka.runtime.errors import (
     FutureCancelledError,
     serialized,
 )
-from flykka.runtime.recording import note_outcome
+from flykka.runtime.recording import record_outcome
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
@@ -39,24 +39,24 @@ logger = logging.getLogger("flykka.runtime")
 Failure = Callable[[], BaseException]
 
 _LOOK_UP_SECONDS = 0.25
-"""Longest wait of the main thread until it checks for signals."""
+"""Longest wait of the main thread before it checks for signals."""
 
 
 class Future(pykka.Future[T], Generic[T]):
-    """Value or failure, set once. Every public method may be called from any thread."""
+    """A value or failure, set once. Every public method may be called from any thread."""
 
     __slots__ = ("_awaiting", "_callbacks", "_completed", "_driver", "_failure", "_lock", "_value")
 
     @property
     def promise(self) -> Ref | None:
-        """The ref that the reply is sent to, where this is the future of an ask."""
+        """The ref to which the reply is sent, if this is the future of an ask."""
         return None
 
-    # Pykka offers iteration as another name of `await`; a future is no iterable.
+    # Pykka offers iteration as another name of `await`; a future is not an iterable.
     __iter__ = None  # type: ignore[assignment]
 
     def __init__(self, driver: SeededDispatcher | None = None) -> None:
-        # Pykka's own initialiser prepares the get hooks, which these futures do without.
+        # Pykka's own initialiser prepares the get hooks, which these futures do not have.
         self._lock = threading.Lock()
         self._completed = False
         self._value: T | None = None
@@ -66,19 +66,21 @@ class Future(pykka.Future[T], Generic[T]):
         self._awaiting = 0
 
     def done(self) -> bool:
-        """Tell whether there is a result."""
+        """Return True if there is a result."""
         return self._completed
 
     def try_set(self, value: T | None = None) -> bool:
-        """Complete with a value; False where there was a result already."""
+        """Complete with a value; return False if there was a result already."""
         return self._complete(value, None)
 
     def try_fail(self, failure: Failure) -> bool:
-        """Complete with the exception that `failure` makes for each caller; False where there was a result already."""
+        """Complete with the exception that `failure` creates for each caller; return False if there was a result
+        already.
+        """
         return self._complete(None, failure)
 
     def set(self, value: T | None = None) -> None:
-        """Complete with a value, as `try_set`: Pykka's name."""
+        """Complete with a value, like `try_set`: Pykka's name."""
         self.try_set(value)
 
     def set_exception(self, exc_info: Any = None) -> None:
@@ -90,15 +92,15 @@ class Future(pykka.Future[T], Generic[T]):
         self.try_fail(lambda: AskFailedError(failure))
 
     def cancel(self) -> bool:
-        """Cancel; False where there was a result already. A reply that still comes is a dead letter."""
+        """Cancel; return False if there was a result already. A later reply is a dead letter."""
         return self.try_fail(lambda: FutureCancelledError("the future was cancelled"))
 
     def get(self, *, timeout: float | None = None) -> T:
         """Return the value, waiting for it at most `timeout` seconds.
 
         Raises:
-            AskTimeoutError: there is none in time.
-            KernelError: the failure, as an exception made for this call.
+            AskTimeoutError: there is no result in time.
+            KernelError: the failure, as an exception created for this call.
         """
         if not self._completed and not self._wait(timeout):
             raise AskTimeoutError(f"no result within {timeout} seconds")
@@ -107,7 +109,7 @@ class Future(pykka.Future[T], Generic[T]):
         return cast("T", self._value)
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
-        """Call `callback` once there is a result: on the completing thread, or at once where there is one."""
+        """Call `callback` when there is a result: on the completing thread, or at once if there is one already."""
         with self._lock:
             if not self._completed:
                 if self._callbacks is None:
@@ -118,26 +120,26 @@ class Future(pykka.Future[T], Generic[T]):
         _call(callback)
 
     def map(self, func: Callable[[T], M]) -> Future[M]:
-        """Return a future of `func` of the value. `func` is called once, when the value comes."""
+        """Return a future of `func` of the value. `func` is called once, when the value arrives."""
         return _derived([self], lambda: func(self.get()), self._driver)
 
     def filter(self, func: Callable[[Any], bool]) -> Future[Any]:
-        """Return a future of the items for which `func` holds."""
+        """Return a future of the list of items for which `func` returns True."""
         return _derived(
             [self], lambda: [item for item in cast("Iterable[Any]", self.get()) if func(item)], self._driver
         )
 
     def reduce(self, func: Callable[[Any, Any], Any], *args: Any) -> Future[Any]:
-        """Return a future of the items folded with `func`, from an initial value where one is given."""
+        """Return a future of the items reduced with `func`, starting from an initial value if one is given."""
         return _derived([self], lambda: reduce(func, cast("Iterable[Any]", self.get()), *args), self._driver)
 
     def join(self, *futures: pykka.Future[Any]) -> Future[Any]:
-        """Return a future of the list of all values; one deadline holds for all of them together."""
+        """Return a future of the list of all values; one deadline applies to all of them together."""
         everyone = [self, *(cast("Future[Any]", future) for future in futures)]
         return _derived(everyone, lambda: [future.get() for future in everyone], self._driver)
 
     def set_get_hook(self, func: Callable[[float | None], T]) -> None:
-        """Raise `TypeError`: Pykka's hooks compute inside `get`, under the lock. `map` and callbacks replace them."""
+        """Raise `TypeError`: Pykka's hooks compute inside `get`, under the lock. Use `map` and callbacks instead."""
         raise TypeError("kernel futures have no get hooks; use map, join or add_done_callback")
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -153,7 +155,7 @@ class Future(pykka.Future[T], Generic[T]):
                 if self._awaiting == 1:
                     self._abandon()
                 if isinstance(end, asyncio.CancelledError):
-                    note_outcome(RUNNING.cell, None, end, self.promise)
+                    record_outcome(RUNNING.cell, None, end, self.promise)
                 raise
             finally:
                 with self._lock:
@@ -161,9 +163,9 @@ class Future(pykka.Future[T], Generic[T]):
         try:
             value = Future.get(self, timeout=0)
         except BaseException as failure:
-            note_outcome(RUNNING.cell, None, failure, self.promise)
+            record_outcome(RUNNING.cell, None, failure, self.promise)
             raise
-        note_outcome(RUNNING.cell, value, None, self.promise)
+        record_outcome(RUNNING.cell, value, None, self.promise)
         return value
 
     def __repr__(self) -> str:
@@ -219,7 +221,7 @@ class Future(pykka.Future[T], Generic[T]):
                 driver.forget(wake)
 
     def _abandon(self) -> None:
-        """React to the cancellation of the last task that waited; a plain future goes on."""
+        """Called when the last waiting task is cancelled; a plain future ignores it."""
 
     def _remove_callback(self, callback: Callable[[], object]) -> None:
         with self._lock:
@@ -241,16 +243,16 @@ class Future(pykka.Future[T], Generic[T]):
 
 
 class Termination(Future[None]):
-    """Future of the end of an actor. It stands in for Pykka's `Event`, with the event's methods."""
+    """Future of the end of an actor. It replaces Pykka's `Event`, with the event's methods."""
 
     __slots__ = ()
 
     def is_set(self) -> bool:
-        """Tell whether the actor has ended."""
+        """Return True if the actor has ended."""
         return self.done()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait at most `timeout` seconds; True once the actor has ended."""
+        """Wait at most `timeout` seconds; return True if the actor has ended."""
         return self.done() or self._wait(timeout)
 
 
@@ -287,30 +289,31 @@ def _derived(sources: list[Future[Any]], compute: Callable[[], M], driver: Seede
 
 
 def _acquire(latch: threading.Lock, timeout: float | None) -> bool:
-    """Acquire `latch` within `timeout` seconds, and handle an interrupt of the main thread within a quarter of one.
+    """Acquire `latch` within `timeout` seconds, and handle an interrupt of the main thread within a quarter of a
+    second.
 
-    CPython checks for signals before a thread waits for a lock, and again when a signal breaks the wait off. One that
-    comes in between, while the thread gives the interpreter to others, or to another thread, would be handled when the
-    lock is released: perhaps never. Only the main thread handles signals, so only it wakes up.
+    CPython checks for signals before a thread waits for a lock, and again when a signal interrupts the wait. A signal
+    that arrives in between, while the thread yields the interpreter, or that another thread receives, would be handled
+    when the lock is released, perhaps never. Only the main thread handles signals, so only it wakes up.
     """
     if threading.current_thread() is not threading.main_thread():
         return latch.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
     deadline = None if timeout is None else monotonic() + timeout
     while True:
-        left = _LOOK_UP_SECONDS if deadline is None else max(0.0, min(_LOOK_UP_SECONDS, deadline - monotonic()))
-        if latch.acquire(timeout=left):
+        wait = _LOOK_UP_SECONDS if deadline is None else max(0.0, min(_LOOK_UP_SECONDS, deadline - monotonic()))
+        if latch.acquire(timeout=wait):
             return True
         if deadline is not None and monotonic() >= deadline:
             return False
 
 
 def _call(callback: Callable[[], object]) -> None:
-    # As `outside_turn`, without the cost of a context manager: every ask calls this twice.
+    # Like `outside_turn`, without the cost of a context manager: every ask calls this twice.
     cell, RUNNING.cell = RUNNING.cell, None
     try:
         callback()
     except BaseException:
-        # The completing thread runs other actors too: it must outlive the callback.
+        # The completing thread runs other actors too: it must survive the callback.
         logger.exception("a callback of a future failed")
     finally:
         RUNNING.cell = cell

@@ -1,4 +1,4 @@
-"""The ref behind an ask: the first message told to it is the reply."""
+"""The ref of an ask: the first message sent to it is the reply."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flykka.runtime.errors import (
 )
 from flykka.runtime.futures.future import Future
 from flykka.runtime.path import TEMP
-from flykka.runtime.recording import note_outcome
+from flykka.runtime.recording import record_outcome
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
@@ -38,16 +38,16 @@ class Reply(Future["Message"]):
     __slots__ = ("_number", "_promises", "asked")
 
     def __init__(
-        self, asked: ActorRef, driver: SeededDispatcher | None, number: int, promises: dict[int, PromiseRef]
+        self, recipient: ActorRef, driver: SeededDispatcher | None, number: int, promises: dict[int, PromiseRef]
     ) -> None:
         super().__init__(driver)
-        self.asked = asked
+        self.asked = recipient
         self._number = number
         self._promises = promises
 
     @property
     def is_driven(self) -> bool:
-        """Tells whether the waiting thread runs turns of others meanwhile, as under a seeded dispatcher."""
+        """True if the waiting thread runs turns of others in the meantime, as under a seeded dispatcher."""
         return self._driver is not None
 
     @property
@@ -61,9 +61,9 @@ class Reply(Future["Message"]):
         try:
             reply = super().get(timeout=timeout)
         except BaseException as failure:
-            note_outcome(cell, None, failure, self.promise)
+            record_outcome(cell, None, failure, self.promise)
             raise
-        note_outcome(cell, reply, None, self.promise)
+        record_outcome(cell, reply, None, self.promise)
         return reply
 
     def _complete(self, value: Message | None, failure: Failure | None) -> bool:
@@ -76,7 +76,7 @@ class Reply(Future["Message"]):
 
     def _arrival(self) -> Generator[Any, None, None]:
         cell = RUNNING.cell
-        # A task beside the turn's own does not keep its actor from answering.
+        # Only the turn's own task keeps its actor from answering others.
         if cell is None or not cell.is_main_task():
             yield from super()._arrival()
             return
@@ -88,16 +88,16 @@ class Reply(Future["Message"]):
 
 
 class PromiseRef(Ref):
-    """Ref for one reply, the first. The asked actor finds it in `context.sender`, or in the message's `reply_to`."""
+    """Ref for the first reply. The asked actor finds it in `context.sender`, or in the message's `reply_to`."""
 
-    __slots__ = ("_alarm", "_asked", "_system", "future", "incarnation", "path")
+    __slots__ = ("_alarm", "_recipient", "_system", "future", "incarnation", "path")
 
-    def __init__(self, system: ActorSystem, number: int, asked: ActorRef, promises: dict[int, PromiseRef]) -> None:
+    def __init__(self, system: ActorSystem, number: int, recipient: ActorRef, promises: dict[int, PromiseRef]) -> None:
         super().__init__(f"{TEMP}/{number}", number)
         self._system = system
-        self._asked = asked
+        self._recipient = recipient
         self._alarm: Alarm | None = None
-        self.future = Reply(asked, system.driver, number, promises)
+        self.future = Reply(recipient, system.driver, number, promises)
 
     def tell(self, message: Message) -> None:
         """Reply. After the first reply, the deadline or a cancel, this is a dead letter."""
@@ -117,40 +117,40 @@ class PromiseRef(Ref):
         self.future.try_fail(lambda: AskFailedError(failure))
 
     def refuse(self, reason: str) -> None:
-        """Fail the ask: the asked actor ended, or had ended, before it handled the message."""
-        text = f"{self._asked}: {reason}"
+        """Fail the ask: the asked actor ended before it handled the message."""
+        text = f"{self._recipient}: {reason}"
         self.future.try_fail(lambda: ActorDeadError(text))
 
     def overflow(self, reason: str) -> None:
         """Fail the ask: the mailbox of the asked actor was full."""
-        text = f"{self._asked}: {reason}"
+        text = f"{self._recipient}: {reason}"
         self.future.try_fail(lambda: MailboxOverflowError(text))
 
     def refuse_returned(self, outcome: object) -> None:
         """Raise `ReplyReturnedError` for a handler that returned `outcome` and did not reply."""
         if self.future.done():
             return
-        way = "a reply is a message that is told, self.context.sender.tell(SomeReply(...))"
+        way = "a reply is a message that is sent, self.context.sender.tell(SomeReply(...))"
         if iscoroutine(outcome):
             outcome.close()
             way = "an actor that is to await it is spawned from Props.with_dispatcher('loop')"
-        raise ReplyReturnedError(f"{self._asked} returned {outcome!r} from the handling of a question: {way}")
+        raise ReplyReturnedError(f"{self._recipient} returned {outcome!r} from the handling of a question: {way}")
 
     def expire_in(self, timeout: float) -> None:
-        """Fail the future when `timeout` seconds have passed without a reply."""
+        """Fail the future after `timeout` seconds without a reply."""
         due_ms = self._system.clock.now_ms() + int(timeout * 1000)
         self._alarm = self._system.clock.schedule(due_ms, lambda: self._expire(timeout))
         self.future.add_done_callback(self._alarm.cancel)
 
     def _expire(self, timeout: float) -> None:
-        self.future.try_fail(lambda: AskTimeoutError(f"{self._asked} did not reply within {timeout} seconds"))
+        self.future.try_fail(lambda: AskTimeoutError(f"{self._recipient} did not reply within {timeout} seconds"))
 
 
 def begin_asking(cell: Cell, reply: Reply) -> None:
-    """Note that the turn of `cell` waits for `reply`, until it sets `cell.asking` to None.
+    """Record that the turn of `cell` waits for `reply`, until it sets `cell.asking` to None.
 
     Raises:
-        AskCycleError: the asked actor waits for `cell` already, directly or through others.
+        AskCycleError: the asked actor is waiting for `cell` already, directly or through others.
     """
     cell.asking = reply
     chain: list[Ref] = [cell.ref]
@@ -165,7 +165,7 @@ def begin_asking(cell: Cell, reply: Reply) -> None:
 def _awaited_by(ref: ActorRef) -> Reply | None:
     owner: Any = ref.actor_inbox.owner  # A cell, or an EmptyLocalActorRef.
     reply: Reply | None = getattr(owner, "asking", None)
-    # An actor that has its reply goes on at once: unless this very turn runs on the stack of its wait.
+    # An actor that has its reply continues at once, unless this very turn runs on the stack of its wait.
     if reply is not None and reply.done() and (owner.on_loop or not reply.is_driven):
         return None
     return reply

@@ -1,4 +1,4 @@
 """Inspection: snapshots of a running system, their picture, and the watchdog of slow turns.
 
-Not here: questions to actors: everything is read from outside.
+Not here: queries that actors answer; everything is read from outside.
 """

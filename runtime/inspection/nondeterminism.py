@@ -1,7 +1,7 @@
-"""Detection of nondeterminism in turns: reads of the real clock, random numbers without a seed, sleeps, files, sockets,
-processes, threads.
+"""Detects nondeterminism in turns: reads of the real clock, unseeded random numbers, sleeps, files, sockets, processes,
+threads.
 
-Calls are seen where Python makes them, under whatever name: `sys.setprofile` reports every C function, and the
+Calls are detected where Python makes them, under whatever name: `sys.setprofile` reports every C function, and the
 interpreter's audit events the constructors. Logging and the like are allowed, and so are imports.
 """
 
@@ -27,7 +27,7 @@ from flykka.runtime.turn import RUNNING
 
 _CLOCK = "context.now(), which is the time of the turn"
 _CHANCE = "context.random, which repeats with the seed"
-_SLEEP = "a timer, context.timers.start_once(...), which blocks nobody"
+_SLEEP = "a timer, context.timers.start_once(...), which blocks no thread"
 _WORK = "context.pipe_to_self(work, ...), which sends the outcome as a message"
 _IDS = "context.new_id(...) or context.random, which repeat with the seed"
 
@@ -39,7 +39,7 @@ _CALLS: dict[object, tuple[str, str]] = {
     time.sleep: ("time.sleep()", _SLEEP),
     os.urandom: ("os.urandom()", _IDS),
 }
-"""C functions, with their names in reports and what to use instead."""
+"""C functions, with their names in reports and the alternative to suggest."""
 
 _AUDITED = {
     "open": ("open()", _WORK),
@@ -62,7 +62,7 @@ _DATES = ("now", "utcnow", "today")
 
 @dataclass(frozen=True, slots=True)
 class Nondeterminism:
-    """Nondeterministic call: the function, the place, the actor, and what to use instead."""
+    """A nondeterministic call: the function, the place, the actor, and the alternative."""
 
     call: str
     place: str
@@ -89,9 +89,9 @@ def watched(report: Callable[[Nondeterminism], None]) -> Iterator[None]:
     An exception of `report` is raised by the call.
     """
     if _audit_is_on.acquire(blocking=False):
-        sys.addaudithook(_on_audit)  # For good: an audit hook cannot be removed.
+        sys.addaudithook(_on_audit)  # Permanently: an audit hook cannot be removed.
     outer, before, collects = _watching.report, sys.getprofile(), gc.isenabled()
-    # Callbacks of the collector, such as Hypothesis's, are no part of the turn in which it happens to run.
+    # Callbacks of the collector, such as Hypothesis's, are not part of the turn in which it happens to run.
     gc.disable()
     _watching.report = report
     sys.setprofile(_on_profile)
@@ -104,30 +104,29 @@ def watched(report: Callable[[Nondeterminism], None]) -> Iterator[None]:
             gc.enable()
 
 
-def refuse(found: Nondeterminism) -> None:
-    """Raise `NondeterminismError`."""
-    raise NondeterminismError(found.text())
+def refuse(nondeterminism: Nondeterminism) -> None:
+    raise NondeterminismError(nondeterminism.text())
 
 
 def _on_profile(frame: FrameType, event: str, arg: Any) -> None:
     if event == "c_call" and RUNNING.cell is not None:
-        known = _known(arg)
-        if known is not None:
-            _tell(*known, frame)
+        source = _source_of(arg)
+        if source is not None:
+            _report(*source, frame)
 
 
 def _on_audit(event: str, _arguments: tuple[Any, ...]) -> None:
     if event in _AUDITED and _watching.report is not None and RUNNING.cell is not None:
-        _tell(*_AUDITED[event], sys._getframe(1))
+        _report(*_AUDITED[event], sys._getframe(1))
 
 
-def _known(function: BuiltinFunctionType) -> tuple[str, str] | None:
+def _source_of(function: BuiltinFunctionType) -> tuple[str, str] | None:
     try:
-        known = _CALLS.get(function)
+        source = _CALLS.get(function)
     except TypeError:
-        return None  # A method of something that has no hash.
-    if known is not None:
-        return known
+        return None  # A method of an unhashable object.
+    if source is not None:
+        return source
     name, owner = function.__name__, getattr(function, "__self__", None)
     if owner is _shared_random:
         return "the random module", _CHANCE
@@ -139,32 +138,32 @@ def _known(function: BuiltinFunctionType) -> tuple[str, str] | None:
 _shared_random = random.random.__self__  # type: ignore[attr-defined]  # The one instance behind the module's functions.
 
 
-def _tell(call: str, instead: str, frame: FrameType) -> None:
+def _report(call: str, instead: str, frame: FrameType) -> None:
     report, cell = _watching.report, RUNNING.cell
     if report is None or cell is None or _watching.is_busy:
         return
-    way = _way_from_actor(frame)
+    way = _calling_frame(frame)
     if way is None:
         return
-    culprit, called = way
+    culprit, callee = way
     _watching.is_busy = True
     try:
         place = f"{culprit.f_code.co_filename}:{culprit.f_lineno}"
-        report(Nondeterminism(call=called or call, place=place, actor=cell.ref.path, instead=instead))
+        report(Nondeterminism(call=callee or call, place=place, actor=cell.ref.path, instead=instead))
     finally:
         _watching.is_busy = False
 
 
-def _way_from_actor(frame: FrameType | None) -> tuple[FrameType, str | None] | None:
+def _calling_frame(frame: FrameType | None) -> tuple[FrameType, str | None] | None:
     """Return the nearest frame outside Python's library, and the library function it calls; None for allowed calls."""
-    called = None
+    callee = None
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module.partition(".")[0] in _LET_THROUGH or module.startswith(_KERNEL):
             return None
         filename = frame.f_code.co_filename
         if "site-packages" in filename or not filename.startswith(_LIBRARY):
-            return frame, called
-        called = f"{module}.{frame.f_code.co_name}()"
+            return frame, callee
+        callee = f"{module}.{frame.f_code.co_name}()"
         frame = frame.f_back
     return None

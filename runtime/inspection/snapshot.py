@@ -1,7 +1,8 @@
-"""Snapshots of the actors of a system, as values, and their picture: read from the cells, never asked of an actor.
+"""Snapshots of the actors of a system, as values, and their picture: read from the cells, never requested from an
+actor.
 
-So there is an answer also where everything is stuck. Values that are read while others write are each right, and of
-about the same moment: more exact ones would cost every message something.
+So there is an answer even if everything is stuck. Each value is correct, and all are from about the same moment: exact
+snapshots would cost every message some time.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ class ActorSnapshot:
     Args:
         ref: path and incarnation.
         actor: the class of its instance; before and between instances, its Props.
-        state: the state in its life: `running`, `failed`, `restarting`, ...
+        state: the state of its cell: `running`, `failed`, `restarting`, ...
         handles: the class of the message or signal that it is handling.
-        mailbox_size: number of messages that wait, and `stashed` of those that it has stashed.
+        mailbox_size: number of waiting messages, and `stashed` of stashed ones.
         turns: number of messages and signals handled; counted after each run of turns.
-        turns_per_second: on average since the snapshot before, or since the system started.
+        turns_per_second: on average since the previous snapshot, or since the system started.
         restarts: number of times that its instance was replaced.
         last_failure: its last failure, if any, at `last_failure_ms`.
         dispatcher: the name in its Props.
@@ -70,40 +71,40 @@ class SystemSnapshot:
     actors: tuple[ActorSnapshot, ...]
 
     def __iter__(self) -> Iterator[ActorSnapshot]:
-        waiting = list(reversed(self.actors))
-        while waiting:
-            actor = waiting.pop()
+        pending = list(reversed(self.actors))
+        while pending:
+            actor = pending.pop()
             yield actor
-            waiting.extend(reversed(actor.children))
+            pending.extend(reversed(actor.children))
 
     def find(self, path: str) -> ActorSnapshot | None:
         return next((actor for actor in self if actor.ref.path == path), None)
 
 
 class Inspection:
-    """Takes snapshots of a system, from any thread; keeps the turn counts of the last one for the rates."""
+    """Takes snapshots of a system, from any thread; keeps the turn counts of the last one to compute rates."""
 
     def __init__(self, system: ActorSystem) -> None:
         self._system = system
         self._lock = threading.Lock()
-        self._looked_ms = system.clock.now_ms()
+        self._taken_ms = system.clock.now_ms()
         self._turns: dict[Ref, int] = {}
 
     def take_snapshot(self) -> SystemSnapshot:
         with self._lock:
             now_ms = self._system.clock.now_ms()
-            seconds = (now_ms - self._looked_ms) / 1000
+            seconds = (now_ms - self._taken_ms) / 1000
             children: dict[Cell | None, list[ActorSnapshot]] = {}
             turns: dict[Ref, int] = {}
-            # The tree has children after their parents: from its end, the children of each are known.
+            # The tree lists children after their parents: from its end, the children of each are known.
             for cell in reversed(self._system.cells.living()):
                 below = children.pop(cell, [])
                 below.reverse()
                 turns[cell.ref] = cell.turns
-                taken = cell.turns - self._turns.get(cell.ref, 0)
-                rate = taken / seconds if seconds > 0 else 0.0
+                turns_taken = cell.turns - self._turns.get(cell.ref, 0)
+                rate = turns_taken / seconds if seconds > 0 else 0.0
                 children.setdefault(cell.parent, []).append(_snapshot(cell, rate, tuple(below)))
-            self._looked_ms, self._turns = now_ms, turns
+            self._taken_ms, self._turns = now_ms, turns
         root = children.get(None, [])
         users = [guardian for each in root for guardian in each.children]
         actors = tuple(actor for guardian in users for actor in guardian.children)
@@ -115,7 +116,7 @@ def _snapshot(cell: Cell, rate: float, children: tuple[ActorSnapshot, ...]) -> A
     return ActorSnapshot(
         ref=cell.ref,
         actor=repr(cell.props) if instance is None else type(instance).__name__,
-        state=cell.life.name.lower(),
+        state=cell.state.name.lower(),
         handles=cell.handles,
         mailbox_size=len(cell.mailbox.messages),
         stashed=0 if stash is None else len(stash),
@@ -130,13 +131,13 @@ def _snapshot(cell: Cell, rate: float, children: tuple[ActorSnapshot, ...]) -> A
 
 
 _STYLES = {"running": "green", "awaiting": "green", "failed": "red"}
-"""Colours of the states; a state between two of these is yellow."""
+"""Colours of the states; all other states are yellow."""
 
 _HTML = '<pre style="line-height: 1.35; white-space: pre; overflow-x: auto">{code}</pre>'
 
 
 class ActorTree:
-    """Result of `system.tree()`. It shows itself in a terminal, in a notebook, and through `rich.print`."""
+    """Result of `system.tree()`. It renders itself in a terminal, in a notebook, and through `rich.print`."""
 
     def __init__(self, snapshot: SystemSnapshot, max_children: int) -> None:
         self.snapshot = snapshot
@@ -151,11 +152,11 @@ class ActorTree:
         rate = sum(actor.turns_per_second for actor in actors)
         title.append(f"  {_count(len(actors), 'actor')} · {rate:,.1f} turns/s", style="not bold dim")
         tree = Tree(title)
-        waiting = [(tree, self.snapshot.actors)]
-        while waiting:
-            branch, children = waiting.pop()
+        pending = [(tree, self.snapshot.actors)]
+        while pending:
+            branch, children = pending.pop()
             for child in children[: self._max_children]:
-                waiting.append((branch.add(self._line(child)), child.children))
+                pending.append((branch.add(self._line(child)), child.children))
             more = len(children) - self._max_children
             if more > 0:
                 branch.add(Text(f"… {more:,} more", style="dim"))
@@ -208,7 +209,7 @@ class ActorTree:
 
 
 _WIDE = 10_000
-"""Lines are not wrapped: where there is no terminal, its width is unknown."""
+"""Lines are not wrapped: without a terminal its width is unknown."""
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,7 +1,7 @@
-"""The stacks of other threads that run, as `faulthandler` dumps them.
+"""The stacks of other running threads, as `faulthandler` dumps them.
 
-It reads the threads' own frames and makes no objects of them. `sys._current_frames` does, which CPython 3.11 does not
-always survive.
+It reads the threads' frames without creating objects of them. `sys._current_frames` does, which sometimes crashes
+CPython 3.11.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ from flykka.runtime.cell.async_cell import AsyncTurn
 from flykka.runtime.cell.cell import Cell
 
 DUMPED_THREADS = 100
-"""So many threads are dumped, the newest ones; of each the hundred innermost frames."""
+"""Only the newest threads are dumped, up to this number, and of each the hundred innermost frames."""
 
 _THREAD = re.compile(r"(?:Thread|Current thread) 0x(?P<thread>[0-9a-f]+) ")
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
 _TURNS = frozenset(
     (function.__code__.co_filename, function.__name__)
-    for function in (Cell._told_turn, Cell._message_turn, Cell._signal_turn, AsyncTurn.step)
+    for function in (Cell._tell_turn, Cell._message_turn, Cell._signal_turn, AsyncTurn.step)
 )
-"""The functions that run for as long as a turn lasts; of a coroutine, a step."""
+"""The functions that run for the duration of a turn; of a coroutine, a step."""
 
 Stack = Sequence[traceback.FrameSummary]
-"""Frames, the innermost first, without their source."""
+"""Frames, innermost first, without their source."""
 
 
 def stacks() -> dict[int, Stack]:
-    """The stacks of the threads of this process by their idents: of the newest hundred."""
+    """Return the stacks of the newest hundred threads of this process, by thread id."""
     with TemporaryFile() as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)
         dumped = file.read().decode(errors="replace")
-    found: dict[int, Stack] = {}
+    stacks_by_thread: dict[int, Stack] = {}
     for part in dumped.split("\n\n"):
         head, *lines = part.splitlines()
         if (thread := _THREAD.match(head)) is not None:
             frames = [match for match in map(_FRAME.match, lines) if match is not None]
-            found[int(thread["thread"], 16)] = [
+            stacks_by_thread[int(thread["thread"], 16)] = [
                 traceback.FrameSummary(each["file"], int(each["line"]), each["function"], lookup_line=False)
                 for each in frames
             ]
-    return found
+    return stacks_by_thread
 
 
 def stack_of_turn(thread: int) -> str:
     """Format the stack of a thread from the turn's own code inwards.
 
-    Of a process with more than a hundred threads not all are dumped: a text says so for the others.
+    With more than a hundred threads not all are dumped; for the others a text says so.
     """
     stack = stacks().get(thread)
     if stack is None:
-        return "  (it is not among the threads of which the interpreter dumps the stack)"
-    own = takewhile(lambda frame: (frame.filename, frame.name) not in _TURNS, stack)
-    return "".join(traceback.format_list(list(own)[::-1])).rstrip("\n")
+        return "  (it is not among the threads whose stack the interpreter dumps)"
+    frames = takewhile(lambda frame: (frame.filename, frame.name) not in _TURNS, stack)
+    return "".join(traceback.format_list(list(frames)[::-1])).rstrip("\n")

@@ -1,8 +1,8 @@
-"""The watchdog of slow turns: a thread that looks at the others, and shows the stack of a turn that lasts too long.
+"""The watchdog of slow turns: a thread that checks the others, and logs the stack of a turn that takes too long.
 
-A turn costs nothing for it: four times within the threshold the watchdog looks which cell each thread runs, and what
-that handles. So it uses real time, whatever clock the system has. Actors whose Props let them block are not
-reported. Where one and the same message object is handled turn after turn, some of these turns count as one.
+It adds no cost to a turn: four times per threshold it checks which cell each thread runs, and which message that
+handles. So it uses real time, whatever clock the system has. Actors whose Props let them block are not reported. If the
+same message object is handled repeatedly, several of these turns may count as one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ logger = logging.getLogger("flykka.runtime")
 
 @message("kernel.slow_turn")
 class SlowTurn(Message):
-    """watchdog -> event stream: the actor has been handling one message for so long; others wait for its thread."""
+    """watchdog -> event stream: the actor has been handling one message for this time; others wait for its thread."""
 
     ref: Ref
     handles: str
@@ -38,7 +38,9 @@ class SlowTurn(Message):
 
 
 class Watchdog:
-    """Watches the turns of a system. It reports a slow one at the threshold, at twice that, at four times."""
+    """Watches the turns of a system. It reports a slow one at the threshold, at twice that, at four times, and so
+    on.
+    """
 
     def __init__(self, system: ActorSystem, threshold_ms: int) -> None:
         self._system = system
@@ -49,7 +51,6 @@ class Watchdog:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the thread."""
         self._closed.set()
 
     def check_threads(self, now: float) -> None:
@@ -65,7 +66,7 @@ class Watchdog:
                 suspect = _Suspect(run=run, handled=handled, since=now, patience=self._threshold)
             elif now - suspect.since >= suspect.patience:
                 suspect.patience *= 2
-                self._tell(cell, thread, now - suspect.since)
+                self._report(cell, thread, now - suspect.since)
             suspects[thread] = suspect
         self._suspects = suspects
 
@@ -74,10 +75,10 @@ class Watchdog:
             try:
                 self.check_threads(time.monotonic())
             except Exception:
-                # It must outlive any error in reading the stacks of others.
+                # It must survive any error in reading the stacks of others.
                 logger.exception("the watchdog of actor system %s failed to check", self._system.name)
 
-    def _tell(self, cell: Cell, thread: int, seconds: float) -> None:
+    def _report(self, cell: Cell, thread: int, seconds: float) -> None:
         slow = SlowTurn(
             ref=cell.ref,
             handles=cell.handles or "nothing any more",
@@ -99,7 +100,7 @@ class Watchdog:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Suspect:
-    """A turn seen before, known by the run and what it handles; `since` and `patience` are in seconds."""
+    """A turn seen before, identified by the run and its message; `since` and `patience` are in seconds."""
 
     run: Run
     handled: object

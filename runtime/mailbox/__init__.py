@@ -1,4 +1,4 @@
-"""Mailboxes: the envelopes in them, the kinds that Props can ask for, and the dead letters.
+"""Mailboxes: their envelopes, the kinds that Props can specify, and the dead letters.
 
-Not here: who takes messages out (`cell`).
+Not here: taking messages out (`cell`).
 """

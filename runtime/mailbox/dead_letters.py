@@ -1,4 +1,4 @@
-"""Dead letters: messages that no actor handles. They go to the event stream, the trace, and a limited log."""
+"""Dead letters: messages that no actor handles. They go to the event stream, the trace, and a rate-limited log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WINDOW_MS = 10_000
 
 
 class DeadLetters:
-    """Publishes every dead letter; logs ten in ten seconds and then counts."""
+    """Publishes every dead letter; logs up to ten in ten seconds and counts the others."""
 
     def __init__(self, system: ActorSystem) -> None:
         self._system = system
@@ -35,13 +35,13 @@ class DeadLetters:
 
     def reject(self, envelope: Envelope, recipient: Ref, reason: str) -> None:
         """Make the message of an envelope that cannot be handled a dead letter, and fail its ask."""
-        if envelope.told:  # A timer's message or one of the kernel itself is not missed.
+        if envelope.is_user_message:  # A message of a timer or of the kernel itself is not a dead letter.
             self.publish(envelope.message, envelope.sender, recipient, reason)
         if envelope.reply_to is not None:
             envelope.reply_to.refuse(reason)
 
     def overflowed(self, envelope: Envelope, recipient: Ref, reason: str) -> None:
-        """Make the message that a full mailbox loses a dead letter, and fail its ask."""
+        """Make a message that a full mailbox drops a dead letter, and fail its ask."""
         self.publish(envelope.message, envelope.sender, recipient, reason)
         if envelope.reply_to is not None:
             envelope.reply_to.overflow(reason)
@@ -53,7 +53,7 @@ class DeadLetters:
             system.recorder.dead_letter(system.next_sequence(), now_ms, message, sender, recipient, reason)
         self._log(message, sender, recipient, reason)
         if isinstance(message, DeadLetter):
-            return  # A subscriber that has ended or is full: the event would be lost there too, without end.
+            return  # A subscriber has ended or is full: publishing the loss would cause the next one, without end.
         letter = DeadLetter(message=message, sender=sender, recipient=recipient, reason=reason)
         system.event_stream.publish(letter)
 
@@ -72,9 +72,9 @@ class DeadLetters:
 
 
 class EmptyLocalActorRef:
-    """Stands behind a ref to an actor that has ended or never was (Akka's EmptyLocalActorRef).
+    """Represents an actor that has ended or never existed (Akka's EmptyLocalActorRef).
 
-    Messages become dead letters, watchers are notified at once.
+    Messages become dead letters, and watchers are notified at once.
     """
 
     __slots__ = ("_system", "ref", "termination")
@@ -89,15 +89,12 @@ class EmptyLocalActorRef:
     def receptive(self) -> bool:
         return False
 
-    def schedule(self) -> None:
-        """Do nothing: a closed mailbox schedules nothing."""
+    def schedule(self) -> None: ...
 
     def reject(self, envelope: Envelope) -> None:
-        """Make the message a dead letter, and fail its ask."""
         self._system.dead_letters.reject(envelope, self.ref, "there is no such actor")
 
     def reject_signal(self, envelope: Envelope) -> None:
-        """Notify a watcher at once."""
         if isinstance(envelope.message, Watch):
             watcher = self._system.living(envelope.message.watcher)
             watcher.signal(DeathWatchNotification(ref=self.ref))

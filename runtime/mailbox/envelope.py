@@ -1,7 +1,7 @@
 """Envelopes: a message with its sender and its cause; some are checked again on delivery.
 
-A timer may be cancelled and a watch withdrawn while their message already waits in the mailbox. So these messages have
-special envelopes, which are opened in the actor's turn and may turn out to be void.
+A timer may be cancelled and a watch withdrawn while their message is already in the mailbox. So these messages have
+special envelopes, which are opened in the actor's turn and may have become void.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from flykka.runtime.futures.promise import PromiseRef
     from flykka.runtime.time.timers import Timer
 
-Told = Message | tuple[Message, "Ref | None", "int | None"]
-"""A plain tell: message, sender, cause. A tuple, because making an `Envelope` would double the price of a tell.
+TellEntry = Message | tuple[Message, "Ref | None", "int | None"]
+"""A plain tell: message, sender, cause. A tuple, because creating an `Envelope` would double the cost of a tell.
 
-From outside any turn there is neither sender nor cause, and the message stands for itself: fewer objects for the
-garbage collector, which takes longer than the rest for a long queue.
+Outside of turns there is neither sender nor cause, and the message stands for itself: this creates fewer objects for
+the garbage collector, which dominates the cost of a long queue.
 """
 
 TurnKind = Literal["message", "timer", "signal"]
 
 
 class Envelope(PykkaEnvelope[Message]):
-    """Message told or asked. `cause` is the sequence number of the turn that sent it, where turns are numbered."""
+    """A message that was sent or asked. `cause` is the sequence number of the sending turn, if turns are numbered."""
 
     __slots__ = ("cause", "sender")
 
     kind: ClassVar[TurnKind] = "message"
-    told: ClassVar[bool] = True
-    """Set for messages of actors and of code outside them; not for those of the kernel itself."""
+    is_user_message: ClassVar[bool] = True
+    """True for messages of actors and of code outside them, False for those of the kernel itself."""
 
     reply_to: PromiseRef | None  # type: ignore[assignment]  # Pykka keeps a future here; ours stands behind a ref.
 
@@ -45,13 +45,13 @@ class Envelope(PykkaEnvelope[Message]):
         self.cause = cause
 
     @staticmethod
-    def wrap(entry: Told | Envelope) -> Envelope:
+    def wrap(entry: TellEntry | Envelope) -> Envelope:
         if isinstance(entry, Envelope):
             return entry
         return Envelope(*entry) if isinstance(entry, tuple) else Envelope(entry, None, None)
 
     def open(self, cell: Cell) -> Message | None:
-        """Return the message to handle, or None where it has become void; called in the turn of the recipient."""
+        """Return the message to handle, or None if it has become void; called in the turn of the recipient."""
         return self.message
 
     def stashed(self, cell: Cell) -> Envelope:
@@ -65,7 +65,7 @@ class SignalEnvelope(Envelope):
     __slots__ = ()
 
     kind = "signal"
-    told = False
+    is_user_message = False
 
 
 class FailedEnvelope(SignalEnvelope):
@@ -84,7 +84,7 @@ class TimerEnvelope(Envelope):
     __slots__ = ("timer",)
 
     kind = "timer"
-    told = False
+    is_user_message = False
 
     def __init__(self, timer: Timer) -> None:
         super().__init__(timer.message, None, timer.cause)
@@ -95,17 +95,17 @@ class TimerEnvelope(Envelope):
         return self.message if self.timer is None or cell.timers.accept(self.timer) else None
 
     def stashed(self, cell: Cell) -> Envelope:
-        """Detach it from its timer, as in Akka: a cancel comes too late."""
+        """Detach it from its timer, as in Akka: a later cancel has no effect."""
         self.timer = None
         return self
 
 
 class TerminatedEnvelope(Envelope):
-    """End of a watched actor, queued behind all messages that it had sent before."""
+    """End of a watched actor, queued after all messages that it had sent before."""
 
     __slots__ = ("ref",)
 
-    told = False
+    is_user_message = False
 
     def __init__(self, message: Message, ref: Ref, cause: int | None) -> None:
         super().__init__(message, ref, cause)
@@ -122,11 +122,11 @@ class TerminatedEnvelope(Envelope):
 
 
 class FaultEnvelope(Envelope):
-    """Error on the way to the actor, which becomes the actor's failure in its turn."""
+    """An error that becomes the actor's failure in its turn."""
 
     __slots__ = ("error",)
 
-    told = False
+    is_user_message = False
 
     def __init__(self, message: Message, error: BaseException, cause: int | None) -> None:
         super().__init__(message, None, cause)

@@ -1,10 +1,9 @@
 """The mailbox of a cell: messages in order, kernel signals in a lane ahead of them, and a close that loses nothing.
 
-No lock is held around the queues. A deque's `append` and `popleft` are atomic, and so is trying to acquire a lock:
-
-- Scheduling: a thread that appends tries to acquire `_claim`, and on success hands the cell to its dispatcher. The
+No lock protects the queues. A deque's `append` and `popleft` are atomic, and so is trying to acquire a lock:
+- Scheduling: a thread that appends tries to acquire `_claim`, and on success passes the cell to its dispatcher. The
   thread that runs the cell holds the claim, and checks the queues once more after releasing it. So a cell is never run
-  twice at once, and never sleeps on a waiting message, even if the appending thread found the claim held.
+  twice at once, and never sleeps while a message waits, even if the appending thread found the claim held.
 - Closing: `closed` is set before the queues are drained, and a put checks it after its append. Whatever the
   interleaving, each envelope is popped exactly once: by the run, by the closing thread, or by the late put itself.
   Pykka checks first and puts then, so that an ask in between is never answered.
@@ -17,7 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, Told
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, TellEntry
 
 if TYPE_CHECKING:
     from flykka.runtime.cell.cell import Cell
@@ -42,7 +41,7 @@ class Mailbox:
         self.closed = closed
         self._claim = threading.Lock()
 
-    def put(self, entry: Told | Envelope) -> None:
+    def put(self, entry: TellEntry | Envelope) -> None:
         """Queue a message, from any thread; a closed mailbox rejects it."""
         self.messages.append(entry)
         if self.closed:
@@ -58,8 +57,8 @@ class Mailbox:
         elif self._claim.acquire(blocking=False):
             self.owner.schedule()
 
-    def prepend(self, entries: Sequence[Told | Envelope]) -> None:
-        """Queue messages ahead of those that wait, in a turn of the cell; a closed mailbox rejects them."""
+    def prepend(self, entries: Sequence[TellEntry | Envelope]) -> None:
+        """Queue messages ahead of the waiting ones, in a turn of the cell; a closed mailbox rejects them."""
         self.messages.extendleft(reversed(entries))
         if self.closed:
             self._drain()
@@ -68,19 +67,19 @@ class Mailbox:
         return not self.messages
 
     def release(self) -> None:
-        """Release the claim after a run, and schedule the cell again if entries came in meanwhile."""
+        """Release the claim after a run, and schedule the cell again if entries have arrived in the meantime."""
         self._claim.release()
         has_work = self.control or (self.messages and self.owner.receptive)
         if has_work and not self.closed and self._claim.acquire(blocking=False):
             self.owner.schedule()
 
     def wake(self) -> None:
-        """Schedule a cell that has become receptive outside a run."""
+        """Schedule a cell that has become receptive outside of a run."""
         if not self.closed and self._claim.acquire(blocking=False):
             self.owner.schedule()
 
     def close(self) -> None:
-        """Reject everything from now on, and the entries that still wait."""
+        """Reject all waiting and future entries."""
         self.closed = True
         self._drain()
 

@@ -1,4 +1,4 @@
-"""Message queues, the part in which kinds of mailbox differ, and the kinds that Props can ask for.
+"""Message queues, in which the kinds of mailbox differ, and the kinds that Props can specify.
 
 Signals, scheduling and closing are the same in all.
 """
@@ -16,40 +16,38 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args
 from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.wire.message import ControlMessage
 from flykka.runtime.events import DeadLetter, MailboxOverflowed
-from flykka.runtime.mailbox.envelope import Envelope, FaultEnvelope, Told
+from flykka.runtime.mailbox.envelope import Envelope, FaultEnvelope, TellEntry
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
     from flykka.runtime.cell.cell import Cell
 
-Entry = Told | Envelope
+Entry = TellEntry | Envelope
 
 
 class MessageQueue(Protocol):
     """The methods of a deque that a mailbox needs (Akka's MessageQueue).
 
-    Any thread may call any method at any moment, and no entry may be lost or come out twice: a kill empties the queue
-    on its thread while the actor's thread pops and others append.
+    Any thread may call any method at any time, and no entry may be lost or returned twice: a kill empties the queue on
+    its thread while the actor's thread pops and others append.
     """
 
-    def append(self, entry: Entry, /) -> None:
-        """Queue an entry."""
+    def append(self, entry: Entry, /) -> None: ...
 
     def extendleft(self, entries: Iterable[Entry], /) -> None:
-        """Queue entries ahead of those that wait, the first one last."""
+        """Queue entries ahead of the waiting ones, the first one last."""
 
     def popleft(self) -> Entry:
-        """Pop the next entry. Raises `IndexError` where there is none."""
+        """Pop the next entry. Raises `IndexError` if there is none."""
 
-    def __len__(self) -> int:
-        """Count the entries."""
+    def __len__(self) -> int: ...
 
 
 class MailboxType(Protocol):
     """Kind of mailbox for `Props.with_mailbox`: a value, used for every actor of these Props."""
 
     def create(self, owner: Cell) -> MessageQueue:
-        """Make the queue of an actor that is spawned; a restart keeps it."""
+        """Create the queue of a spawned actor; a restart keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +55,13 @@ class UnboundedMailbox:
     """First in, first out, without a limit (Akka's UnboundedMailbox); the default."""
 
     def create(self, owner: Cell) -> MessageQueue:
-        """Make a deque, whose every operation is atomic."""
+        """Create a deque, whose operations are all atomic."""
         return deque()
 
 
 def message_of(entry: Entry) -> Message:
     """Return the message of an entry, without a leader's wrapping."""
-    # Called for each message of a busy actor: no envelope is made for it.
+    # Called for each message of a busy actor: no envelope is created for it.
     if isinstance(entry, tuple):
         entry = entry[0]
     elif isinstance(entry, Envelope):
@@ -80,7 +78,7 @@ class ControlAwareMailbox:
     """
 
     def create(self, owner: Cell) -> MessageQueue:
-        """Make two empty lanes."""
+        """Create two empty lanes."""
         return _ControlAwareQueue()
 
 
@@ -103,7 +101,7 @@ class _ControlAwareQueue:
             try:
                 return self._control.popleft()
             except IndexError:
-                pass  # A kill on another thread was faster; the other lane may have entries still.
+                pass  # A kill on another thread was faster; the other lane may still have entries.
         return self._data.popleft()
 
     def __len__(self) -> int:
@@ -121,12 +119,12 @@ _AHEAD_OF_ALL = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class StablePriorityMailbox:
-    """Lowest number first, equals in their order (Akka's UnboundedStablePriorityMailbox).
+    """Lowest priority number first, equal ones in their order (Akka's UnboundedStablePriorityMailbox).
 
-    `priority` is called once for each message, on the thread of the sender: it must be a function of the message alone.
-    It sees the kernel's own messages too, such as `Terminated`, which may so overtake messages of the dead actor.
-    Where it raises or returns no int, the actor of this mailbox fails: its parent decides, and an ask fails too.
-    Unstashed messages go ahead of their equals.
+    `priority` is called once for each message, on the sender's thread: it must be a function of the message alone. It
+    also gets the kernel's own messages, such as `Terminated`, which may therefore overtake messages of the dead actor.
+    If it raises or does not return an int, the actor of this mailbox fails: its parent decides, and an ask fails too.
+    Unstashed messages go ahead of others of equal priority.
     """
 
     priority: Priority
@@ -136,7 +134,7 @@ class StablePriorityMailbox:
             raise TypeError(f"the priority of a mailbox is a function of the message, not {self.priority!r}")
 
     def create(self, owner: Cell) -> MessageQueue:
-        """Make an empty heap."""
+        """Create an empty heap."""
         return _StablePriorityQueue(self.priority)
 
 
@@ -151,13 +149,13 @@ class _StablePriorityQueue:
         self._lock = threading.Lock()
 
     def append(self, entry: Entry, /) -> None:
-        urgency, entry = self._judged(entry)
+        urgency, entry = self._prioritized(entry)
         with self._lock:
             self._last += 1
             heapq.heappush(self._heap, (urgency, self._last, entry))
 
     def extendleft(self, entries: Iterable[Entry], /) -> None:
-        places = [self._judged(entry) for entry in entries]
+        places = [self._prioritized(entry) for entry in entries]
         with self._lock:
             for urgency, entry in places:
                 self._first -= 1
@@ -170,19 +168,19 @@ class _StablePriorityQueue:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def _judged(self, entry: Entry) -> tuple[float, Entry]:
+    def _prioritized(self, entry: Entry) -> tuple[float, Entry]:
         try:
             return index(self._priority(message_of(entry))), entry
         except BaseException as error:  # noqa: BLE001 - becomes the failure of the actor that asked for this function.
-            return _AHEAD_OF_ALL, _Unjudged(Envelope.wrap(entry), error)
+            return _AHEAD_OF_ALL, _Unprioritized(Envelope.wrap(entry), error)
 
 
-class _Unjudged(FaultEnvelope):
+class _Unprioritized(FaultEnvelope):
     """Envelope of a message whose priority could not be computed."""
 
     __slots__ = ()
 
-    told = True
+    is_user_message = True
 
     def __init__(self, envelope: Envelope, error: BaseException) -> None:
         super().__init__(envelope.message, error, envelope.cause)
@@ -197,15 +195,14 @@ Overflow = Literal["drop_new", "drop_oldest", "fail"]
 class BoundedMailbox:
     """At most `capacity` messages wait (Akka's BoundedMailbox, with the overflow strategies of Akka's streams).
 
-    Telling a full mailbox neither blocks nor raises. By `overflow`:
+    Sending to a full mailbox neither blocks nor raises. Depending on `overflow`:
 
-    - `drop_new`: it becomes a dead letter;
-    - `drop_oldest`: the one that has waited longest becomes a dead letter in its place;
+    - `drop_new`: the new message becomes a dead letter;
+    - `drop_oldest`: the message that has waited longest becomes a dead letter instead;
     - `fail`: as `drop_new`, and the event stream gets a `MailboxOverflowed`, for supervisors of the system.
 
-    The reason of the dead letter names the capacity. If the lost message was asked, the asker gets a
-    `MailboxOverflowError` at once. Signals always find room, and so do `Terminated`, timers, and messages that were
-    stashed.
+    The reason of the dead letter names the capacity. If the dropped message was an ask, the asker gets a
+    `MailboxOverflowError` at once. Signals are always accepted, and so are `Terminated`, timers, and stashed messages.
     """
 
     capacity: int
@@ -218,7 +215,7 @@ class BoundedMailbox:
             raise ValueError(f"no overflow {self.overflow!r}: there are 'drop_new', 'drop_oldest' and 'fail'")
 
     def create(self, owner: Cell) -> MessageQueue:
-        """Make an empty queue."""
+        """Create an empty queue."""
         return _BoundedQueue(owner, self)
 
 
@@ -233,12 +230,12 @@ class _BoundedQueue:
 
     def append(self, entry: Entry, /) -> None:
         with self._lock:
-            if len(self._entries) < self._type.capacity or _is_owed(entry):
+            if len(self._entries) < self._type.capacity or _is_always_accepted(entry):
                 self._entries.append(entry)
                 return
-            lost = self._make_room_for(entry)
-        # Outside the lock: subscribers may tell this very actor.
-        self._lose(Envelope.wrap(lost))
+            dropped = self._make_room_for(entry)
+        # Outside the lock: subscribers may send to this very actor.
+        self._drop(Envelope.wrap(dropped))
 
     def extendleft(self, entries: Iterable[Entry], /) -> None:
         with self._lock:
@@ -252,23 +249,23 @@ class _BoundedQueue:
         return len(self._entries)
 
     def _make_room_for(self, entry: Entry) -> Entry:
-        """Return the entry that is lost for it: itself where no other may be."""
+        """Return the entry that is dropped for the new one, or the new one itself."""
         if self._type.overflow == "drop_oldest":
-            for place, waiting in enumerate(self._entries):
-                if not _is_owed(waiting):
+            for place, queued in enumerate(self._entries):
+                if not _is_always_accepted(queued):
                     del self._entries[place]
                     self._entries.append(entry)
-                    return waiting
+                    return queued
         return entry
 
-    def _lose(self, envelope: Envelope) -> None:
+    def _drop(self, envelope: Envelope) -> None:
         cell, capacity = self._cell, self._type.capacity
         cell.system.dead_letters.overflowed(envelope, cell.ref, f"the mailbox is full: its capacity is {capacity}")
-        # The event of a lost event would go round for ever.
+        # Publishing the loss of such an event would cause the next one, without end.
         if self._type.overflow == "fail" and not isinstance(envelope.message, DeadLetter | MailboxOverflowed):
             cell.system.event_stream.publish(MailboxOverflowed(ref=cell.ref, capacity=capacity))
 
 
-def _is_owed(entry: Entry) -> bool:
-    """Tell whether the kernel has promised its delivery."""
-    return isinstance(entry, Envelope) and not entry.told
+def _is_always_accepted(entry: Entry) -> bool:
+    """Return True if the kernel guarantees its delivery."""
+    return isinstance(entry, Envelope) and not entry.is_user_message

@@ -1,8 +1,8 @@
-"""An actor that restarts its one child, later each time (Akka's BackoffSupervisor with BackoffOpts).
+"""An actor that restarts its only child with growing delays (Akka's BackoffSupervisor with BackoffOpts).
 
-For a child whose resource is unavailable for a while: other actors talk to the supervisor, whose ref stays, and the
-child is another incarnation each time. Messages in the child's mailbox are lost when it stops, as in Akka. Where the
-child's ref and mailbox should stay, `OneForOne(backoff=Backoff(...))` restarts it in its place.
+It is meant for a child whose resource is temporarily unavailable: other actors talk to the supervisor, whose ref stays
+valid, while the child is a new incarnation each time. Messages in the child's mailbox are lost when it stops, as in
+Akka. To keep the child's ref and mailbox, use `OneForOne(backoff=Backoff(...))`, which restarts it in place.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 
 @message("backoff.get_current_child")
 class GetCurrentChild(Message):
-    """anyone -> BackoffSupervisor: which actor is your child now? Answered by `CurrentChild`."""
+    """anyone -> BackoffSupervisor: return the current child. Answered with `CurrentChild`."""
 
 
 @message("backoff.current_child")
 class CurrentChild(Message):
-    """BackoffSupervisor -> asker: this one; None while it waits."""
+    """BackoffSupervisor -> asker: the current child; None during a delay."""
 
     ref: Ref | None
 
 
 @message("backoff.get_restart_count")
 class GetRestartCount(Message):
-    """anyone -> BackoffSupervisor: how often in a row did you restart it? Answered by `RestartCount`."""
+    """anyone -> BackoffSupervisor: return the number of consecutive restarts. Answered with `RestartCount`."""
 
 
 @message("backoff.restart_count")
 class RestartCount(Message):
-    """BackoffSupervisor -> asker: so often."""
+    """BackoffSupervisor -> asker: the number of consecutive restarts."""
 
     count: int
 
@@ -57,7 +57,7 @@ class Reset(Message):
 
 @message("backoff.start_child")
 class _StartChild(Message):
-    """BackoffSupervisor -> itself: the delay is over."""
+    """BackoffSupervisor -> itself: the delay has ended."""
 
 
 @message("backoff.reset_restart_count")
@@ -76,20 +76,20 @@ class BackoffTrigger(Enum):
 @trace_tag("backoff.options")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackoffOptions:
-    """Options of a `BackoffSupervisor`; made by `BackoffOpts.on_failure` and `BackoffOpts.on_stop`.
+    """Options of a `BackoffSupervisor`; create them with `BackoffOpts.on_failure` and `BackoffOpts.on_stop`.
 
     Args:
         child: the Props of the child.
         child_name: its name, the same each time.
         trigger: the event after which it is restarted.
-        backoff: the delays. Its `reset_after` is the auto-reset; `min_backoff`, as in Akka, where it is None.
-        manual_reset: reset the delays by a `Reset` only.
-        max_retries: stop, child and supervisor, after so many restarts in a row; None for no limit.
+        backoff: the delays. Its `reset_after` is the auto-reset; if it is None, `min_backoff`, as in Akka.
+        manual_reset: reset the delays only by a `Reset`.
+        max_retries: stop child and supervisor after this number of consecutive restarts; None for no limit.
         strategy: decides about failures of the child. Akka's default: exceptions restart.
         reply_while_stopped: reply to the senders while there is no child.
         handler_while_stopped: actor that gets the messages while there is no child.
-        stash_while_stopped: number of messages that wait for the next child. At most one of these three is set; where
-            none is, and where the stash is full, messages are dead letters while there is no child.
+        stash_while_stopped: number of messages to keep for the next child. At most one of these three is set.
+            Otherwise, or if the stash is full, messages are dead letters while there is no child.
     """
 
     child: Props
@@ -104,27 +104,27 @@ class BackoffOptions:
     stash_while_stopped: int = 0
 
     def __post_init__(self) -> None:
-        chosen = [self.reply_while_stopped is not None, self.handler_while_stopped is not None]
-        if sum(chosen) + (self.stash_while_stopped > 0) > 1:
+        choices = [self.reply_while_stopped is not None, self.handler_while_stopped is not None]
+        if sum(choices) + (self.stash_while_stopped > 0) > 1:
             raise ValueError(
                 "while the child is stopped, messages go one way: choose one of reply_while_stopped, "
                 "handler_while_stopped and stash_while_stopped"
             )
 
     def with_auto_reset(self, reset_after: Duration) -> BackoffOptions:
-        """Reset the delays when the child has lived for so long."""
+        """Reset the delays when the child has lived for this time."""
         return replace(self, backoff=replace(self.backoff, reset_after=reset_after), manual_reset=False)
 
     def with_manual_reset(self) -> BackoffOptions:
-        """Reset the delays when a `Reset` comes."""
+        """Reset the delays only when a `Reset` arrives."""
         return replace(self, manual_reset=True)
 
     def with_max_retries(self, max_retries: int) -> BackoffOptions:
-        """Stop after so many restarts in a row."""
+        """Stop after this number of consecutive restarts."""
         return replace(self, max_retries=max_retries)
 
     def with_supervisor_strategy(self, strategy: SupervisorStrategy) -> BackoffOptions:
-        """Decide about the child's failures with `strategy`; its restarts are made with the delays."""
+        """Decide about the child's failures with `strategy`; its restarts are delayed."""
         return replace(self, strategy=strategy)
 
     def with_reply_while_stopped(self, reply: Message) -> BackoffOptions:
@@ -132,7 +132,7 @@ class BackoffOptions:
         return replace(self, reply_while_stopped=reply)
 
     def with_handler_while_stopped(self, handler: Ref) -> BackoffOptions:
-        """Forward to `handler` while there is no child."""
+        """Forward messages to `handler` while there is no child."""
         return replace(self, handler_while_stopped=handler)
 
     def with_stash_while_stopped(self, capacity: int) -> BackoffOptions:
@@ -141,7 +141,7 @@ class BackoffOptions:
 
 
 class BackoffOpts:
-    """Factories of the two kinds of options, under Akka's names."""
+    """Factories of the two kinds of options, with Akka's names."""
 
     @staticmethod
     def on_failure(
@@ -152,9 +152,9 @@ class BackoffOpts:
         max_backoff: Duration = "30s",
         random_factor: float = 0.2,
     ) -> BackoffOptions:
-        """Restart a child that fails with a delay, where the strategy says Restart.
+        """Restart a failing child after a delay, if the strategy decides on a restart.
 
-        When the child stops for another reason, the supervisor stops too.
+        If the child stops for another reason, the supervisor stops too.
         """
         backoff = Backoff(min_backoff=min_backoff, max_backoff=max_backoff, random_factor=random_factor)
         return BackoffOptions(child=child, child_name=child_name, trigger=BackoffTrigger.ON_FAILURE, backoff=backoff)
@@ -168,9 +168,9 @@ class BackoffOpts:
         max_backoff: Duration = "30s",
         random_factor: float = 0.2,
     ) -> BackoffOptions:
-        """Restart a child that stops with a delay, also one that cannot start.
+        """Restart a child after a delay whenever it stops, also if it could not start.
 
-        A restart that the strategy decides on comes at once and does not count, as in Akka.
+        A restart that the strategy decides on happens at once and does not count, as in Akka.
         """
         backoff = Backoff(min_backoff=min_backoff, max_backoff=max_backoff, random_factor=random_factor)
         return BackoffOptions(child=child, child_name=child_name, trigger=BackoffTrigger.ON_STOP, backoff=backoff)
@@ -178,11 +178,11 @@ class BackoffOpts:
 
 @trace_tag("actor.backoff_supervisor")
 class BackoffSupervisor(Actor):
-    """Supervisor that forwards all messages to its child, and those of the child to its own parent."""
+    """Supervisor that forwards all messages to its child, and the child's messages to its own parent."""
 
     @staticmethod
     def props(options: BackoffOptions) -> Props:
-        """Make the Props: `system.spawn(BackoffSupervisor.props(BackoffOpts.on_stop(...)), "db")`."""
+        """Create the Props: `system.spawn(BackoffSupervisor.props(BackoffOpts.on_stop(...)), "db")`."""
         props = Props(BackoffSupervisor, options)
         return props.with_stash_capacity(options.stash_while_stopped) if options.stash_while_stopped else props
 
@@ -245,8 +245,8 @@ class BackoffSupervisor(Actor):
         context, options = self.context, self._options
         self._child = None
         context.timers.cancel("reset")
-        wanted = self._failed or options.trigger is BackoffTrigger.ON_STOP
-        if not wanted or (options.max_retries is not None and self._restarts >= options.max_retries):
+        should_restart = self._failed or options.trigger is BackoffTrigger.ON_STOP
+        if not should_restart or (options.max_retries is not None and self._restarts >= options.max_retries):
             context.stop()
             return
         delay_ms = options.backoff.delay_ms(self._restarts, context.random)
@@ -262,7 +262,7 @@ class BackoffSupervisor(Actor):
         elif options.stash_while_stopped:
             self._stash()
         else:
-            self.context.reject("its child is stopped, and will be started again")
+            self.context.reject("its child is stopped, and will be restarted")
 
     def _stash(self) -> None:
         try:

@@ -1,11 +1,11 @@
-"""Circuit breakers: after some failures in a row, calls are refused for a while (Akka's CircuitBreaker).
+"""Circuit breakers: after some consecutive failures, calls are rejected for a while (Akka's CircuitBreaker).
 
-    CLOSED     calls go through; `max_failures` failures in a row open the breaker
+    CLOSED     calls go through; `max_failures` consecutive failures open the breaker
     OPEN       calls fail at once; after `reset_timeout` the breaker is half open
     HALF_OPEN  the first call goes through, the others fail at once; its outcome closes or opens the breaker
 
-A breaker may be shared by any number of actors and threads. Time is its system's: virtual under a seeded one. Where a
-run is to be replayed from one actor's messages alone, the breaker belongs into that actor.
+Any number of actors and threads may share a breaker. It uses its system's time: virtual under a seeded one. If a run is
+to be replayed from one actor's messages alone, create the breaker in that actor.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class CircuitBreaker:
     Args:
         system: its clock, I/O pool and event stream are used.
         name: shown in errors and events; also seeds the random part.
-        max_failures: so many failures in a row open the breaker.
-        call_timeout: a call that takes longer has failed, whatever its outcome.
+        max_failures: number of consecutive failures that open the breaker.
+        call_timeout: a call that takes longer counts as failed, whatever its outcome.
         reset_timeout: time that it stays open before it tries again.
         max_reset_timeout: limit of that time with the `exponential_backoff_factor`; `reset_timeout` if None.
         exponential_backoff_factor: factor of the reset timeout after each failed try.
-        random_factor: a random part of the reset timeout is added, up to so much.
-        is_failure: tells whether an exception counts as a failure of the service; unless given, every one does.
+        random_factor: up to this fraction of the reset timeout is added at random.
+        is_failure: returns True if an exception counts as a failure of the service; by default every exception does.
     """
 
     def __init__(
@@ -104,26 +104,24 @@ class CircuitBreaker:
         """Number of state changes: the outcome of a call counts only in the era in which it started."""
         self._failures = 0
         self._openings = 0
-        """Number of times in a row that it was opened without a success."""
+        """Number of consecutive openings without a success."""
         self._open_until_ms = 0
         self._trying = False
 
     @property
     def state(self) -> CircuitBreakerState:
-        """The state of the breaker."""
+        """The current state of the breaker."""
         return self._state
 
-    # Calls
-
     def call(self, body: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call `body` here and now (Akka's withSyncCircuitBreaker).
+        """Call `body` on this thread (Akka's withSyncCircuitBreaker).
 
         In an actor's turn it must not block: use `with_blocking` or `with_ask` there.
 
         Raises:
             CircuitBreakerOpenError: `body` was not called.
             CircuitBreakerTimeoutError: `body` has returned, but too late.
-            BaseException: as `body` raises.
+            BaseException: whatever `body` raises.
         """
         call = self._admit(lambda: None)
         try:
@@ -138,7 +136,7 @@ class CircuitBreaker:
     def with_future(self, begin: Callable[[], Future[T]]) -> Future[T]:
         """Start a call with `begin`, which returns its future (Akka's withCircuitBreaker).
 
-        The returned future completes as that one does, or with `CircuitBreakerOpenError`, or after the call timeout
+        The returned future completes like that one, or fails with `CircuitBreakerOpenError`, or after the call timeout
         with `CircuitBreakerTimeoutError`; then the call's future is cancelled.
         """
         guarded: Future[T] = Future(self._system.driver)
@@ -161,8 +159,8 @@ class CircuitBreaker:
 
         try:
             call = self._admit(expire)
-        except CircuitBreakerOpenError as refusal:
-            remaining_ms = refusal.remaining_ms
+        except CircuitBreakerOpenError as refused:
+            remaining_ms = refused.remaining_ms
             guarded.try_fail(lambda: CircuitBreakerOpenError(self.name, remaining_ms))
             return guarded
         try:
@@ -174,12 +172,14 @@ class CircuitBreaker:
         return guarded
 
     def with_ask(self, ref: ActorRef, message: Message, timeout: float | None = None) -> Future[Message]:
-        """Ask `ref`; returns a future of the reply. Without a `timeout` in seconds the breaker's call timeout holds."""
+        """Ask `ref`; return a future of the reply. `timeout` is in seconds; by default it is the breaker's call
+        timeout.
+        """
         seconds = self._call_timeout_ms / 1000 if timeout is None else timeout
         return self.with_future(lambda: ref.ask(message, block=False, timeout=seconds))
 
     def with_blocking(self, work: Callable[[], T]) -> Future[T]:
-        """Run blocking `work` on the system's I/O pool; returns a future of its result."""
+        """Run blocking `work` on the system's I/O pool; return a future of its result."""
 
         def begin() -> Future[T]:
             future: Future[T] = Future(self._system.driver)
@@ -187,8 +187,6 @@ class CircuitBreaker:
             return future
 
         return self.with_future(begin)
-
-    # Listeners
 
     def on_open(self, callback: Callable[[], object]) -> None:
         """Call `callback` whenever the breaker opens, on the thread that opens it; it must be short."""
@@ -201,8 +199,6 @@ class CircuitBreaker:
     def on_close(self, callback: Callable[[], object]) -> None:
         """Call `callback` whenever the breaker closes."""
         self._listeners[CircuitBreakerState.CLOSED].append(callback)
-
-    # The states
 
     def _admit(self, on_timeout: Callable[[], object]) -> _Call:
         with self._lock:
@@ -221,7 +217,7 @@ class CircuitBreaker:
         return CircuitBreakerTimeoutError(self.name, self._call_timeout_ms)
 
     def call_failed(self, era: int, error: BaseException) -> None:
-        """Count a call of `era` that raised: as a failure, or by `is_failure` as a success."""
+        """Count a call of `era` that raised: as a failure, or as a success if `is_failure` returns False."""
         try:
             counts = self._is_failure is None or self._is_failure(error)
         except Exception:
@@ -255,8 +251,8 @@ class CircuitBreaker:
             wait_ms = self._next_wait_ms()
             self._open_until_ms = self._system.clock.now_ms() + wait_ms
             self._enter(CircuitBreakerState.OPEN)
-            opened = self._era
-        self._system.clock.schedule(self._open_until_ms, lambda: self._try_again(opened))
+            era_at_call = self._era
+        self._system.clock.schedule(self._open_until_ms, lambda: self._try_again(era_at_call))
         self._announce(CircuitBreakerState.OPEN)
 
     def _try_again(self, era: int) -> None:
@@ -287,7 +283,7 @@ class CircuitBreaker:
 
 
 class _Call:
-    """Admitted call. Of success, failure and deadline the first one counts, whichever threads they come from."""
+    """An admitted call. The first of success, failure and deadline counts, whichever threads they come from."""
 
     __slots__ = ("_breaker", "_ended", "_era", "_on_timeout", "alarm")
 
@@ -300,14 +296,14 @@ class _Call:
         """Alarm of the deadline, which calls `expire`."""
 
     def succeed(self) -> bool:
-        """Count a success; False where the deadline was faster."""
+        """Count a success; return False if the deadline was earlier."""
         if not self._end():
             return False
         self._breaker.count_success(self._era)
         return True
 
     def fail(self, error: BaseException) -> bool:
-        """Count a failure; False where the deadline was faster."""
+        """Count a failure; return False if the deadline was earlier."""
         if not self._end():
             return False
         self._breaker.call_failed(self._era, error)
@@ -337,13 +333,12 @@ class _Work(Generic[T]):
         self._future = future
 
     def run(self) -> None:
-        """Do the work, on a thread of the I/O pool."""
         try:
             value = self._work()
         except BaseException as error:  # noqa: BLE001 - the future's result.
             # The exception itself, not its text: callers match on its class.
-            raised = error
-            self._future.try_fail(lambda: raised)
+            failure = error
+            self._future.try_fail(lambda: failure)
         else:
             self._future.try_set(value)
 

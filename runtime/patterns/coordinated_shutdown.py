@@ -1,8 +1,8 @@
-"""The end of a system in phases: services stop before the ones they depend on, and the actors last.
+"""The shutdown of a system in phases: services stop before the ones they depend on, and the actors last.
 
-As Akka's CoordinatedShutdown, with its phases for clusters left out. It begins with `terminate()` and at the exit of
-the interpreter, and runs once. The tasks of a phase run side by side on the I/O pool, each with a deadline; one that
-fails or is late is logged, and the shutdown goes on without it. A killed guardian is a crash: no task runs.
+Follows Akka's CoordinatedShutdown without its phases for clusters. It starts with `terminate()` and at the exit of the
+interpreter, and runs once. The tasks of a phase run in parallel on the I/O pool, each with a deadline; one that fails
+or is late is logged, and the shutdown continues without it. If the guardian is killed, which is a crash, no task runs.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from flykka.runtime.time.clock import Alarm
 
 Task = Callable[[], object]
-"""Function for the I/O pool, where it may block. Where it returns a kernel future, the task ends with that."""
+"""Function for the I/O pool, which may block. If it returns a kernel future, the task ends with that."""
 
 logger = logging.getLogger("flykka.runtime")
 
 _living: weakref.WeakKeyDictionary[ActorSystem, int] = weakref.WeakKeyDictionary()
-"""Living systems, with the process that made them: a fork has none of their threads."""
+"""Living systems, with the process that created them: a fork has none of their threads."""
 
 
 class ShutdownReason(StrEnum):
@@ -47,9 +47,9 @@ class ShutdownReason(StrEnum):
 
 
 BEFORE_SERVICE_UNBIND = "before-service-unbind"
-"""Tell others that the service is about to end."""
+"""Notify others that the service is about to end."""
 SERVICE_UNBIND = "service-unbind"
-"""Accept nothing new."""
+"""Accept no new requests."""
 SERVICE_REQUESTS_DONE = "service-requests-done"
 """Wait for accepted requests."""
 SERVICE_STOP = "service-stop"
@@ -61,7 +61,7 @@ ACTOR_SYSTEM_TERMINATE = "actor-system-terminate"
 
 _DEFAULT_TIMEOUT_MS = 5_000
 _ACTORS_AT_EXIT_MS = 2_000
-"""Longest wait of the interpreter's exit for the actors: one that blocks would keep it up for ever."""
+"""Longest wait of the interpreter's exit for the actors: one that blocks would delay it forever."""
 
 
 _PHASES = (
@@ -71,11 +71,11 @@ _PHASES = (
     SERVICE_STOP,
     BEFORE_ACTOR_SYSTEM_TERMINATE,
 )
-"""In their order; the phase of the actors follows."""
+"""In order; the phase of the actors follows."""
 
 
 class CoordinatedShutdown:
-    """Phases and tasks of a system, at `system.coordinated_shutdown`. Callable from any thread, and in turns."""
+    """Phases and tasks of a system, at `system.coordinated_shutdown`. May be called from any thread, and in turns."""
 
     def __init__(self, system: ActorSystem) -> None:
         self._system = system
@@ -87,10 +87,8 @@ class CoordinatedShutdown:
         self.reason: str | None = None
         """Reason of the shutdown, None before it."""
 
-    # Before
-
     def add_task(self, phase: str, name: str, task: Task, *, timeout: Duration | None = None) -> Callable[[], None]:
-        """Run `task` in `phase`. Returns a function that removes it.
+        """Run `task` in `phase`, by default for at most 5 seconds. Returns a function that removes it.
 
         Raises:
             ValueError: there is no such phase.
@@ -100,7 +98,7 @@ class CoordinatedShutdown:
             if phase not in _PHASES:
                 raise ValueError(f"task {name!r} is for phase {phase!r}, which is none of {', '.join(_PHASES)}")
             if self._to_come is not None and phase not in self._to_come:
-                raise ShutdownBegunError(f"task {name!r} comes too late: phase {phase!r} has begun ({self.reason})")
+                raise ShutdownBegunError(f"task {name!r} comes too late: phase {phase!r} has started ({self.reason})")
             timeout_ms = _DEFAULT_TIMEOUT_MS if timeout is None else positive_duration_ms(timeout, "timeout")
             added = _ShutdownTask(self, phase, name, task, timeout_ms)
             self._tasks.setdefault(phase, []).append(added)
@@ -116,7 +114,7 @@ class CoordinatedShutdown:
     def add_actor_termination_task(
         self, phase: str, name: str, ref: ActorRef, message: Message | None = None, *, timeout: Duration | None = None
     ) -> Callable[[], None]:
-        """Stop the actor in `phase`, or tell it `message` on which it stops itself, and wait for its end."""
+        """Stop the actor in `phase`, or send it `message` on which it stops itself, and wait for its end."""
 
         def stop() -> object:
             if message is None:
@@ -126,8 +124,6 @@ class CoordinatedShutdown:
             return ref.actor_stopped
 
         return self.add_task(phase, name, stop, timeout=timeout)
-
-    # The shutdown
 
     def run(self, reason: str = ShutdownReason.UNKNOWN) -> SystemTermination:
         """Start the shutdown, or join it. Returns the termination of the system, which follows the last phase."""
@@ -142,7 +138,7 @@ class CoordinatedShutdown:
         return self._system.terminated
 
     def pending(self) -> list[str]:
-        """Return the tasks that the shutdown waits for, by phase and name."""
+        """Return the tasks that the shutdown waits for, with their phases."""
         with self._lock:
             return [str(task) for task in self._pending]
 
@@ -154,21 +150,19 @@ class CoordinatedShutdown:
             slowest = [max((task.timeout_ms for task in self._tasks.get(name, ())), default=0) for name in phases]
         return sum(slowest) + _ACTORS_AT_EXIT_MS
 
-    # The exit of the interpreter
-
     def run_at_exit(self) -> None:
-        """Run when the interpreter exits, if the system lives until then.
+        """Run the shutdown at the exit of the interpreter, if the system lives until then.
 
         All threads of the kernel are daemons, so that no forgotten system keeps a program alive (plain Pykka's does).
-        They still run while the functions of `atexit` do, and meanwhile the systems are shut down in order.
+        They still run while the functions of `atexit` run, which shut the systems down in order.
         """
         _living[self._system] = os.getpid()
-        # Ahead of everything that was registered before, such as the end of the recording.
+        # Before everything registered earlier, such as the end of the recording.
         atexit.unregister(_shut_down)
         atexit.register(_shut_down)
 
     def forget_exit(self) -> None:
-        """Run no more at the exit: the system has ended."""
+        """Do not run at the exit any more: the system has ended."""
         _living.pop(self._system, None)
 
     def _next_phase(self) -> None:
@@ -184,7 +178,7 @@ class CoordinatedShutdown:
             task.start(self._system)
 
     def ended(self, task: _ShutdownTask) -> None:
-        """Go on after a task has ended, in time or not; called once for each."""
+        """Continue after a task has ended, in time or not; called once per task."""
         with self._lock:
             self._pending.pop(task, None)
             if self._pending:
@@ -193,14 +187,14 @@ class CoordinatedShutdown:
 
 
 class _ShutdownTask:
-    """Task of a shutdown: of its end and its deadline the first one counts."""
+    """Task of a shutdown: the first of its end and its deadline counts."""
 
     def __init__(self, shutdown: CoordinatedShutdown, phase: str, name: str, task: Task, timeout_ms: int) -> None:
         self._shutdown = shutdown
         self._phase = phase
         self._name = name
         self._task = task
-        self._over = threading.Lock()
+        self._ended = threading.Lock()
         self._alarm: Alarm | None = None
         self.timeout_ms = timeout_ms
 
@@ -208,21 +202,19 @@ class _ShutdownTask:
         return f"shutdown task {self._name!r} of phase {self._phase!r}"
 
     def start(self, system: ActorSystem) -> None:
-        """Run it on the I/O pool."""
         try:
             self._alarm = system.clock.schedule(system.clock.now_ms() + self.timeout_ms, self._expire)
             system.dispatcher.run_blocking(self)
         except RuntimeError:
-            # Late in its exit the interpreter starts no thread any more.
-            logger.exception("%s could not begin; the shutdown goes on", self)
+            # Late in its exit the interpreter cannot start threads any more.
+            logger.exception("%s could not start; the shutdown continues", self)
             self._end()
 
     def run(self) -> None:
-        """Call the function; on the I/O pool."""
         try:
             result = self._task()
         except BaseException:
-            logger.exception("%s failed; the shutdown goes on", self)
+            logger.exception("%s failed; the shutdown continues", self)
             self._end()
             return
         if isinstance(result, Future):
@@ -234,16 +226,16 @@ class _ShutdownTask:
         try:
             future.get(timeout=0)
         except BaseException:
-            logger.exception("%s failed; the shutdown goes on", self)
+            logger.exception("%s failed; the shutdown continues", self)
         self._end()
 
     def _expire(self) -> None:
-        if self._over.acquire(blocking=False):
-            logger.error("%s has not ended within %s; the shutdown goes on", self, format_ms(self.timeout_ms))
+        if self._ended.acquire(blocking=False):
+            logger.error("%s has not ended within %s; the shutdown continues", self, format_ms(self.timeout_ms))
             self._shutdown.ended(self)
 
     def _end(self) -> None:
-        if self._over.acquire(blocking=False):
+        if self._ended.acquire(blocking=False):
             if self._alarm is not None:
                 self._alarm.cancel()
             self._shutdown.ended(self)

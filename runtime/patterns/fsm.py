@@ -36,7 +36,7 @@ _STATE_TIMEOUT = "fsm/state-timeout"  # A key that no machine uses for its timer
 
 
 class StopReason(StrEnum):
-    """Reason of a machine's end (Akka's FSM.Reason): its own stop, normal or in failure, or one from outside."""
+    """The reason for a machine's end (Akka's FSM.Reason): its own stop, normal or by failure, or one from outside."""
 
     NORMAL = "NORMAL"
     FAILURE = "FAILURE"
@@ -45,7 +45,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Next(Generic[S, D]):
-    """Next state of a machine (Akka's FSM.State); made by `goto`, `stay` and `stop`."""
+    """Next state of a machine (Akka's FSM.State); created by `goto`, `stay` and `stop`."""
 
     state: S
     data: D
@@ -54,18 +54,18 @@ class Next(Generic[S, D]):
     stop_reason: StopReason | None = None
 
     def using(self, data: D) -> Next[S, D]:
-        """Return it with new data."""
+        """Return the same next state with new data."""
         return replace(self, data=data)
 
     def for_max(self, timeout: Duration | None) -> Next[S, D]:
-        """Return it with this state timeout in place of the state's own, until the next message; None: without one."""
+        """Return the same next state with this state timeout until the next message; None: without a timeout."""
         return replace(self, timeout_ms=None if timeout is None else positive_duration_ms(timeout, "state timeout"))
 
 
 def when(state: StrEnum, *, state_timeout: Duration | None = None) -> Callable[[H], H]:
-    """Mark a method as the handler of `state`. It returns the next state, or None: not handled.
+    """Mark a method as the handler of `state`. It returns the next state, or None if it did not handle the message.
 
-    Where no message comes for `state_timeout`, a `StateTimeout` does. A method may be marked for several states.
+    If no message arrives for `state_timeout`, a `StateTimeout` does. A method may be marked for several states.
     """
     timeout_ms = None if state_timeout is None else positive_duration_ms(state_timeout, "state timeout")
 
@@ -81,9 +81,9 @@ def when(state: StrEnum, *, state_timeout: Duration | None = None) -> Callable[[
 
 
 class FSM(Actor, Generic[S, D]):
-    """Machine with states `S`, members of a `StrEnum`, and data `D`, best immutable. A restart resets it.
+    """Machine with states `S`, members of a `StrEnum`, and data `D`, preferably immutable. A restart resets it.
 
-    A subclass calls `start_with` in its `__init__`, and `super()` where it overrides `pre_start` or `post_stop`.
+    A subclass calls `start_with` in its `__init__`, and `super()` if it overrides `pre_start` or `post_stop`.
     """
 
     _handlers: ClassVar[dict[StrEnum, str]] = {}
@@ -106,7 +106,7 @@ class FSM(Actor, Generic[S, D]):
 
     @property
     def state_name(self) -> S:
-        """The current state; in `on_transition`, the one it leaves."""
+        """The current state; in `on_transition`, the one that is left."""
         return self._now_in.state
 
     @property
@@ -116,7 +116,7 @@ class FSM(Actor, Generic[S, D]):
 
     @property
     def next_state_data(self) -> D:
-        """The data of the state that is entered; in `on_transition` only."""
+        """The data of the state that is entered; only available in `on_transition`."""
         if self._next is None:
             raise LookupError(f"{type(self).__name__}: next_state_data is there in on_transition only")
         return self._next.data
@@ -126,7 +126,7 @@ class FSM(Actor, Generic[S, D]):
         self._current = self._enter(state, data)
 
     def goto(self, state: S) -> Next[S, D]:
-        """Go to `state`, with the data kept; it is a transition also where the machine is in that state already."""
+        """Go to `state`, keeping the data; this is a transition even if the machine is in that state already."""
         return self._enter(state, self.state_data)
 
     def stay(self) -> Next[S, D]:
@@ -134,19 +134,17 @@ class FSM(Actor, Generic[S, D]):
         return replace(self.goto(self.state_name), notifies=False)
 
     def stop(self, reason: StopReason = StopReason.NORMAL) -> Next[S, D]:
-        """End the machine and its actor."""
+        """Stop the machine and its actor."""
         return replace(self.stay(), stop_reason=reason)
 
-    # What a machine may override
-
     def when_unhandled(self, message: Message) -> Next[S, D]:
-        """Handle a message that the state's handler did not: unless overridden, publish it as unhandled, and stay."""
+        """Handle a message that the state's handler did not handle; by default publish it as unhandled, and stay."""
         if not isinstance(message, StateTimeout):
             self.context.unhandled(message)
         return self.stay()
 
     def on_transition(self, old: S, new: S) -> None:
-        """React to a transition, before it takes place; called with `old` equal to `new` at the beginning."""
+        """React to a transition before it takes place; called at the start with `old` equal to `new`."""
 
     def on_termination(self, reason: StopReason, state: S, data: D) -> None:
         """React to the end of the machine; called once."""
@@ -163,7 +161,7 @@ class FSM(Actor, Generic[S, D]):
         self._move(self.when_unhandled(message) if following is None else following)
 
     def post_stop(self) -> None:
-        """End the machine, stopped from outside."""
+        """End the machine, which was stopped from outside."""
         if self._current is not None and self._current.stop_reason is None:
             self._terminate(self.stop(StopReason.SHUTDOWN))
 

@@ -1,4 +1,4 @@
-"""Delivery of recorded messages and errors: as a replayed turn has told them, or made out of the trace."""
+"""Delivery of recorded messages and errors: as a replayed turn has sent them, or created from the trace."""
 
 from __future__ import annotations
 
@@ -33,30 +33,28 @@ class UnknownTypeError(Exception):
     """A recorded message cannot be read here."""
 
 
-def living(message: Value | Undecoded, resolve: Resolve) -> Message:
-    """A message of the trace, with refs behind which somebody stands. Raises `UnknownTypeError`."""
+def with_live_refs(message: Value | Undecoded, resolve: Resolve) -> Message:
+    """Return a message of the trace with live refs. Raises `UnknownTypeError`."""
     try:
         if isinstance(message, Undecoded) and not message.data:
-            raise UnknownTypeError(
-                f"the trace does not hold this message, so that none can be handled: {message.reason}"
-            )
+            raise UnknownTypeError(f"the trace does not hold this message, so it cannot be handled: {message.reason}")
         if isinstance(message, Undecoded) and class_of(message_tag(message)) is None:
             tag = message_tag(message)
             raise UnknownTypeError(f"no class is known here for messages {tag!r}: import the module that declares it")
         revived = decode(message.data if isinstance(message, Undecoded) else encode(message), resolve)
-    except CodecError as refusal:
-        raise UnknownTypeError(str(refusal)) from None
+    except CodecError as error:
+        raise UnknownTypeError(str(error)) from None
     if not isinstance(revived, Message):
         raise UnknownTypeError(f"a {type(revived).__name__} is no message")
     return revived
 
 
 def error_of(failure: SerializedThrowable) -> BaseException:
-    """A living error of the recorded name and text: of the kernel's or of Python's own class where it is one."""
+    """Return a live error with the recorded name and text, of the kernel's or Python's own class if there is one."""
     if failure.type_name == errors.AskFailedError.__name__:
         type_name, _, text = failure.message.partition(": ")
-        asked = SerializedThrowable(type_name=type_name, message=text, stack_trace=failure.stack_trace)
-        return errors.AskFailedError(asked)
+        cause = SerializedThrowable(type_name=type_name, message=text, stack_trace=failure.stack_trace)
+        return errors.AskFailedError(cause)
     for module in (errors, builtins):
         kind = getattr(module, failure.type_name, None)
         if isinstance(kind, type) and issubclass(kind, Exception) and _takes_text(kind, failure.message):
@@ -68,7 +66,7 @@ def error_of(failure: SerializedThrowable) -> BaseException:
 
 
 def _takes_text(kind: type[BaseException], text: str) -> bool:
-    """Tell whether an error of this class is made of its text alone."""
+    """Return True if an error of this class can be created from its text alone."""
     try:
         return str(kind(text)) == text
     except Exception:  # noqa: BLE001 - whatever its initialiser makes of a text, it is no such class.
@@ -76,22 +74,22 @@ def _takes_text(kind: type[BaseException], text: str) -> bool:
 
 
 def entry_of(turn: Turn, cell: Cell, resolve: Resolve, like: Callable[[object, object], bool] = same) -> Entry | None:
-    """The entry for `cell`, told by a replayed turn or `like` it; None for a timer that does not run.
+    """Return the entry for `cell`, sent by a replayed turn or `like` it; None for a timer that does not run.
 
     Raises:
         UnknownTypeError: the message comes from outside of all replayed turns, and cannot be read.
     """
     mailbox = cell.mailbox
     assert isinstance(mailbox, ReplayMailbox)
-    told = mailbox.take(turn, like)
-    if told is not None:
-        return told
+    entry = mailbox.take(turn, like)
+    if entry is not None:
+        return entry
     if turn.kind == "timer":
         return _timer(turn, cell)
-    return _from_the_trace(turn, living(turn.message, resolve), resolve, cell)
+    return _recorded_entry(turn, with_live_refs(turn.message, resolve), resolve, cell)
 
 
-def _from_the_trace(turn: Turn, message: Message, resolve: Resolve, cell: Cell) -> Entry:
+def _recorded_entry(turn: Turn, message: Message, resolve: Resolve, cell: Cell) -> Entry:
     if turn.kind == "signal":
         if isinstance(message, BackoffEnded):
             cell.faults.cancel_backoff()
@@ -121,7 +119,7 @@ def _timer(turn: Turn, cell: Cell) -> Entry | None:
 
 
 def _ring(timer: Timer) -> None:
-    """Take the alarm of a timer out of the clock, and have one that repeats set its next."""
+    """Remove the alarm of a timer from the clock; a repeating timer sets its next one."""
     alarm = timer.alarm
     call = None if alarm is None else alarm.callback
     if alarm is not None and call is not None:

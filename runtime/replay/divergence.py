@@ -1,4 +1,4 @@
-"""The first place where a replay is not what was recorded, told so that it can be understood without a debugger."""
+"""The first difference between a replay and the record, reported so that it can be understood without a debugger."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _CAUSES = 6
 _MODULES = 5
 _TEXT_LENGTH = 60
 _SHOWN = 8
-"""So many fields, and so many effects of a kind, are told one by one."""
+"""Maximum number of fields, and of effects of a kind, that are shown one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence(EffectDifference):
     """The first difference of a replay from the trace, with its turn.
 
-    `causes` are the turns that led there, the last one first. `source` is file and line of what handles the message.
-    `notes` tell what else is known, such as code that has changed since.
+    `causes` are the turns that led to it, the last one first. `source` is file and line of the message's handler.
+    `notes` add other facts, such as code that has changed since.
     """
 
     trace: str
@@ -51,20 +51,20 @@ class Divergence(EffectDifference):
     source: str | None = None
     notes: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
-    """The modules that the replay was given, which the command needs as well."""
+    """The modules that were passed to the replay, which the command needs as well."""
 
     @classmethod
     def of(cls, difference: EffectDifference, trace: str, turn: Turn, modules: tuple[str, ...] = ()) -> Divergence:
-        """The divergence of a turn that differs so."""
-        told = {each.name: getattr(difference, each.name) for each in fields(difference)}
-        return cls(trace=trace, turn=turn, modules=modules, **told)
+        """Return the divergence of a turn with this difference."""
+        details = {each.name: getattr(difference, each.name) for each in fields(difference)}
+        return cls(trace=trace, turn=turn, modules=modules, **details)
 
     def text(self) -> str:
-        """The report, of a few lines."""
+        """Return the report, of a few lines."""
         return "\n".join([self._headline(), *(f"  {line}" for line in self._lines())])
 
     def to_dict(self) -> dict[str, Any]:
-        """The report for programs, of plain values."""
+        """Return the report as plain values for programs."""
         return {
             "trace": self.trace,
             "turn": self.turn.sequence,
@@ -88,14 +88,14 @@ class Divergence(EffectDifference):
 
     @property
     def command(self) -> str:
-        """The command that stops there."""
+        """The command that replays up to this turn."""
         imports = "".join(f" --import {module}" for module in self.modules)
         return f"flykka debug {self.trace} --until {self.turn.sequence}{imports}"
 
     def _headline(self) -> str:
         turn = self.turn
-        what = "CANNOT GO ON" if self.kind is DivergenceKind.UNKNOWN_TYPE else "DIVERGENCE"
-        line = f"{what} at turn {turn.sequence}  {turn.recipient.path} <- {message_text(turn.message)}"
+        headline = "CANNOT GO ON" if self.kind is DivergenceKind.UNKNOWN_TYPE else "DIVERGENCE"
+        line = f"{headline} at turn {turn.sequence}  {turn.recipient.path} <- {message_text(turn.message)}"
         return line if self.source is None else f"{line}    {self.source}"
 
     def _lines(self) -> list[str]:
@@ -116,7 +116,7 @@ class Divergence(EffectDifference):
 
 
 class DivergenceError(KernelError, AssertionError):
-    """A replay is not what was recorded; the text is the whole report."""
+    """A replay differs from the record; the text is the whole report."""
 
     def __init__(self, divergence: Divergence) -> None:
         super().__init__(divergence.text())
@@ -143,7 +143,7 @@ def _field_text(field: FieldDifference) -> str:
 
 
 def value_text(item: object) -> str | None:
-    """A part of a message in a few words; None for one that is not there at all."""
+    """Return a part of a message as a short text; None if it is absent."""
     match item:
         case SerializedThrowable():
             return raised(item)
@@ -163,18 +163,18 @@ def value_text(item: object) -> str | None:
 
 
 def explain(divergence: Divergence, trace: TraceReader, cell: Cell) -> Divergence:
-    """The divergence, with everything that helps to understand it."""
-    said = unwrapped(divergence.turn.message)
+    """Return the divergence with everything that helps to understand it."""
+    message = unwrapped(divergence.turn.message)
     return replace(
         divergence,
         causes=tuple(cause.turn for cause in causes_of(trace, divergence.turn)[:_CAUSES]),
-        source=source_of(cell, said if isinstance(said, Message) else None),
+        source=source_of(cell, message if isinstance(message, Message) else None),
         notes=(*divergence.notes, *_order(divergence, trace.header), *_changes(trace.header)),
     )
 
 
 def _order(divergence: Divergence, header: TraceHeader) -> Iterator[str]:
-    """A note on a turn that does the same in another order."""
+    """Yield a note if the turn has the same effects in another order."""
     here = os.environ.get("PYTHONHASHSEED", "random")
     is_another_order = divergence.expected is not None and not divergence.missing and not divergence.extra
     if is_another_order and (header.hash_seed != here or here == "random"):
@@ -185,18 +185,18 @@ def _order(divergence: Divergence, header: TraceHeader) -> Iterator[str]:
 
 
 def _changes(header: TraceHeader) -> Iterator[str]:
-    """Notes on the differences between this process and the one that was recorded."""
+    """Yield notes on the differences between this process and the one that was recorded."""
     here = _package()
     if header.package != here:
         yield f"recorded with flykka {header.package}, this is {here}"
-    # The script that ran is not what is `__main__` here.
-    told = {name: recorded for name, recorded in header.modules.items() if name != "__main__"}
-    changed = [name for name, recorded in told.items() if _has_changed(name, recorded)]
-    # Of a package and a module in it that have changed, the module says more.
-    named = [name for name in changed if not any(other.startswith(f"{name}.") for other in changed)]
-    if named:
-        more = f" and {len(named) - _MODULES} more" if len(named) > _MODULES else ""
-        yield f"the code of {', '.join(named[:_MODULES])}{more} has changed since"
+    # The script that ran is not the present `__main__`.
+    recorded_modules = {name: recorded for name, recorded in header.modules.items() if name != "__main__"}
+    changed = [name for name, recorded in recorded_modules.items() if _has_changed(name, recorded)]
+    # If a package and a module in it have changed, only the module is named.
+    names = [name for name in changed if not any(other.startswith(f"{name}.") for other in changed)]
+    if names:
+        more = f" and {len(names) - _MODULES} more" if len(names) > _MODULES else ""
+        yield f"the code of {', '.join(names[:_MODULES])}{more} has changed since"
 
 
 def _has_changed(name: str, recorded: str) -> bool:
@@ -212,7 +212,7 @@ def _package() -> str:
 
 
 def source_of(cell: Cell, message: Message | None) -> str | None:
-    """The `file:line` of the `case` that names the class of a message, or of the handler; None without a source."""
+    """Return `file:line` of the `case` for the class of a message, or of the handler; None without a source."""
     instance = cell.instance
     if instance is None:
         return None
@@ -228,7 +228,7 @@ def source_of(cell: Cell, message: Message | None) -> str | None:
 
 
 def _case_line(filename: str, first_line: int, name: str) -> int | None:
-    """The line of the first `case` in the function at `first_line` whose pattern names the class."""
+    """Return the line of the first `case` in the function at `first_line` whose pattern names the class."""
     source = "".join(linecache.getlines(filename))
     try:
         tree = ast.parse(source)
@@ -242,7 +242,7 @@ def _case_line(filename: str, first_line: int, name: str) -> int | None:
 
 
 def _begins(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    # A code object begins with its first decorator.
+    # A code object starts with its first decorator.
     return min([function.lineno, *(each.lineno for each in function.decorator_list)])
 
 
@@ -261,7 +261,7 @@ def _last_name(expression: ast.expr) -> str:
 
 
 def _shown(filename: str) -> str:
-    """The path from the current folder, or else from where it was imported: the same on every machine."""
+    """Return the path relative to the current folder or to the import path: the same on every machine."""
     for folder in (os.getcwd(), *sorted(filter(os.path.isabs, sys.path), key=len, reverse=True)):
         if filename.startswith(os.path.join(folder, "")):
             return os.path.relpath(filename, folder)

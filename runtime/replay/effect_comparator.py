@@ -1,4 +1,4 @@
-"""Compares a turn that was taken again with its record: what it did, how it ended, and the state behind it."""
+"""Compares a replayed turn with its record: its effects, its outcome, and the actor's state afterwards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from flykka.runtime.trace.state.description import digest
 if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.runtime.cell.cell import Cell
-    from flykka.runtime.recording import Effect as Noted
+    from flykka.runtime.recording import Effect as EffectTuple
     from flykka.runtime.trace.file.reader import TraceReader
     from flykka.runtime.trace.records import Turn
 
@@ -50,13 +50,13 @@ class DivergenceKind(StrEnum):
     STOP = "stop"
     SUPERVISION = "supervision"
     EFFECT = "effect"
-    """Anything else that a turn may do: watch, stash, publish, begin blocking work."""
+    """Any other effect of a turn: watch, stash, publish, start blocking work."""
     FAILURE = "failure"
-    """The turn failed, or did not, or with something else."""
+    """Only one of the two turns failed, or both failed differently."""
     DELIVERY = "delivery"
-    """The actor cannot take the recorded message: it has ended, has failed, or has cancelled the timer."""
+    """The actor cannot handle the recorded message: it has ended, has failed, or has cancelled the timer."""
     STATE_DIGEST = "state_digest"
-    """The effects are the same, and the state behind them is not."""
+    """The effects are the same, but the state afterwards is not."""
     UNKNOWN_TYPE = "unknown_type"
     """The recorded message cannot be read here, so that it cannot be handled."""
 
@@ -65,9 +65,9 @@ class DivergenceKind(StrEnum):
 class EffectDifference:
     """The first difference between a turn and its record.
 
-    `expected` is the recorded effect and `actual` that of the replay; one of them is None where the other side has no
-    such effect. `fields` are the parts that differ, recorded on the left; `missing` and `extra` are all effects of the
-    turn that only one side has.
+    `expected` is the recorded effect and `actual` that of the replay; one of them is None if the other side has no such
+    effect. `fields` are the parts that differ, recorded on the left; `missing` and `extra` are all effects of the turn
+    that only one side has.
     """
 
     kind: DivergenceKind
@@ -82,10 +82,10 @@ class EffectDifference:
 def compare(
     recorded: Sequence[Effect], now: Sequence[Effect], *, is_cut_short: bool = False
 ) -> EffectDifference | None:
-    """The first difference between the effects of two turns, in their order.
+    """Return the first difference between the effects of two turns, in order.
 
-    What a turn has only asked for, who lives somewhere, what time it is or whether a name is free, is no deed: it shows
-    in what comes of it. Where the record `is_cut_short`, the turn may have gone on.
+    Queries of a turn (who lives at a path, the time, whether a name is free) are not compared: they show in their
+    consequences. If the record `is_cut_short`, the turn may have continued.
     """
     recorded = [each for each in recorded if not isinstance(each, _NO_DEEDS)]
     now = [each for each in now if not isinstance(each, _NO_DEEDS)]
@@ -93,37 +93,37 @@ def compare(
         now = now[: len(recorded)]
     for place in range(max(len(recorded), len(now))):
         if place >= len(recorded):
-            return _whole(None, now[place], recorded, now)
+            return _effect_difference(None, now[place], recorded, now)
         if place >= len(now):
-            return _whole(recorded[place], None, recorded, now)
+            return _effect_difference(recorded[place], None, recorded, now)
         if not same_effect(recorded[place], now[place]):
             expected, actual = _aligned(recorded[place:], now[place:])
-            return _whole(expected, actual, recorded, now)
+            return _effect_difference(expected, actual, recorded, now)
     return None
 
 
 def compare_failures(recorded: SerializedThrowable | None, now: SerializedThrowable | None) -> EffectDifference | None:
-    """Tell whether two turns failed alike: by type and text; the stack is another one in every version."""
+    """Compare two failures by type and text; their stacks differ in every version."""
     if raised(recorded) == raised(now):
         return None
-    found = FieldDifference("failure", recorded or ABSENT, now or ABSENT)
-    return EffectDifference(kind=DivergenceKind.FAILURE, fields=(found,))
+    difference = FieldDifference("failure", recorded or ABSENT, now or ABSENT)
+    return EffectDifference(kind=DivergenceKind.FAILURE, fields=(difference,))
 
 
 def raised(failure: SerializedThrowable | None) -> str | None:
-    """The type and the text of a failure, without what differs from process to process."""
+    """Return the type and the text of a failure, without parts that differ between processes."""
     return None if failure is None else f"{failure.type_name}: {_ADDRESS.sub('0x...', failure.message)}"
 
 
 def same_effect(recorded: Effect, now: Effect) -> bool:
-    """Tell whether two effects are the same on the wire."""
+    """Return True if two effects have the same wire form."""
     if recorded == now:
         return True
     if isinstance(now, effects.Spawn) and now.actor == BOUNDARY_ACTOR and isinstance(recorded, effects.Spawn):
         return recorded.ref == now.ref  # The actor there is not replayed.
     recorded, now = _as_reply(recorded), _as_reply(now)
     if isinstance(recorded, effects.Awaited) and isinstance(now, effects.Awaited):
-        # When it went on is what the record tells it, and no deed of its own.
+        # The time comes from the record; it is not an effect of the turn.
         now = replace(now, now_ms=recorded.now_ms)
     if type(recorded) is not type(now):
         return False
@@ -131,7 +131,7 @@ def same_effect(recorded: Effect, now: Effect) -> bool:
 
 
 def kind_of(expected: Effect | None, actual: Effect | None) -> DivergenceKind:
-    """The name of a difference between two effects, of which one may be missing."""
+    """Return the kind of a difference between two effects, one of which may be missing."""
     match expected, actual:
         case effects.Send(), effects.Send():
             return DivergenceKind.PAYLOAD if expected.target == actual.target else DivergenceKind.TARGET
@@ -159,26 +159,31 @@ def _kind_of_other(effect: Effect | None) -> DivergenceKind:
             return DivergenceKind.EFFECT
 
 
-def _whole(
+def _effect_difference(
     expected: Effect | None, actual: Effect | None, recorded: Sequence[Effect], now: Sequence[Effect]
 ) -> EffectDifference:
-    missing, extra = _unmatched(recorded, now), _unmatched(now, recorded)
-    found = (
+    absent, extra = _unmatched(recorded, now), _unmatched(now, recorded)
+    difference = (
         () if expected is None or actual is None else tuple(_FIELDS.differences(_compared(expected), _compared(actual)))
     )
     return EffectDifference(
-        kind=kind_of(expected, actual), expected=expected, actual=actual, fields=found, missing=missing, extra=extra
+        kind=kind_of(expected, actual),
+        expected=expected,
+        actual=actual,
+        fields=difference,
+        missing=absent,
+        extra=extra,
     )
 
 
 def _compared(effect: Effect) -> object:
-    """The part of an effect that is shown field by field: its message where it has one; the rest is in its line."""
+    """Return the part of an effect that is compared field by field: its message if it has one."""
     message = getattr(effect, "message", None)
     return message if isinstance(message, Value | Undecoded) else effect
 
 
 def _aligned(recorded: Sequence[Effect], now: Sequence[Effect]) -> tuple[Effect | None, Effect | None]:
-    """The first effects of two rests, which differ: one that comes later on the other side is not what is wrong."""
+    """Align the first effects of two rests: if one occurs later on the other side, only the other one is wrong."""
     first, actual = recorded[0], now[0]
     comes_later = any(same_effect(first, each) for each in now[1:])
     was_later = any(same_effect(each, actual) for each in recorded[1:])
@@ -188,26 +193,26 @@ def _aligned(recorded: Sequence[Effect], now: Sequence[Effect]) -> tuple[Effect 
         return None, actual
     alike = type(_as_reply(first)) is type(_as_reply(actual))
     if isinstance(first, effects.Send) and isinstance(actual, effects.Send) and first.target != actual.target:
-        # Another message to another actor is not the first one led astray.
+        # Another message to another actor is not the first one with a wrong target.
         alike = type(first.message) is type(actual.message)
     return first, actual if alike or comes_later else None
 
 
-def _unmatched(ones: Sequence[Effect], others: Sequence[Effect]) -> tuple[Effect, ...]:
-    left = list(others)
+def _unmatched(expected: Sequence[Effect], actual: Sequence[Effect]) -> tuple[Effect, ...]:
+    remaining = list(actual)
     unmatched = []
-    for one in ones:
-        for place, other in enumerate(left):
-            if same_effect(one, other):
-                del left[place]
+    for effect in expected:
+        for place, other in enumerate(remaining):
+            if same_effect(effect, other):
+                del remaining[place]
                 break
         else:
-            unmatched.append(one)
+            unmatched.append(effect)
     return tuple(unmatched)
 
 
 def _as_reply(effect: Effect) -> Effect:
-    """An answer is told to whatever is left of its promise: a ref without one, where the ask has ended already."""
+    """Treat a message to the path of an ask as a reply, even if the ask has already ended."""
     if isinstance(effect, effects.Send) and effect.target.path.startswith(TEMP):
         return effects.Reply(target=effect.target, message=effect.message)
     return effect
@@ -215,94 +220,98 @@ def _as_reply(effect: Effect) -> Effect:
 
 _KEPT = 1024
 _KEPT_BYTES = 1024
-"""So many messages are kept with their forms, of those that are no larger."""
+"""Maximum number and size of messages that are kept with their forms."""
 
 
 class EffectComparator:
-    """Holds the turns of one trace that are taken again against their records.
+    """Compares the replayed turns of one trace with their records.
 
-    Quickly where a turn is the same, closely where it may not be. Of messages that were changed before they were
-    written, only the class is compared.
+    Identical turns are compared fast, others in detail. For messages that were redacted before they were written, only
+    the class is compared.
     """
 
     def __init__(self, trace: TraceReader) -> None:
         self._redacted = trace.header.redacted
         self._forms = _KnownForms()
         self.is_like = _like_but_redacted(trace.header.redacted)
-        """Tell whether a message that was told is the recorded one, as far as that can be known."""
+        """Returns True if a sent message is the recorded one, as far as that can be known."""
 
     def difference(
-        self, turn: Turn, cell: Cell, noted: Sequence[Noted], failure: SerializedThrowable | None
+        self, turn: Turn, cell: Cell, performed: Sequence[EffectTuple], failure: SerializedThrowable | None
     ) -> EffectDifference | None:
-        """The difference of a turn from its record, given the effects that it has noted and its failure."""
-        if not self._is_as_recorded(turn.unread, noted, failure):
-            difference = self._looked_at(turn, noted, failure)
+        """Return the difference of a turn from its record, given its recorded effects and its failure."""
+        if not self._is_as_recorded(turn.unread, performed, failure):
+            difference = self._compare_records(turn, performed, failure)
             if difference is not None:
                 return difference
         if turn.digest is not None and cell.instance is not None and digest(cell.instance) != turn.digest:
             return EffectDifference(
-                kind=DivergenceKind.STATE_DIGEST, reason="the actor is in another state behind this turn"
+                kind=DivergenceKind.STATE_DIGEST, reason="the actor's state after this turn differs"
             )
         return None
 
-    def _is_as_recorded(self, content: object, noted: Sequence[Noted], failure: SerializedThrowable | None) -> bool:
-        """Tell whether that can be told without decoding anything; False also where a closer look might tell it."""
+    def _is_as_recorded(
+        self, content: object, performed: Sequence[EffectTuple], failure: SerializedThrowable | None
+    ) -> bool:
+        """Return True if the turns are equal without decoding anything; False if only a detailed comparison can
+        tell.
+        """
         if failure is not None or not isinstance(content, Content) or content.has_failed:
             return False
         try:
-            return content.has_effects(noted, self._forms.is_form_of)
+            return content.has_effects(performed, self._forms.is_form_of)
         except MALFORMED:
-            return False  # The closer look says what is wrong with them.
+            return False  # The detailed comparison reports what is wrong with them.
 
-    def _looked_at(
-        self, turn: Turn, noted: Sequence[Noted], failure: SerializedThrowable | None
+    def _compare_records(
+        self, turn: Turn, performed: Sequence[EffectTuple], failure: SerializedThrowable | None
     ) -> EffectDifference | None:
         recorded: Sequence[Effect] = turn.effects
-        now: Sequence[Effect] = [effect_of(each) for each in noted]
+        now: Sequence[Effect] = [effect_of(each) for each in performed]
         if self._redacted:
             recorded, now = _without_redacted(recorded, self._redacted), _without_redacted(now, self._redacted)
         difference, failing = compare(recorded, now), compare_failures(turn.failure, failure)
         if difference is not None and failing is not None:
-            # Why effects are missing, or more.
+            # The failure explains why effects are missing or added.
             difference = replace(difference, fields=(*difference.fields, *failing.fields))
         difference = difference or failing
         if difference is not None and any(isinstance(effect, effects.CutShort) for effect in turn.effects):
-            # Killed while it took this turn: nothing behind the kill was recorded.
+            # Killed during this turn: effects after the kill were not recorded.
             return compare(recorded, now, is_cut_short=True)
         return difference
 
 
 class _KnownForms:
-    """Recorded forms of messages that come again, so that a comparison, made for every message of a replay, is cheap.
+    """Caches recorded forms of repeated messages, to make comparisons cheap, which every message of a replay needs.
 
-    An equal message has the same form; so one that comes again and again is compared, which takes an eighth of the time
-    of its encoding. Another one is encoded, which takes half the time of the decoding of its recorded form.
+    An equal message has the same form. Comparing a repeated message takes an eighth of the time of its encoding, and
+    encoding another one takes half the time of decoding the recorded form.
     """
 
     def __init__(self) -> None:
         self._pack: Callable[[object], bytes] = msgpack.Packer().pack
-        self._known: dict[bytes, Value] = {}
+        self._cached: dict[bytes, Value] = {}
 
     def is_form_of(self, form: bytes | str, message: object) -> bool:
-        """Tell whether `message` has this form; False also where a closer look might tell that it has."""
+        """Return True if `message` has this form; False if only a detailed comparison can tell."""
         if isinstance(form, str) or not isinstance(message, Value):
             return False
-        known = self._known.get(form)
-        if known is not None:
-            return known is message or known == message
+        expected = self._cached.get(form)
+        if expected is not None:
+            return expected is message or expected == message
         try:
             is_form = encode(message, self._pack) == form
         except CodecError:
             return False
         if is_form and len(form) <= _KEPT_BYTES:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
-            self._known[form] = message
+            if len(self._cached) >= _KEPT:
+                self._cached.clear()
+            self._cached[form] = message
         return is_form
 
 
 def _like_but_redacted(tags: Set[str]) -> Callable[[object, object], bool]:
-    """Make the comparison of a message with its record, as far as it can be known where these tags were changed."""
+    """Return a function that compares a message with its record, as far as redaction of these tags allows."""
     if not tags:
         return same
 
@@ -314,13 +323,13 @@ def _like_but_redacted(tags: Set[str]) -> Callable[[object, object], bool]:
 
 
 def _without_redacted(effects: Iterable[Effect], tags: Set[str]) -> tuple[Effect, ...]:
-    """The effects with nothing but the tag in the place of every message whose tag is among these."""
+    """Return the effects with every message of these tags replaced by its tag."""
     return tuple(_blanked(effect, tags) for effect in effects)
 
 
 def _blanked(effect: Effect, tags: Set[str]) -> Effect:
-    said = {field.name: getattr(effect, field.name) for field in fields(effect)}
-    blanks: dict[str, Any] = {name: blank for name, item in said.items() if (blank := _blank(item, tags))}
+    values = {field.name: getattr(effect, field.name) for field in fields(effect)}
+    blanks: dict[str, Any] = {name: blank for name, item in values.items() if (blank := _blank(item, tags))}
     return replace(effect, **blanks) if blanks else effect
 
 

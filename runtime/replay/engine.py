@@ -1,10 +1,9 @@
-"""The engine of a replay: takes the recorded turns again, one by one in their order, and compares each with its record.
+"""The engine of a replay: runs the recorded turns again, one by one in order, and compares each with its record.
 
-Every cell is the kernel's own, with the actor's own code in it. Only when it runs, and what is put into its hands, is
-the trace's to say. What a turn told lies in its recipient's mailbox until the recorded turn comes that takes it, and
-what came from outside of turns (a client's message, a timer, the outcome of blocking work) comes out of the trace.
-
-An actor that cannot be made again is a boundary: its turns are skipped, and what it said comes out of the trace too.
+Every cell is the kernel's own and runs the actor's own code; the trace determines when it runs and what it receives. A
+message sent in a turn stays in its recipient's mailbox until the recorded turn that handles it, and inputs from outside
+of turns (a client's message, a timer, the outcome of blocking work) come from the trace. An actor that cannot be
+created again is a boundary: its turns are skipped, and its messages come from the trace too.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.cell.async_cell import AsyncCell
-from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.lifecycle import CellState
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import ForeignModuleError, TraceError, UnresolvedPropsError
 from flykka.runtime.inspection.nondeterminism import Nondeterminism, watched
@@ -25,12 +24,12 @@ from flykka.runtime.path import ROOT, USER
 from flykka.runtime.replay.delivery import UnknownTypeError, entry_of, error_of
 from flykka.runtime.replay.divergence import Divergence, DivergenceError, explain
 from flykka.runtime.replay.effect_comparator import DivergenceKind, EffectComparator, EffectDifference
-from flykka.runtime.replay.mailbox import DeafMailbox, Entry, ReplayMailbox
+from flykka.runtime.replay.mailbox import ClosedMailbox, Entry, ReplayMailbox
 from flykka.runtime.replay.props_resolver import REFUSALS, GraphReader, PropsResolver
 from flykka.runtime.replay.system import BOUNDARY, ReplaySystem
 from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.trace.effects import Spawn
-from flykka.runtime.trace.file.order import LookAhead, exactly_in_order
+from flykka.runtime.trace.file.order import Prefetch, exactly_in_order
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Killed, Record, Spawned, Turn
 from flykka.runtime.trace.state.snapshots import IDLE, Snapshot, restore
@@ -68,8 +67,8 @@ _logger.addFilter(_is_logged)
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Keep the kernel's log silent on this thread: the failures of a replay were logged when they happened."""
+def without_logs() -> Iterator[None]:
+    """Silence the kernel's log on this thread: the failures of a replay were logged when they happened."""
     _replaying.depth += 1
     try:
         yield
@@ -81,11 +80,11 @@ class ReplayEngine:
     """Replays one trace.
 
     Args:
-        trace: what was recorded.
-        actors: Props by path, for actors that the trace does not tell enough about.
-        stand_ins: live objects by the name of the class, in the trace, of what could not be written to it.
+        trace: the recorded trace.
+        actors: Props by path, for actors that the trace does not describe sufficiently.
+        stand_ins: live objects by class name in the trace, for objects that could not be recorded.
         only: the paths of the actors to be replayed, all others being boundaries; None for all.
-        outside: why actors of a class are never replayed, by its name in a trace.
+        outside: reasons by class name in the trace, for actors that are never replayed.
         modules: the names of modules, besides flykka's own, whose classes and functions the trace may name.
     """
 
@@ -103,54 +102,52 @@ class ReplayEngine:
         header = trace.header
         self.system = ReplaySystem(header.system, header.seed, only)
         self.position = 0
-        """The sequence number of the last record that was replayed, 0 at the beginning."""
+        """The sequence number of the last replayed record, 0 at the start."""
         self.turns = 0
-        """The number of turns that lie behind; `compared` of them were taken again."""
+        """The number of turns so far; `compared` of them were replayed."""
         self.compared = 0
         self.asides = 0
-        """Number of possible changes of actors outside their turns: one was killed, or a coroutine has gone on."""
+        """Number of possible changes of actors outside their turns: one was killed, or a coroutine has continued."""
         self.has_replayed = False
-        """True if any of these were turns of others than the guardians, which every system has."""
+        """True if any of these were turns of actors other than the guardians, which every system has."""
         self.boundary: dict[str, str] = {}
-        """The reason for which an actor is not replayed, by its path."""
+        """The reason why an actor is not replayed, by its path."""
         self._modules = tuple(modules)
         self._resolver = PropsResolver(actors, stand_ins, outside, self._modules)
         self._only = only
-        self.records = LookAhead(exactly_in_order(trace))
-        """The number of turns that are not replayed yet."""
-        self._taker = TurnTaker(self.system, EffectComparator(trace))
+        self.records = Prefetch(exactly_in_order(trace))
+        """The records that are not replayed yet."""
+        self._taker = TurnReplayer(self.system, EffectComparator(trace))
         if trace.header.ring is not None:
             try:
-                RingStart(self.system, self._resolver, self._leave_out).fill(trace.snapshots(), self._is_wanted)
+                RingStart(self.system, self._resolver, self._leave_out).fill(trace.snapshots(), self._is_replayed)
             except TraceError:
                 raise
             except Exception as error:
-                what = f"{type(error).__name__}: {error}"
-                raise TraceError(f"{trace.path}: its snapshots do not fit each other ({what})") from error
-
-    # What one does with it
+                description = f"{type(error).__name__}: {error}"
+                raise TraceError(f"{trace.path}: its snapshots do not fit each other ({description})") from error
 
     def advance(self) -> Turn | None:
-        """Replay up to the next recorded turn and take it: that turn, or None where the trace has no more.
+        """Replay up to and including the next recorded turn; return that turn, or None if the trace has no more.
 
         Raises:
-            DivergenceError: the turn is not what was recorded. The next call goes on behind it all the same.
+            DivergenceError: the turn differs from the record. The next call still continues after it.
         """
-        with quiet(), outside_turn():
+        with without_logs(), outside_turn():
             return self._advance()
 
     def run(self, until: int | None = None) -> None:
-        """Replay all turns, or those up to number `until`. Raises as `advance`, behind the turn."""
-        with quiet(), outside_turn():
+        """Replay all turns, or those up to number `until`. Raises the errors of `advance`, after the turn."""
+        with without_logs(), outside_turn():
             while (until is None or self._has_one_up_to(until)) and self._advance() is not None:
                 pass
 
     def observe(self, path: str) -> list[Nondeterminism]:
-        """Look out for what the actor at `path` does from here on that no replay can repeat; found in this list."""
+        """Watch the actor at `path` for nondeterminism from here on; return the list to which findings are added."""
         return self._taker.observe(path)
 
     def instance(self, path: str) -> Actor | None:
-        """The replayed actor at `path`; None where nobody lives there, or a boundary."""
+        """Return the replayed actor at `path`; None if no actor lives there, or it is a boundary."""
         cell = self.system.cells.find(path)
         return None if cell is None else cell.instance
 
@@ -164,7 +161,7 @@ class ReplayEngine:
             system.number = self.position = record.sequence
             try:
                 if self._taker.has_more:
-                    self._go_on(record.now_ms)
+                    self._continue_at(record.now_ms)
                 if type(record) is Turn:
                     self._take(record)
                     return record
@@ -172,17 +169,17 @@ class ReplayEngine:
             except (DivergenceError, TraceError):
                 raise
             except Exception as error:
-                raise self._unfitting(record, error) from error
+                raise self._mismatch_error(record, error) from error
         if self._taker.has_more:
-            self._go_on(system.replay_clock.now_ms())
+            self._continue_at(system.replay_clock.now_ms())
         return None
 
-    def _unfitting(self, record: Record, error: Exception) -> TraceError:
-        """The error for a record that may be sound by itself, and cannot follow those before it: the kernel raises."""
-        what = f"{type(error).__name__}: {error}"
-        return TraceError(f"{self.trace.path}: record {record.sequence} does not fit those before it ({what})")
-
-    # What is no turn
+    def _mismatch_error(self, record: Record, error: Exception) -> TraceError:
+        """Return the error for a record that is valid by itself but cannot follow those before it: the kernel
+        raised.
+        """
+        description = f"{type(error).__name__}: {error}"
+        return TraceError(f"{self.trace.path}: record {record.sequence} does not fit those before it ({description})")
 
     def _follow(self, record: Record) -> None:
         self.system.replay_clock.set(record.now_ms)
@@ -194,10 +191,12 @@ class ReplayEngine:
                 self.system.kill(ref)
 
     def spawn(self, spawned: Spawned) -> Cell:
-        """The cell, not started yet, of an actor that was spawned from outside; a boundary where it cannot be made."""
+        """Return the cell, not started yet, of an actor that was spawned from outside; a boundary if it cannot be
+        created.
+        """
         system, ref = self.system, spawned.ref
         parent = system.cells.find(spawned.parent.path)
-        if parent is None or not self._is_wanted(ref):
+        if parent is None or not self._is_replayed(ref):
             return self._leave_out(ref, _NOT_WANTED if parent is not None else "its parent is not there")
         try:
             props = self._resolver.props_of(spawned, system.resolve)
@@ -205,21 +204,19 @@ class ReplayEngine:
             return self._leave_out(ref, str(reason))
         return system.attach(props, ref)
 
-    def _is_wanted(self, ref: Ref) -> bool:
-        return self.system.is_wanted(ref.path)
+    def _is_replayed(self, ref: Ref) -> bool:
+        return self.system.is_replayed(ref.path)
 
     def _leave_out(self, ref: Ref, reason: str) -> Cell:
         self.boundary.setdefault(ref.path, reason)
         return self.system.attach(BOUNDARY, ref)
-
-    # Turns
 
     def _take(self, turn: Turn) -> None:
         self.system.replay_clock.set(turn.now_ms)
         self.turns += 1
         cell = self._cell_of(turn)
         if turn.kind == "signal":
-            self._note_end_of_boundary(turn)
+            self._record_end_of_boundary(turn)
         if _is_boundary(cell):
             reason = "its recorded messages are used instead" if cell.props is BOUNDARY else _NOT_WANTED
             self.boundary.setdefault(cell.ref.path, reason)
@@ -229,22 +226,20 @@ class ReplayEngine:
         self.has_replayed = self.has_replayed or cell.ref.path not in _GUARDIANS
         try:
             difference = self._taker.take(turn, cell)
-        except UnknownTypeError as unknown:
-            difference = EffectDifference(kind=DivergenceKind.UNKNOWN_TYPE, reason=str(unknown))
+        except UnknownTypeError as error:
+            difference = EffectDifference(kind=DivergenceKind.UNKNOWN_TYPE, reason=str(error))
         if difference is not None:
             self._diverge(turn, cell, difference)
 
-    def _go_on(self, now_ms: int) -> None:
+    def _continue_at(self, now_ms: int) -> None:
         self.asides += 1
-        for turn, cell, difference in self._taker.go_on(now_ms):
+        for turn, cell, difference in self._taker.continue_at(now_ms):
             if difference is not None:
                 self._diverge(turn, cell, difference)
 
     def _diverge(self, turn: Turn, cell: Cell, difference: EffectDifference) -> NoReturn:
         divergence = Divergence.of(difference, str(self.trace.path), turn, self._modules)
         raise DivergenceError(explain(divergence, self.trace, cell))
-
-    # Boundaries
 
     def _cell_of(self, turn: Turn) -> Cell:
         system, ref = self.system, turn.recipient
@@ -253,22 +248,22 @@ class ReplayEngine:
             return cell
         cell = system.cells.find(ref.path)
         if cell is not None:
-            # The one before has ended, and only the news of it have not come yet.
+            # The previous one has ended, and only its notification has not arrived yet.
             system.cells.mark_stopped(cell)
         props = self._resolver.given(ref)
-        if props is not None and self._is_wanted(ref):
+        if props is not None and self._is_replayed(ref):
             return system.attach(props, ref)
-        return self._leave_out(ref, "the trace does not tell how it was made")
+        return self._leave_out(ref, "the trace does not record how it was made")
 
     def _skip(self, turn: Turn, cell: Cell) -> None:
-        """Keep to what a turn of a boundary has done to the tree."""
+        """Apply the changes to the tree of actors in a turn of a boundary."""
         for effect in turn.effects:
             if isinstance(effect, Spawn):
                 self._leave_out(effect.ref, _NOT_WANTED if self._only is not None else "its parent is not replayed")
         if turn.failure is not None:
             cell.faults.error = error_of(turn.failure)
 
-    def _note_end_of_boundary(self, turn: Turn) -> None:
+    def _record_end_of_boundary(self, turn: Turn) -> None:
         message = turn.message
         if isinstance(message, DeathWatchNotification):
             cell = self.system.cells.find(message.ref.path)
@@ -277,39 +272,39 @@ class ReplayEngine:
 
 
 def _is_boundary(cell: Cell) -> bool:
-    return isinstance(cell.mailbox, DeafMailbox)
+    return isinstance(cell.mailbox, ClosedMailbox)
 
 
-class TurnTaker:
-    """Takes turns of one system, one at a time. A turn that is a coroutine may wait while others are taken."""
+class TurnReplayer:
+    """Replays turns of one system, one at a time. A turn that is a coroutine may wait while others are replayed."""
 
     def __init__(self, system: ReplaySystem, comparator: EffectComparator) -> None:
         self._system = system
         self._comparator = comparator
         self.suspended: dict[int, tuple[Turn, Cell]] = {}
-        """Turns that are coroutines and wait, by their numbers."""
-        self._ended: list[Ended] = []
+        """Turns that are waiting coroutines, by their numbers."""
+        self._ended_turns: list[Ended] = []
         self._observed: str | None = None
         self._findings: list[Nondeterminism] = []
 
     def observe(self, path: str) -> list[Nondeterminism]:
-        """Look out for what the actor at `path` does from here on that no replay can repeat; found in this list."""
+        """Watch the actor at `path` for nondeterminism from here on; return the list to which findings are added."""
         self._observed, self._findings = path, []
         return self._findings
 
     @property
     def has_more(self) -> bool:
-        """Tell whether a coroutine waits, or has ended and nobody knows yet how."""
-        return bool(self.suspended or self._ended)
+        """True if a coroutine waits, or has ended with an outcome not reported yet."""
+        return bool(self.suspended or self._ended_turns)
 
     def take(self, turn: Turn, cell: Cell) -> EffectDifference | None:
-        """Take a turn again, as its record has it: in what it differs. Raises `UnknownTypeError`."""
-        taken, mailbox = self._system.taken, cell.mailbox
+        """Replay a turn as recorded and return its difference, if any. Raises `UnknownTypeError`."""
+        replayed_turn, mailbox = self._system.replayed_turn, cell.mailbox
         assert isinstance(mailbox, ReplayMailbox)
         entry = entry_of(turn, cell, self._system.resolve, self._comparator.is_like)
         if entry is None:
             return EffectDifference(kind=DivergenceKind.DELIVERY, reason="the timer of this message does not run")
-        taken.begin(turn)
+        replayed_turn.begin(turn)
         if cell.ref.path == self._observed:
             with watched(self._findings.append):
                 self._play(turn, cell, mailbox, entry)
@@ -317,12 +312,12 @@ class TurnTaker:
             self._play(turn, cell, mailbox, entry)
         if turn.sequence in self.suspended:
             return None
-        if taken.effects is None:
+        if replayed_turn.effects is None:
             mailbox.withdraw()
             return EffectDifference(
                 kind=DivergenceKind.DELIVERY, reason=f"{cell.ref} cannot take it: {_state_of(cell)}"
             )
-        return self._comparator.difference(turn, cell, taken.effects, taken.failure)
+        return self._comparator.difference(turn, cell, replayed_turn.effects, replayed_turn.failure)
 
     def _play(self, turn: Turn, cell: Cell, mailbox: ReplayMailbox, entry: Entry) -> None:
         mailbox.force(entry)
@@ -330,49 +325,49 @@ class TurnTaker:
             cell.run()
             return
         system = self._system
-        if turn.kind != "signal" and cell.turn_in_hand is not None:
-            self._ended += self.go_on(turn.now_ms, cell)
+        if turn.kind != "signal" and cell.current_turn is not None:
+            self._ended_turns += self.continue_at(turn.now_ms, cell)
         system.loop.run_within(cell.run)
         system.coroutines.run_coroutines()
-        if turn.kind == "signal" and system.taken.effects is None and cell.turn_in_hand is not None:
-            # It was obeyed behind the end of the coroutine, which this signal or another one has cancelled.
-            cell.turn_in_hand.cancel()
+        if turn.kind == "signal" and system.replayed_turn.effects is None and cell.current_turn is not None:
+            # It was handled after the end of the coroutine, which this signal or another one has cancelled.
+            cell.current_turn.cancel()
             system.coroutines.run_coroutines()
-        held = mailbox.take(turn) if turn.kind == "signal" and system.taken.effects is None else None
-        if held is not None:
-            mailbox.force(held)
+        signal = mailbox.take(turn) if turn.kind == "signal" and system.replayed_turn.effects is None else None
+        if signal is not None:
+            mailbox.force(signal)
             system.loop.run_within(cell.run)
             system.coroutines.run_coroutines()
-        in_hand = cell.turn_in_hand
-        if system.taken.effects is None and in_hand is not None and in_hand.sequence == turn.sequence:
-            system.taken.suspend()
+        in_hand = cell.current_turn
+        if system.replayed_turn.effects is None and in_hand is not None and in_hand.sequence == turn.sequence:
+            system.replayed_turn.suspend()
             self.suspended[turn.sequence] = (turn, cell)
 
-    def go_on(self, now_ms: int, ended: Cell | None = None) -> list[Ended]:
-        """Have coroutines go on that have waited for what is known by now; that of `ended` has come to its end.
+    def continue_at(self, now_ms: int, ended: Cell | None = None) -> list[Ended]:
+        """Continue coroutines that have waited for outcomes known by now; that of `ended` has ended.
 
-        Returns those that have come to their end, each with its difference.
+        Returns those that have ended, each with its difference.
         """
         system = self._system
         system.coroutines.run_coroutines()
         system.coroutines.pass_time(now_ms, ended)
-        done, self._ended = self._ended, []
-        for sequence, effects, failure in system.taken.take_ended():
+        ended_turns, self._ended_turns = self._ended_turns, []
+        for sequence, effects, failure in system.replayed_turn.take_ended():
             turn, cell = self.suspended.pop(sequence)
-            done.append((turn, cell, self._comparator.difference(turn, cell, effects, failure)))
-        return done
+            ended_turns.append((turn, cell, self._comparator.difference(turn, cell, effects, failure)))
+        return ended_turns
 
 
 def _state_of(cell: Cell) -> str:
-    return f"it is {cell.life.name}" if cell.end_reason is None else f"it has been {cell.end_reason.lower()}"
+    return f"it is {cell.state.name}" if cell.end_reason is None else f"it has been {cell.end_reason.lower()}"
 
 
 class RingStart:
-    """Fills a system with the actors that lived where a ring begins.
+    """Fills a system with the actors that lived at the start of a ring trace.
 
     Args:
-        system: nobody but the guardians lives there yet.
-        resolver: finds their Props.
+        system: contains only the guardians so far.
+        resolver: finds the Props.
         leave_out: makes an actor a boundary, for a reason.
     """
 
@@ -381,29 +376,29 @@ class RingStart:
         self._resolver = resolver
         self._leave_out = leave_out
 
-    def fill(self, snapshots: Iterable[Snapshot], is_wanted: Callable[[Ref], bool]) -> None:
-        """Attach everybody, parents before children, and then restore those who take turns."""
+    def fill(self, snapshots: Iterable[Snapshot], is_replayed: Callable[[Ref], bool]) -> None:
+        """Attach all actors, parents before children, then restore the state of those that are replayed."""
         attached = []
         for snapshot in snapshots:
-            entry = self._attached(snapshot, is_wanted(snapshot.ref))
+            entry = self._attached(snapshot, is_replayed(snapshot.ref))
             if entry is not None:
                 attached.append(entry)
         for cell, reader in attached:
             self._restore(cell, reader)
 
-    def _attached(self, snapshot: Snapshot, is_wanted: bool) -> tuple[Cell, _StateReader] | None:
-        """The cell and what is to be put into it; None where there is nothing."""
+    def _attached(self, snapshot: Snapshot, is_replayed: bool) -> tuple[Cell, _StateReader] | None:
+        """Return the cell and the reader of its state; None if there is nothing to restore."""
         system, ref = self._system, snapshot.ref
         is_guardian = snapshot.parent is None or snapshot.parent.path == "/"
         guardian = _begun(system.cells.find(ref.path)) if is_guardian else None
         if snapshot.state is None:
-            if guardian is None and is_wanted and snapshot.reason == IDLE:
-                # Who takes no turn is there for the others to see.
-                system.attach(BOUNDARY, ref).life = Life.RUNNING
+            if guardian is None and is_replayed and snapshot.reason == IDLE:
+                # An actor without turns only has to exist for the others.
+                system.attach(BOUNDARY, ref).state = CellState.RUNNING
             elif guardian is None:
                 self._leave_out(ref, snapshot.reason or _NOT_WANTED)
             return None
-        if not is_wanted and guardian is None:
+        if not is_replayed and guardian is None:
             self._leave_out(ref, _NOT_WANTED)
             return None
         try:
@@ -425,21 +420,21 @@ class RingStart:
             reader.restore(cell)
         except ForeignModuleError:
             raise
-        except REFUSALS as refusal:
+        except REFUSALS as error:
             if cell.parent is None or cell.parent.parent is None:
-                raise TraceError(f"the snapshot of {cell.ref} is not one of this version: {refusal}") from refusal
-            self._leave_out(cell.ref, f"its snapshot cannot be restored: {refusal}")
+                raise TraceError(f"the snapshot of {cell.ref} is not one of this version: {error}") from error
+            self._leave_out(cell.ref, f"its snapshot cannot be restored: {error}")
 
 
 def _begun(guardian: Cell | None) -> Cell | None:
-    if guardian is not None and guardian.life is Life.STARTING:
+    if guardian is not None and guardian.state is CellState.STARTING:
         guardian.make_instance()
-        guardian.life = Life.RUNNING
+        guardian.state = CellState.RUNNING
     return guardian
 
 
 class _StateReader:
-    """Reads the Props of an actor, and its state when it has a cell of these and its children have theirs."""
+    """Reads the Props of an actor, and its state when its cell and those of its children exist."""
 
     def __init__(self, state: bytes, resolver: PropsResolver, system: ReplaySystem) -> None:
         self.graph = GraphReader(state, resolver, system.resolve, self._outside)

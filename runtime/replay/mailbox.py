@@ -1,4 +1,4 @@
-"""The mailbox of a replayed cell: what is told lies there until the recorded turn comes that takes it."""
+"""The mailbox of a replayed cell: a sent message stays there until the recorded turn that handles it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, Told, TurnKind
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, TellEntry, TurnKind
 from flykka.runtime.mailbox.mailbox import Mailbox
 from flykka.runtime.signals import Unwatch, Watch
 from flykka.runtime.trace.diff.value_comparator import same
@@ -19,35 +19,36 @@ if TYPE_CHECKING:
     from flykka.runtime.mailbox.message_queue import MessageQueue
     from flykka.runtime.trace.records import Turn
 
-Entry = Told | Envelope
+Entry = TellEntry | Envelope
 
 
 class ReplayMailbox(Mailbox):
-    """Keeps what was told in turns, by its cause; what comes from outside of turns is in the trace, and is not kept.
+    """Keeps messages sent in turns, by their cause; messages from outside of turns come from the trace and are not
+    kept.
 
-    So what a turn takes is the living message that a replayed turn has told, and not a copy of the record's: its refs
-    live, and its promise waits. `go_live` makes an ordinary mailbox of it.
+    So a turn gets the live message that a replayed turn has sent, not a copy of the record's: its refs are live, and
+    its promise waits. `go_live` makes it an ordinary mailbox.
     """
 
-    __slots__ = ("_is_live", "_several", "_signals", "_told")
+    __slots__ = ("_is_live", "_messages", "_several", "_signals")
 
     def __init__(self, owner: Cell) -> None:
         super().__init__(owner)
         self._is_live = False
         self._signals: defaultdict[int | None, list[Entry]] = defaultdict(list)
-        self._told: defaultdict[int | None, list[Entry]] = defaultdict(list)
+        self._messages: defaultdict[int | None, list[Entry]] = defaultdict(list)
         self._several: set[int | None] = set()
-        """The turns that have told more than one message, until all of them are taken."""
+        """The turns that have sent more than one message, until all of them are handled."""
 
     def put(self, entry: Entry) -> None:
-        """Keep a message that a turn has told."""
+        """Keep a message that a turn has sent."""
         if self._is_live or self.closed:
             super().put(entry)
         elif RUNNING.cell is not None:
             cause = _cause(entry)
-            waiting = self._told[cause]
-            waiting.append(entry)
-            if len(waiting) > 1:
+            entries = self._messages[cause]
+            entries.append(entry)
+            if len(entries) > 1:
                 self._several.add(cause)
 
     def put_signal(self, envelope: SignalEnvelope) -> None:
@@ -58,17 +59,17 @@ class ReplayMailbox(Mailbox):
             self._signals[envelope.cause].append(envelope)
 
     def prepend(self, entries: Sequence[Entry]) -> None:
-        """Keep messages once more that were put aside."""
+        """Keep unstashed messages once more."""
         if self._is_live or self.closed:
             super().prepend(entries)
             return
         for entry in reversed(entries):
             cause = _cause(entry)
-            self._told[cause].insert(0, entry)
+            self._messages[cause].insert(0, entry)
             self._several.add(cause)
 
     def release(self) -> None:
-        """A run is over; the next one is forced as well."""
+        """Do nothing after a run: the next one is forced as well."""
         if self._is_live:
             super().release()
 
@@ -78,31 +79,31 @@ class ReplayMailbox(Mailbox):
             super().wake()
 
     def empty(self) -> bool:
-        return not self._told and super().empty()
+        return not self._messages and super().empty()
 
     def close(self) -> None:
-        """Refuse everything from now on, and hand back what still waits."""
-        self._pour()
+        """Reject all waiting and future entries."""
+        self._requeue_all()
         super().close()
 
     def take(self, turn: Turn, like: Callable[[object, object], bool] = same) -> Entry | None:
-        """Take the entry that was recorded as this turn, or is `like` it; None where no replayed turn has told one."""
+        """Return the entry recorded as this turn, or one `like` it; None if no replayed turn has sent one."""
         is_signal, sender = turn.kind == "signal", turn.sender
-        lane = self._signals if is_signal else self._told
-        waiting = lane.get(turn.cause)
-        if waiting is None:
+        lane = self._signals if is_signal else self._messages
+        entries = lane.get(turn.cause)
+        if entries is None:
             return None
-        # What a turn told somebody but once, that one has got from it: the message need not be looked at. Of several,
-        # one may have come twice or never, as messages do where faults are injected.
+        # If a turn sent the recipient a single message, it is this one and need not be compared. Of several, one may
+        # have arrived twice or never, as messages do if faults are injected.
         is_sure = not (is_signal or turn.cause in self._several or sender is None or sender == turn.recipient)
-        if is_sure and type(waiting[0]) is tuple and waiting[0][1] == sender and len(waiting) == 1:
-            return lane.pop(turn.cause)[0]  # As nearly always.
-        for place, entry in enumerate(waiting):
+        if is_sure and type(entries[0]) is tuple and entries[0][1] == sender and len(entries) == 1:
+            return lane.pop(turn.cause)[0]  # The usual case.
+        for place, entry in enumerate(entries):
             if _sender(entry) != sender or _kind(entry) != turn.kind:
                 continue
             if is_sure or like(turn.message, _message(entry)):
-                del waiting[place]
-                if not waiting:
+                del entries[place]
+                if not entries:
                     del lane[turn.cause]
                     if not is_signal:
                         self._several.discard(turn.cause)
@@ -110,47 +111,47 @@ class ReplayMailbox(Mailbox):
         return None
 
     def holds(self, turn: Turn) -> bool:
-        """Tell whether a replayed turn has told what was recorded as this, which is not taken yet."""
-        lane = self._signals if turn.kind == "signal" else self._told
-        waiting = lane.get(turn.cause, ())
-        return any(_sender(entry) == turn.sender and same(turn.message, _message(entry)) for entry in waiting)
+        """Return True if a replayed turn has sent the message of this turn, which is not handled yet."""
+        lane = self._signals if turn.kind == "signal" else self._messages
+        entries = lane.get(turn.cause, ())
+        return any(_sender(entry) == turn.sender and same(turn.message, _message(entry)) for entry in entries)
 
     def force(self, entry: Entry) -> None:
-        """Have the next run take this, and nothing else."""
+        """Make the next run handle this entry, and no other."""
         if isinstance(entry, SignalEnvelope):
             self.control.append(entry)
         else:
             self.messages.append(entry)
 
     def withdraw(self) -> None:
-        """Forget what was forced and not taken."""
+        """Drop an entry that was forced and not handled."""
         self.control.clear()
         self.messages = deque()
 
     @property
     def waiting(self) -> list[Entry]:
-        """The messages that were told and not handled yet, in the order of the turns that told them."""
-        return list(_in_order(self._told))
+        """The messages that were sent and not handled yet, in the order of the turns that sent them."""
+        return list(_in_order(self._messages))
 
     def go_live(self, queue: MessageQueue | None = None) -> None:
-        """Be an ordinary mailbox from now on, with what waits in it; the cell is not scheduled by that."""
+        """Become an ordinary mailbox, with the waiting entries; this does not schedule the cell."""
         self._is_live = True
         if queue is not None:
             self.messages = queue
-        self._pour()
+        self._requeue_all()
 
-    def _pour(self) -> None:
+    def _requeue_all(self) -> None:
         for signal in _in_order(self._signals):
             assert isinstance(signal, SignalEnvelope)
             self.control.append(signal)
-        for entry in _in_order(self._told):
+        for entry in _in_order(self._messages):
             self.messages.append(entry)
         self._signals.clear()
-        self._told.clear()
+        self._messages.clear()
 
 
-class DeafMailbox(ReplayMailbox):
-    """The mailbox of an actor that is not replayed: its messages, and what it said to them, are in the trace."""
+class ClosedMailbox(ReplayMailbox):
+    """The mailbox of an actor that is not replayed: its messages, and its answers to them, are in the trace."""
 
     __slots__ = ()
 
@@ -159,7 +160,7 @@ class DeafMailbox(ReplayMailbox):
             super().put(entry)
 
     def put_signal(self, envelope: SignalEnvelope) -> None:
-        """Not heard; but who watches it is to be told of its end in a fork as well."""
+        """Keep only watches, because watchers are notified of its end in a fork as well."""
         if self._is_live or isinstance(envelope.message, Watch | Unwatch):
             super().put_signal(envelope)
 

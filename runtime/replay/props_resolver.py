@@ -1,8 +1,8 @@
-"""Resolves the Props of actors that were spawned from outside, from what the trace tells of theirs.
+"""Resolves the Props of actors that were spawned from outside, from their description in the trace.
 
-A trace may come from anywhere. An actor is made by a class that derives from `Actor`, or by a function that says it
-returns one; in its arguments stand plain values, declared values, members of enums, dataclasses, and functions and
-classes as they are. Which of these a trace may name is decided by `recordable`.
+A trace may come from anywhere. An actor is created by a class that derives from `Actor`, or by a function whose return
+type is one; its arguments may be plain values, declared values, members of enums, dataclasses, and functions and
+classes themselves. `recordable` decides which of these a trace may name.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ if TYPE_CHECKING:
     from flykka.runtime.trace.records import Spawned
 
 _MAX_PARTS = 10_000_000
-"""So many parts an immutable node may have, those of its parts included: hashing it goes through all of them."""
+"""Maximum number of parts of an immutable node, nested parts included: hashing it traverses all of them."""
 
 
 class GraphReader:
-    """Makes the objects of a graph again that `graph_writer` has written. No initialiser is called.
+    """Recreates the objects of a graph that `graph_writer` has written. No initialiser is called.
 
     Args:
-        graph: what was packed.
+        graph: the packed graph.
         resolver: finds classes, functions, and stand-ins for objects that have no copy.
-        resolve: makes refs live.
-        outside: the world outside by the kind of its node; None where no such thing can be in the graph, and where
-            objects are those of dataclasses alone.
+        resolve: creates live refs.
+        outside: returns the external object for a kind of node; None if the graph cannot contain any, nor objects of
+            classes other than dataclasses.
     """
 
     def __init__(
         self, graph: bytes, resolver: PropsResolver, resolve: Resolve, outside: Callable[[str], object] | None = None
     ) -> None:
         self._nodes, self._items_packed = unpacked(graph)
-        self._made: dict[int, Any] = {}
+        self._items_by_place: dict[int, Any] = {}
         self._parts: dict[int, int] = {}
         self._resolver = resolver
         self._resolve = resolve
         self._outside = outside
 
     def read(self, place: int) -> Any:
-        """Read one of the objects that were packed."""
+        """Read one of the packed objects."""
         return self._item(self._items_packed[place])
 
     def _item(self, item: Any) -> Any:
@@ -64,26 +64,26 @@ class GraphReader:
         (place,) = item
         if type(place) is not int or place < 0:
             raise TypeError(f"{place!r} is no place among the nodes of a graph")
-        if place not in self._made:
+        if place not in self._items_by_place:
             kind, content = self._nodes[place]
-            made = self._made[place] = self._make(place, kind, content)
+            created = self._items_by_place[place] = self._make(place, kind, content)
             if kind not in _MUTABLE:
                 self._weigh(place, content)
-            return made
-        return self._made[place]
+            return created
+        return self._items_by_place[place]
 
     def _items(self, items: list[Any]) -> list[Any]:
         return [self._item(item) for item in items]
 
     def _weigh(self, place: int, content: Any) -> None:
-        # Parts that are shared level after level double with each level.
-        weight, waiting = 1, [content]
-        while waiting:
-            part = waiting.pop()
+        # The size of shared parts may double with each level.
+        weight, pending = 1, [content]
+        while pending:
+            part = pending.pop()
             if isinstance(part, list):
                 is_place = len(part) == 1 and type(part[0]) is int
                 weight += self._parts.get(part[0], 1) if is_place else 1
-                waiting += () if is_place else part
+                pending += () if is_place else part
         if weight > _MAX_PARTS:
             raise ValueError(f"it has more than {_MAX_PARTS:,} parts, most of them shared")
         self._parts[place] = weight
@@ -121,80 +121,82 @@ class GraphReader:
             case _ if self._outside is not None:
                 return self._outside(kind)
             case _:
-                raise ValueError(f"a {kind!r} is nothing that Props are made of")
+                raise ValueError(f"a {kind!r} cannot be part of Props")
 
     def _method(self, owner: Any, name: str) -> Any:
-        """A method of an object's class that is written in Python: no property is asked for it, and nothing called."""
+        """Return a method of an object's class that is written in Python, without reading a property or calling
+        anything.
+        """
         instance = self._item(owner)
-        found = _of_class(type(instance), name)
-        if isinstance(found, FunctionType) and not _is_special(name):
-            return MethodType(found, instance)
+        function = _of_class(type(instance), name)
+        if isinstance(function, FunctionType) and not _is_special(name):
+            return MethodType(function, instance)
         if self._resolver.is_stand_in(instance) and not name.startswith("_"):
             return getattr(instance, name)
         raise TypeError(f"a {type(instance).__name__} has no method {name!r}")
 
     def _partial(self, func: Any, args: list[Any], keywords: list[Any]) -> Any:
-        called = self._item(func)
-        if isinstance(called, type) and called.__module__ == "builtins":
-            raise TypeError(f"a {called.__name__} that is made later is nothing that actors hold")
-        return partial(called, *self._items(args), **{self._item(key): self._item(item) for key, item in keywords})
+        function = self._item(func)
+        if isinstance(function, type) and function.__module__ == "builtins":
+            raise TypeError(f"a {function.__name__} that is made later cannot be held by an actor")
+        return partial(function, *self._items(args), **{self._item(key): self._item(item) for key, item in keywords})
 
     def _props(self, factory: Any, args: list[Any], kwargs: list[Any], dispatcher: str, capacity: int | None) -> Props:
-        given = {name: self._item(item) for name, item in kwargs}
+        arguments = {name: self._item(item) for name, item in kwargs}
         maker = self._item(factory)
         self._resolver.check_factory(maker)
-        props = Props(maker, *self._items(args), **given)
+        props = Props(maker, *self._items(args), **arguments)
         if dispatcher != props.dispatcher:
             props = props.with_dispatcher(dispatcher)  # type: ignore[arg-type]  # Checked there.
         return props if capacity is None else props.with_stash_capacity(capacity)
 
     def _mutable(self, place: int, kind: str, content: Any) -> Any:
-        """Made empty and then filled, for what is in it may lead back to it."""
+        """Create the object empty and then fill it, since its content may refer to it."""
         if kind == "object":
             name, attributes = content
             instead = self._resolver.stand_in_for(name)
             return self._object(place, name, attributes) if instead is None else instead
         if kind in ("list", "set", "deque"):
             empty: dict[str, Callable[[], Any]] = {"list": list, "set": set, "deque": lambda: deque(maxlen=content[0])}
-            made: Any = empty[kind]()
-            self._made[place] = made
+            container: Any = empty[kind]()
+            self._items_by_place[place] = container
             items = content[1] if kind == "deque" else content
-            add = made.add if kind == "set" else made.append
+            add = container.add if kind == "set" else container.append
             for item in items:
                 add(self._item(item))
-            return made
+            return container
         pairs = content
         if kind == "defaultdict":
             factory, pairs = content
-            made = defaultdict(self._item(factory))
+            container = defaultdict(self._item(factory))
         else:
-            made = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}[kind]()
-        self._made[place] = made
+            container = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}[kind]()
+        self._items_by_place[place] = container
         for key, item in pairs:
-            made[self._item(key)] = self._item(item)
-        return made
+            container[self._item(key)] = self._item(item)
+        return container
 
     def _object(self, place: int, name: str, attributes: list[Any]) -> Any:
         kind = self._resolver.find(name)
         if not isinstance(kind, type) or (self._outside is None and not is_dataclass(kind)):
             raise TypeError(f"it was given a {getattr(kind, '__qualname__', kind)}, which is no dataclass any more")
-        made: Any = object.__new__(kind)
-        self._made[place] = made
-        # Of a dataclass that has got more fields since, these have their defaults.
+        instance: Any = object.__new__(kind)
+        self._items_by_place[place] = instance
+        # Fields that were added to a dataclass since the recording get their defaults.
         for each in fields(kind) if is_dataclass(kind) else ():
             if each.default is not MISSING:
-                object.__setattr__(made, each.name, each.default)
+                object.__setattr__(instance, each.name, each.default)
             elif each.default_factory is not MISSING:
-                object.__setattr__(made, each.name, each.default_factory())
+                object.__setattr__(instance, each.name, each.default_factory())
         for attribute, item in attributes:
             if not _is_plain(kind, attribute):
                 raise TypeError(f"{attribute!r} is no attribute that a {kind.__name__} keeps")
-            object.__setattr__(made, attribute, self._item(item))
-        return made
+            object.__setattr__(instance, attribute, self._item(item))
+        return instance
 
 
 _MUTABLE = frozenset({"object", "list", "set", "dict", "OrderedDict", "Counter", "deque", "defaultdict"})
-"""Kinds of nodes whose parts are not gone through when they are hashed, or that have no hash."""
+"""Kinds of nodes whose parts are not traversed when they are hashed, or that have no hash."""
 
 
 def _address(path: Any, incarnation: Any) -> tuple[str, int]:
@@ -213,9 +215,9 @@ def _of_class(kind: type, name: str) -> object:
 
 @cache
 def _is_plain(kind: type, attribute: str) -> bool:
-    """Tell whether an attribute is only kept: `__class__` and properties do more."""
-    found = _of_class(kind, attribute)
-    return not _is_special(attribute) and (isinstance(found, MemberDescriptorType) or not hasattr(found, "__set__"))
+    """Return True if an attribute only stores a value, unlike `__class__` and properties."""
+    member = _of_class(kind, attribute)
+    return not _is_special(attribute) and (isinstance(member, MemberDescriptorType) or not hasattr(member, "__set__"))
 
 
 REFUSALS = (
@@ -228,16 +230,16 @@ REFUSALS = (
     OverflowError,
     RecursionError,
 )
-"""Errors of reading a graph where something in it is not to be had here."""
+"""Errors of reading a graph that contains something unavailable here."""
 
 
 class PropsResolver:
     """Finds the Props of actors.
 
     Args:
-        actors: Props by path, which come before what the trace tells.
-        stand_ins: live objects by the name of the class, in the trace, of what could not be written to it.
-        outside: why actors of a class are never made again, by its name in a trace.
+        actors: Props by path, which take precedence over the trace.
+        stand_ins: live objects by class name in the trace, for objects that could not be recorded.
+        outside: reasons by class name in the trace, for actors that are never created again.
         modules: the names of modules, besides flykka's own, whose classes and functions the trace may name.
     """
 
@@ -254,69 +256,73 @@ class PropsResolver:
         self._names = RecordableNames(modules)
 
     def props_of(self, spawned: Spawned, resolve: Resolve) -> Props:
-        """The Props of an actor that was spawned from outside any turn.
+        """Return the Props of an actor that was spawned from outside any turn.
 
         Raises:
             ForeignModuleError: they name a module that was not passed.
             UnresolvedPropsError: there are none.
         """
-        given = self.given(spawned.ref)
-        if given is not None:
-            return given
+        props = self.given(spawned.ref)
+        if props is not None:
+            return props
         if spawned.actor in self._outside:
             raise UnresolvedPropsError(self._outside[spawned.actor])
         if spawned.props is None:
-            raise UnresolvedPropsError(f"the trace does not tell how {spawned.actor or 'it'} was made")
+            raise UnresolvedPropsError(f"the trace does not record how {spawned.actor or 'it'} was made")
         try:
             return self.checked(GraphReader(spawned.props, self, resolve).read(0))
         except (UnresolvedPropsError, ForeignModuleError):
             raise
-        except REFUSALS as refusal:
-            raise UnresolvedPropsError(f"{spawned.actor} cannot be spawned as recorded: {refusal}") from None
+        except REFUSALS as error:
+            raise UnresolvedPropsError(f"{spawned.actor} cannot be spawned as recorded: {error}") from None
 
     def given(self, ref: Ref) -> Props | None:
-        """The Props that the caller has given for an actor."""
+        """Return the Props that the caller has passed for an actor."""
         return self._actors.get(ref.path)
 
     def checked(self, props: object) -> Props:
-        """Props that make an actor. Raises `UnresolvedPropsError` for anything else."""
+        """Return `props` if they create an actor. Raises `UnresolvedPropsError` for anything else."""
         if not isinstance(props, Props):
-            raise UnresolvedPropsError(f"how it was made is told by Props, not by a {type(props).__name__}")
+            raise UnresolvedPropsError(f"its construction is described by Props, not by a {type(props).__name__}")
         self.check_factory(props.factory)
         return props
 
     def check_factory(self, factory: object) -> None:
-        """Refuse what makes no actor. Raises `UnresolvedPropsError`."""
+        """Raise `UnresolvedPropsError` unless this factory creates an actor."""
         is_actor = isinstance(factory, type) and issubclass(factory, Actor)
         if not is_actor and not (isinstance(factory, FunctionType) and _returns_actor(factory)):
             name = getattr(factory, "__qualname__", repr(factory))
             raise UnresolvedPropsError(f"{name} is neither an Actor nor a function that says it returns one")
 
     def stand_in_for(self, name: str) -> object | None:
-        """The object that the caller has given for those of a class, if any."""
+        """Return the object that the caller has passed for those of a class, if any."""
         return self._stand_ins.get(name)
 
     def stand_in(self, name: str) -> object:
-        """The stand-in for an object without a copy in the trace. Raises `UnresolvedPropsError` where nothing does."""
+        """Return the stand-in for an object without a copy in the trace. Raises `UnresolvedPropsError` if there is
+        none.
+        """
         if name not in self._stand_ins:
             raise UnresolvedPropsError(
-                f"it was given a {_short(name)}, of which a trace has no copy: stand_ins={{{name!r}: ...}}"
+                f"it was given a {_short(name)}, which a trace does not copy: stand_ins={{{name!r}: ...}}"
             )
         return self._stand_ins[name]
 
     def is_stand_in(self, item: object) -> bool:
-        """Tell whether an object is one that the caller has given."""
+        """Return True if the caller has passed this object as a stand-in."""
         return any(item is each for each in self._stand_ins.values())
 
     def member(self, name: str, member: str) -> Enum:
-        """A member of an enum. Raises as `find`."""
+        """Return a member of an enum. Raises the errors of `find`."""
         kind = self.find(name)
         if not (isinstance(kind, type) and issubclass(kind, Enum) and member in kind.__members__):
             raise UnresolvedPropsError(f"there is no {_short(name)}.{member}")
         return kind.__members__[member]
 
     def find(self, name: str) -> Any:
-        """A class or function that a trace may name, or what stands for it. Raises as `RecordableNames.find`."""
+        """Return a class or function that a trace may name, or its stand-in. Raises the errors of
+        `RecordableNames.find`.
+        """
         if name in self._stand_ins:
             return self._stand_ins[name]
         if name in self._outside:

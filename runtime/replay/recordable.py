@@ -1,10 +1,10 @@
-"""Decides what a trace may name. A trace may come from anywhere, so nothing is imported or called by its word alone.
+"""Decides what a trace may name. A trace may come from anywhere, so it cannot cause any import or call by itself.
 
-Modules are those of flykka's own actors, and those that the caller has passed. Of flykka's own, classes are recordable
-by what they are (actors, enums, what has a tag) or by where they live: in the packages of actors' state, which reach
-nothing outside; they go by their tag, or by "flykka." and their own name. Of a passed module all classes and functions
-may be named. A module that is loaded anyway, and was not passed, gives its actors, enums and what has a tag: these were
-written to be recorded.
+Allowed modules are those of flykka's own actors, and those that the caller has passed. In flykka's own, classes are
+recordable by their kind (actors, enums, tagged classes) or by their package: the packages of actors' state have no
+access to the outside. They are named by their tag, or by "flykka." and their own name. In a passed module all classes
+and functions may be named. In another module that is loaded anyway, only actors, enums and tagged classes may be named,
+which were written to be recorded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REACHING_OUTSIDE = (
     "flykka.actors.ownership",
     "flykka.runtime.testing",
 )
-"""Packages of these whose objects reach files, other processes or plugins: a replay has stand-ins for them."""
+"""Packages of these whose objects access files, other processes or plugins: a replay has stand-ins for them."""
 
 STATE = (
     "flykka.actors",
@@ -45,13 +45,13 @@ STATE = (
 """Packages whose classes are parts of actors' state and arguments."""
 
 _PURE = ("flykka.actors.machines", "flykka.runtime.supervision")
-"""Packages whose functions may be named too: by an import contract machines reach no clock, file, process or thread."""
+"""Packages whose functions may be named too: by an import contract machines use no clock, file, process or thread."""
 
 _BUILTINS = frozenset({"bool", "bytes", "dict", "float", "frozenset", "int", "list", "object", "set", "str", "tuple"})
 
 
 def is_own(module: str) -> bool:
-    """Tell whether a module is one of flykka's that a trace may name."""
+    """Return True if a module is one of flykka's that a trace may name."""
     return any(_is_within(module, each) for each in _OWN) and not any(
         _is_within(module, each) for each in _REACHING_OUTSIDE
     )
@@ -59,7 +59,7 @@ def is_own(module: str) -> bool:
 
 @cache
 def own_names() -> dict[str, list[Declared]]:
-    """The classes and functions of flykka's own modules by their names in a trace, which some share."""
+    """Return the classes and functions of flykka's own modules by their names in a trace, which several may share."""
     names: dict[str, list[Declared]] = {}
     for package in _OWN:
         for info in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
@@ -80,16 +80,16 @@ class RecordableNames:
         self._modules = frozenset(modules)
 
     def find(self, name: str) -> Declared:
-        """The class or function.
+        """Return the class or function.
 
         Raises:
-            ForeignModuleError: it may be there, in a module that the caller has not passed.
-            UnknownTagError: no module that is here declares the tag.
+            ForeignModuleError: it may exist in a module that the caller has not passed.
+            UnknownTagError: no loaded module declares the tag.
             UnresolvedPropsError: there is none that a trace may name.
         """
         module_name, colon, qualname = name.partition(":")
         if "<" in name:
-            raise UnresolvedPropsError(f"{name} was defined within a function, where no one else finds it")
+            raise UnresolvedPropsError(f"{name} was defined within a function, where it cannot be looked up")
         if not colon:
             module_name, qualname = full_name(self._tagged(name))
         elif module_name == "builtins":
@@ -101,26 +101,26 @@ class RecordableNames:
         is_passed = module_name in self._modules
         if not is_passed:
             self._check_module(module_name, name)
-        found = _member(module_name, qualname)
-        if not (is_passed or _is_recordable(found, module_name)):
+        member = _member(module_name, qualname)
+        if not (is_passed or _is_recordable(member, module_name)):
             raise ForeignModuleError(module_name, name)
-        return found
+        return member
 
     def _tagged(self, name: str) -> Declared:
-        declared = class_of(name)
-        if declared is not None:
-            return declared
-        found = own_names().get(name) or [each for each in self._passed_own if name_in_trace(each) == name]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UnresolvedPropsError(f"{name} is the name of {len(found)} classes: a trace cannot tell which")
+        cls = class_of(name)
+        if cls is not None:
+            return cls
+        classes = own_names().get(name) or [each for each in self._given_classes if name_in_trace(each) == name]
+        if len(classes) == 1:
+            return classes[0]
+        if classes:
+            raise UnresolvedPropsError(f"{name} is the name of {len(classes)} classes, which a trace cannot tell apart")
         if name.startswith("flykka."):
-            raise UnresolvedPropsError(f"{name} is not there any more, or is nothing that a trace may name")
+            raise UnresolvedPropsError(f"{name} does not exist any more, or may not be named by a trace")
         raise UnknownTagError(name)
 
     @cached_property
-    def _passed_own(self) -> list[Declared]:
+    def _given_classes(self) -> list[Declared]:
         """The classes and functions of flykka's modules that the caller trusts."""
         modules = (import_module(each) for each in self._modules if _is_within(each, "flykka"))
         return [each for module in modules for each in _defined_in(module)]
@@ -129,7 +129,7 @@ class RecordableNames:
         package = module_name.partition(".")[0]
         if package in sys.stdlib_module_names:
             raise UnresolvedPropsError(
-                f"{name} is of Python's own library, of which nothing is called by the word of a trace"
+                f"{name} is of Python's own library, whose functions are not called because a trace names them"
             )
         if package == "flykka" and not is_own(module_name):
             raise UnresolvedPropsError(f"{name} reaches outside an actor: no trace may name it")
@@ -143,26 +143,26 @@ def _defined_in(module: ModuleType) -> Iterable[Declared]:
 
 
 def _of_builtins(name: str) -> type:
-    found = getattr(builtins, name, None) if name.isidentifier() else None
-    if isinstance(found, type) and (name in _BUILTINS or issubclass(found, Exception)):
-        return found
+    builtin = getattr(builtins, name, None) if name.isidentifier() else None
+    if isinstance(builtin, type) and (name in _BUILTINS or issubclass(builtin, Exception)):
+        return builtin
     raise UnresolvedPropsError(f"builtins:{name} is of Python's own library: no trace may name it")
 
 
 def _member(module_name: str, qualname: str) -> Declared:
-    """The class or function that is defined there: not one that is only imported there, nor a part of an object."""
+    """Return the class or function that is defined there, not one that is only imported there or part of an object."""
     try:
         module = import_module(module_name)
-    except ImportError as missing:
-        raise UnresolvedPropsError(f"{module_name} cannot be imported here ({missing})") from None
+    except ImportError as error:
+        raise UnresolvedPropsError(f"{module_name} cannot be imported here ({error})") from None
     first, *rest = qualname.split(".")
-    # Not by `getattr`, which runs the code of modules and classes that make their attributes when asked.
-    found: object = vars(module).get(first)
+    # Not with `getattr`, which runs code of modules and classes that compute their attributes.
+    member: object = vars(module).get(first)
     for part in rest:
-        found = vars(found).get(part) if isinstance(found, type) else None
-    if isinstance(found, Declared) and (found.__module__, found.__qualname__) == (module_name, qualname):
-        return found
-    if found is not None:
+        member = vars(member).get(part) if isinstance(member, type) else None
+    if isinstance(member, Declared) and (member.__module__, member.__qualname__) == (module_name, qualname):
+        return member
+    if member is not None:
         raise UnresolvedPropsError(f"{module_name} does not define {qualname!r}: it has it from elsewhere")
     if module_name == "__main__":
         raise UnresolvedPropsError(
@@ -171,14 +171,14 @@ def _member(module_name: str, qualname: str) -> Declared:
     raise UnresolvedPropsError(f"{module_name} has no class or function {qualname!r} any more")
 
 
-def _is_recordable(found: Declared, module_name: str) -> bool:
-    if tag_of(found):
+def _is_recordable(declared: Declared, module_name: str) -> bool:
+    if tag_of(declared):
         return True
-    if isinstance(found, FunctionType):
+    if isinstance(declared, FunctionType):
         return any(_is_within(module_name, each) for each in _PURE)
-    if issubclass(found, Value):
+    if issubclass(declared, Value):
         return False
-    return issubclass(found, Actor | Enum) or any(_is_within(module_name, each) for each in STATE)
+    return issubclass(declared, Actor | Enum) or any(_is_within(module_name, each) for each in STATE)
 
 
 def _is_within(module: str, package: str) -> bool:

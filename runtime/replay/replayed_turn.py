@@ -1,4 +1,4 @@
-"""A turn that is taken again: what its record tells it, and what it then does."""
+"""A replayed turn: the inputs from its record, and its effects."""
 
 from __future__ import annotations
 
@@ -16,60 +16,60 @@ if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.messages.wire.ref import Ref
     from flykka.runtime.mailbox.envelope import Envelope
-    from flykka.runtime.recording import Effect as Noted
+    from flykka.runtime.recording import Effect as EffectTuple
     from flykka.runtime.trace.records import Turn
 
 E = TypeVar("E", bound=Effect)
 
 
-class ToldMessage:
-    """Tells a turn, while it is taken, what its record holds: numbers and answers, in the order in which it asks."""
+class TurnInputs:
+    """Provides a turn with the inputs of its record: numbers and answers, in the order in which it requests them."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
 
     def promise(self) -> int | None:
-        """The number of the next ask; None where it was not recorded."""
+        """Return the number of the next ask; None if it was not recorded."""
         return next(self._promises, None)
 
     def lookup(self, path: str) -> tuple[Ref, ...] | None:
-        """The refs that were found at `path`, where the next recorded lookup was for this one."""
+        """Return the refs that were found at `path`, if the next recorded lookup was for this path."""
         if self._lookups and self._lookups[0].path == path:
             return self._lookups.popleft().refs
         return None
 
     def directs(self) -> bool:
-        """Tell whether the turn decides about a child."""
+        """Return True if the turn decides about a child."""
         return bool(self._all(Supervise))
 
     def refusal(self, path: str) -> Refused | None:
-        """The refusal of a spawn at `path`, where that comes next of all that the turn was refused."""
+        """Return the refusal of a spawn at `path`, if it is the turn's next recorded refusal."""
         return self._refusals.popleft() if self._refusals and self._refusals[0].path == path else None
 
     def time(self) -> int | None:
-        """The next time that the turn has read; None where it was not recorded."""
+        """Return the next time that the turn has read; None if it was not recorded."""
         return next(self._times, None)
 
-    def outcome(self, noted: Sequence[Noted]) -> Awaited | None:
-        """The outcome that the turn waits for behind these effects; None where none was recorded."""
-        place = sum(effect[0] == "awaited" for effect in noted)
+    def outcome(self, performed: Sequence[EffectTuple]) -> Awaited | None:
+        """Return the outcome that the turn waits for after these effects; None if none was recorded."""
+        place = sum(effect[0] == "awaited" for effect in performed)
         return self._outcomes[place] if place < len(self._outcomes) else None
 
-    def immediate(self, noted: Sequence[Noted]) -> Awaited | None:
-        """The outcome that follows at once on what the turn has noted; None where something else comes before."""
+    def immediate(self, performed: Sequence[EffectTuple]) -> Awaited | None:
+        """Return the outcome that directly follows the turn's effects so far; None if another effect comes before."""
         effects = self.turn.effects
-        following = effects[len(noted)] if len(noted) < len(effects) else None
+        following = effects[len(performed)] if len(performed) < len(effects) else None
         return following if isinstance(following, Awaited) else None
 
     def incarnation(self, path: str) -> int | None:
-        """The incarnation that was spawned at `path`; None where none was."""
+        """Return the incarnation that was spawned at `path`, or None."""
         spawned = (each.ref for each in self._all(Spawn))
         return next((ref.incarnation for ref in spawned if ref.path == path), None)
 
     @cached_property
     def _promises(self) -> Iterator[int]:
-        asked = [each.promise for each in self._all(Send)]
-        return iter([promise.incarnation for promise in asked if promise is not None])
+        promises = [each.promise for each in self._all(Send)]
+        return iter([promise.incarnation for promise in promises if promise is not None])
 
     @cached_property
     def _times(self) -> Iterator[int]:
@@ -91,54 +91,54 @@ class ToldMessage:
         return [each for each in self.turn.effects if isinstance(each, kind)]
 
 
-class TakenTurn(Recorder):
-    """Keeps what a replayed turn did, as the kernel tells a recorder."""
+class ReplayedTurn(Recorder):
+    """Records the effects of a replayed turn, as a recorder of the kernel."""
 
     def __init__(self) -> None:
-        self.effects: list[Noted] | None = None
-        """None where no turn was taken, or where it is a coroutine that waits."""
+        self.effects: list[EffectTuple] | None = None
+        """None if no turn was run, or if it is a waiting coroutine."""
         self.failure: SerializedThrowable | None = None
-        self.ended: list[tuple[int, list[Noted], SerializedThrowable | None]] = []
-        """Coroutines of earlier turns that have come to their end meanwhile."""
+        self.ended: list[tuple[int, list[EffectTuple], SerializedThrowable | None]] = []
+        """Coroutines of earlier turns that have ended in the meantime."""
         self._recorded: Turn | None = None
-        self._told: ToldMessage | None = None
-        self._waiting: dict[int, ToldMessage] = {}
+        self._inputs: TurnInputs | None = None
+        self._suspended: dict[int, TurnInputs] = {}
 
     def begin(self, recorded: Turn) -> None:
-        self.effects = self.failure = self._told = None
+        self.effects = self.failure = self._inputs = None
         self._recorded = recorded
 
     def suspend(self) -> None:
-        """The turn is a coroutine that waits, and goes on while other turns are taken."""
-        told = self._of_recorded()
-        if told is not None:
-            self._waiting[told.turn.sequence] = told
+        """Let the turn, a waiting coroutine, continue while other turns are replayed."""
+        inputs = self._of_recorded()
+        if inputs is not None:
+            self._suspended[inputs.turn.sequence] = inputs
 
-    def take_ended(self) -> list[tuple[int, list[Noted], SerializedThrowable | None]]:
-        """The coroutines of earlier turns that have ended since this was last asked, by their numbers."""
+    def take_ended(self) -> list[tuple[int, list[EffectTuple], SerializedThrowable | None]]:
+        """Return the coroutines of earlier turns that have ended since the last call, by their numbers."""
         ended, self.ended = self.ended, []
         return ended
 
     @property
-    def told(self) -> ToldMessage | None:
-        """The record of the turn that runs."""
+    def inputs(self) -> TurnInputs | None:
+        """The record of the running turn."""
         cell = RUNNING.cell
-        if self._waiting and cell is not None and cell.sequence in self._waiting:
-            return self._waiting[cell.sequence]
+        if self._suspended and cell is not None and cell.sequence in self._suspended:
+            return self._suspended[cell.sequence]
         return self._of_recorded()
 
-    def of(self, sequence: int | None) -> ToldMessage | None:
-        """The record of a turn that has begun before, or of the one in hand."""
-        if sequence in self._waiting:
-            return self._waiting[sequence]
-        told = self._of_recorded()
-        return told if told is not None and told.turn.sequence == sequence else None
+    def of(self, sequence: int | None) -> TurnInputs | None:
+        """Return the record of an earlier suspended turn, or of the current one."""
+        if sequence in self._suspended:
+            return self._suspended[sequence]
+        inputs = self._of_recorded()
+        return inputs if inputs is not None and inputs.turn.sequence == sequence else None
 
-    def _of_recorded(self) -> ToldMessage | None:
-        # Most turns are told nothing.
-        if self._told is None and self._recorded is not None:
-            self._told = ToldMessage(self._recorded)
-        return self._told
+    def _of_recorded(self) -> TurnInputs | None:
+        # Most turns need no input.
+        if self._inputs is None and self._recorded is not None:
+            self._inputs = TurnInputs(self._recorded)
+        return self._inputs
 
     def turn(
         self,
@@ -146,12 +146,12 @@ class TakenTurn(Recorder):
         now_ms: int,
         recipient: Ref,
         envelope: Envelope,
-        effects: list[Noted],
+        effects: list[EffectTuple],
         failure: SerializedThrowable | None,
     ) -> None:
-        """The turn that was forced, or a coroutine that has waited."""
+        """Record the turn that was forced, or a coroutine that has waited."""
         if self._recorded is None or sequence == self._recorded.sequence:
             self.effects = effects
             self.failure = failure
-        if self._waiting.pop(sequence, None) is not None:
+        if self._suspended.pop(sequence, None) is not None:
             self.ended.append((sequence, effects, failure))

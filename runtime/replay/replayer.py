@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from flykka.runtime.props import Props
 
 _SHOWN = 3
-"""So many things that an actor should not have done are told of, the last ones."""
+"""Maximum number of nondeterministic calls that are reported, the last ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult:
     """The result of a replay.
 
-    `compared` of the `turns` were taken again, the others are turns of the actors in `boundary`, which tells why these
-    are not replayed. `truncated` says where the file ends before its time; up to there it was replayed.
+    `compared` of the `turns` were replayed, the others are turns of the actors in `boundary`, which gives the reasons
+    why these are not replayed. `truncated` is the place where an incomplete file ends; it was replayed up to there.
     """
 
     turns: int
@@ -40,7 +40,7 @@ class ReplayResult:
     boundary: tuple[str, ...]
     truncated: Damage | None
     is_empty: bool = False
-    """True if there are actors, and none of them was replayed: nothing is known of the run then."""
+    """True if there are actors, but none of them was replayed: the result then proves nothing."""
 
     @property
     def ok(self) -> bool:
@@ -48,23 +48,23 @@ class ReplayResult:
 
 
 class TraceReplayer:
-    """Replays traces of any actor system; `flykka.Replayer` knows what stands for the live objects of jobs.
+    """Replays traces of any actor system; `flykka.Replayer` adds stand-ins for the live objects of jobs.
 
-    A trace may come from anywhere: nothing is imported because it names it, and only actors, values and the parts of
-    their state are made.
+    A trace may come from anywhere: it causes no import by itself, and only actors, values and the parts of their state
+    are created.
 
     Args:
-        actors: Props by path, for actors that a trace does not tell enough about.
-        stand_ins: live objects by the name of the class, in a trace, of what could not be written to it.
+        actors: Props by path, for actors that a trace does not describe sufficiently.
+        stand_ins: live objects by class name in the trace, for objects that could not be recorded.
         modules: the names of modules, besides flykka's own, that declare actors and messages of the traces. They are
-            imported, and their classes and functions may stand in what actors were given.
+            imported, and arguments of actors may contain their classes and functions.
 
     Raises:
         ImportError: one of `modules` cannot be imported.
     """
 
     outside: Mapping[str, str] = MappingProxyType({})
-    """Reasons for which actors of a class, by its name in a trace, are never replayed."""
+    """Reasons by class name in a trace, for actors that are never replayed."""
 
     def __init__(
         self,
@@ -80,24 +80,26 @@ class TraceReplayer:
             import_module(name)
 
     def engine(self, trace: TraceReader | str | os.PathLike[str], *, actor: str | None = None) -> ReplayEngine:
-        """An engine that replays turn by turn. Raises as `replay`, and the engine `DivergenceError`."""
-        opened = trace if isinstance(trace, TraceReader) else TraceReader.open(trace)
-        return self._engine(opened, self.stand_ins(opened), only=self._only(opened, actor))
+        """Return an engine that replays turn by turn. Raises the errors of `replay`, and the engine raises
+        `DivergenceError`.
+        """
+        reader = trace if isinstance(trace, TraceReader) else TraceReader.open(trace)
+        return self._engine(reader, self.stand_ins(reader), only=self._only(reader, actor))
 
     def _engine(
         self, trace: TraceReader, stand_ins: Mapping[str, object], only: frozenset[str] | None = None
     ) -> ReplayEngine:
-        given = {**stand_ins, **self._stand_ins}
-        return ReplayEngine(trace, self._actors, given, only=only, outside=self.outside, modules=self._modules)
+        all_stand_ins = {**stand_ins, **self._stand_ins}
+        return ReplayEngine(trace, self._actors, all_stand_ins, only=only, outside=self.outside, modules=self._modules)
 
     def stand_ins(self, trace: TraceReader) -> Mapping[str, object]:
-        """Live objects that stand in without being given, by the names of the classes that they stand for."""
+        """Return the default stand-ins, by the names of the classes that they replace."""
         return {}
 
     def session(self, trace: TraceReader | str | os.PathLike[str]) -> ReplaySession:
-        """A replay that one walks through, at the beginning of the trace. Raises `TraceError` as `replay` does."""
-        opened = trace if isinstance(trace, TraceReader) else TraceReader.open(trace)
-        return ReplaySession(lambda: self.engine(opened))
+        """Return an interactive replay at the start of the trace. Raises `TraceError` like `replay`."""
+        reader = trace if isinstance(trace, TraceReader) else TraceReader.open(trace)
+        return ReplaySession(lambda: self.engine(reader))
 
     def replay(
         self,
@@ -111,22 +113,24 @@ class TraceReplayer:
 
         Args:
             trace: a trace, or the path of one.
-            actor: replay this actor only, and those above it, that it can be made; all others are boundaries. Its path
-                may be without `/user/`, and `*` and `?` in it stand for any text.
+            actor: replay only this actor, and those above it that are needed to create it; all others are boundaries.
+                Its path may be without `/user/`, and may contain the wildcards `*` and `?`.
             until: the number of the last turn to be replayed.
             raise_on_divergence: for tests.
 
         Raises:
-            TraceError: the file is no trace, or one of a later version; or no `actor` in it has taken a turn.
+            TraceError: the file is not a trace, or has a later version; or no `actor` in it has had a turn.
             ForeignModuleError: the trace names a module that is neither flykka's nor one of `modules`.
-            DivergenceError: with `raise_on_divergence`, where there is a divergence.
+            DivergenceError: with `raise_on_divergence`, if there is a divergence.
         """
         engine = self.engine(trace, actor=actor)
         divergence = None
         try:
             engine.run(until)
-        except DivergenceError as found:
-            divergence = replace(found.divergence, notes=(*self._guilt(engine, actor, found), *found.divergence.notes))
+        except DivergenceError as error:
+            divergence = replace(
+                error.divergence, notes=(*self._explanation(engine, actor, error), *error.divergence.notes)
+            )
         if divergence is not None and raise_on_divergence:
             raise DivergenceError(divergence)
         return ReplayResult(
@@ -139,24 +143,24 @@ class TraceReplayer:
         )
 
     def _only(self, trace: TraceReader, actor: str | None) -> frozenset[str] | None:
-        """The paths of the actors to be replayed, None for all."""
+        """Return the paths of the actors to be replayed, None for all."""
         if actor is None:
             return None
         pattern = actor if actor.startswith(("/", "*")) else f"{USER}/{actor}"
         paths = {turn.recipient.path for turn in trace}
-        found = frozenset(path for path in paths if fnmatchcase(path, pattern))
-        if not found:
+        matches = frozenset(path for path in paths if fnmatchcase(path, pattern))
+        if not matches:
             raise TraceError(
                 f"{trace.path} has no turn of an actor {pattern}; `flykka trace stats` names those that it has"
             )
-        return found
+        return matches
 
-    def _guilt(self, engine: ReplayEngine, actor: str | None, error: DivergenceError) -> Iterator[str]:
-        """Deeds of the diverging actor that no replay can repeat: looked for in a second replay, which is slow."""
+    def _explanation(self, engine: ReplayEngine, actor: str | None, error: DivergenceError) -> Iterator[str]:
+        """Yield the nondeterministic calls of the diverging actor, found in a second replay, which is slow."""
         turn = error.divergence.turn
         second = self.engine(engine.trace, actor=actor)
         findings = second.observe(turn.recipient.path)
         with suppress(DivergenceError):
             second.run(turn.sequence)
-        texts = dict.fromkeys(found.text() for found in reversed(findings))
+        texts = dict.fromkeys(finding.text() for finding in reversed(findings))
         yield from islice(texts, _SHOWN)

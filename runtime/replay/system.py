@@ -1,4 +1,4 @@
-"""The actor system of a replay: cells, supervision and effects are the kernel's own, only nothing runs by itself."""
+"""The actor system of a replay: cells, supervision and effects are the kernel's own, but nothing runs by itself."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from flykka.runtime.futures.promise import PromiseRef
 from flykka.runtime.mailbox.dead_letters import EmptyLocalActorRef
 from flykka.runtime.mailbox.envelope import SignalEnvelope
 from flykka.runtime.props import Props
-from flykka.runtime.replay.delivery import error_of, living
-from flykka.runtime.replay.mailbox import DeafMailbox, ReplayMailbox
-from flykka.runtime.replay.replayed_turn import TakenTurn
+from flykka.runtime.replay.delivery import error_of, with_live_refs
+from flykka.runtime.replay.mailbox import ClosedMailbox, ReplayMailbox
+from flykka.runtime.replay.replayed_turn import ReplayedTurn
 from flykka.runtime.signals import Failed
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.time.manual_clock import ManualClock
-from flykka.runtime.turn import RUNNING, note
+from flykka.runtime.turn import RUNNING, record_effect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,35 +43,35 @@ if TYPE_CHECKING:
     from flykka.runtime.mailbox.mailbox import Mailbox
     from flykka.runtime.recording import Recorder
     from flykka.runtime.ref import ActorRef
-    from flykka.runtime.replay.replayed_turn import ToldMessage
+    from flykka.runtime.replay.replayed_turn import TurnInputs
     from flykka.runtime.time.clock import Alarm
     from flykka.runtime.trace.effects import Awaited
 
 
 class RunningFork(Protocol):
-    """The questions that a replayed system asks its fork, the environment of which implements them."""
+    """The port of a replayed system to its fork, whose environment implements it."""
 
     def on_created(self, actor: BoundaryActor) -> None:
-        """Have a stand-in take the turns of an actor that is not replayed."""
+        """Create a stand-in for an actor that is not replayed."""
 
     def run_blocking(self, work: Runnable) -> None:
         """Answer blocking work of an actor."""
 
     def choose(self, ready: Sequence[Runnable]) -> int | None:
-        """The place of the runnable that is to run next; None for any."""
+        """Return the index of the runnable that is to run next; None for any."""
 
 
 @trace_tag("actor.boundary")
 class BoundaryActor(Actor):
-    """Stands where an actor was that is not replayed. It takes no turn: what it has said is in the trace.
+    """Replaces an actor that is not replayed. It has no turns: its messages are in the trace.
 
-    In a fork it takes turns, and the fork says what it does in them.
+    In a fork it has turns, and the fork determines its effects.
     """
 
     handle: Callable[[Message], object] | None = None
 
     def pre_start(self) -> None:
-        """Have the fork put a stand-in in its place."""
+        """Have the fork create a stand-in."""
         system = self.context.system
         if isinstance(system, ReplaySystem) and system.fork is not None:
             system.fork.on_created(self)
@@ -82,7 +82,7 @@ class BoundaryActor(Actor):
 
 
 _UNRECORDED = 1 << 62
-"""Asks that were not recorded have numbers that no recorded one has."""
+"""Numbers of asks that were not recorded start here, so that they differ from recorded ones."""
 
 BOUNDARY = Props(BoundaryActor)
 """Props of an actor that is not replayed, for the replayed actor that spawns it."""
@@ -90,12 +90,12 @@ BOUNDARY_ACTOR = name_in_trace(BoundaryActor)
 
 
 class ReplayPromise(PromiseRef):
-    """Notes a reply, and no more: the actor that asked goes on with the recorded outcome, at its recorded time."""
+    """Records a reply and nothing else: the asking actor continues with the recorded outcome, at its recorded time."""
 
     __slots__ = ("_is_answered", "_replay")
 
-    def __init__(self, system: ReplaySystem, number: int, asked: ActorRef, promises: dict[int, PromiseRef]) -> None:
-        super().__init__(system, number, asked, promises)
+    def __init__(self, system: ReplaySystem, number: int, recipient: ActorRef, promises: dict[int, PromiseRef]) -> None:
+        super().__init__(system, number, recipient, promises)
         self._replay = system
         self._is_answered = False
 
@@ -105,7 +105,7 @@ class ReplayPromise(PromiseRef):
             return
         cell = RUNNING.cell
         if cell is None or cell.end_reason is None:
-            note("reply", self, message)
+            record_effect("reply", self, message)
             self._is_answered = True
             self._replay.forget_promise(self)
 
@@ -118,13 +118,15 @@ class ReplayPromise(PromiseRef):
             super().refuse(reason)
 
     def refuse_returned(self, outcome: object) -> None:
-        """Refuse as in every system, unless the reply has been told already."""
+        """Refuse as in every system, unless the reply has been sent already."""
         if not self._is_answered:
             super().refuse_returned(outcome)
 
 
 class LateEnd(EmptyLocalActorRef):
-    """Behind a ref that was made before its actor, as in the snapshots that begin a ring: the actor, if it lives."""
+    """Represents a ref that was created before its actor, as in the snapshots at the start of a ring: the actor, if it
+    lives.
+    """
 
     def reject(self, envelope: Envelope) -> None:
         cell = self._system.cells.find(self.ref.path)
@@ -134,7 +136,7 @@ class LateEnd(EmptyLocalActorRef):
             super().reject(envelope)
 
     def reject_signal(self, envelope: Envelope) -> None:
-        """Hand it on, or tell a watcher what it wants to know."""
+        """Forward the signal to the actor, or answer a watcher."""
         cell = self._system.cells.find(self.ref.path)
         if cell is not None and cell.ref == self.ref and isinstance(envelope, SignalEnvelope):
             cell.mailbox.put_signal(envelope)
@@ -146,16 +148,16 @@ class ReplaySystem(ActorSystem):
     """Has the name, the seed and the times of the recorded system, and numbers its turns as the trace does."""
 
     is_in_registry = False
-    """Its actors have lived before: nobody is to find them among the living, or to stop them with these."""
+    """Its actors ran before: they must not be found or stopped together with the running ones."""
 
     def __init__(self, name: str, seed: int, only: frozenset[str] | None = None) -> None:
         self._only = only
         self.replay_clock = ReplayClock()
-        self.taken = TakenTurn()
-        self.schedule = ReplayDispatcher(seed, self.replay_clock, self.taken, self.resolve)
+        self.replayed_turn = ReplayedTurn()
+        self.schedule = ReplayDispatcher(seed, self.replay_clock, self.replayed_turn, self.resolve)
         self.number = 0
-        """The sequence number of the turn in hand."""
-        super().__init__(name, seed=seed, dispatcher=self.schedule, recorder=self.taken)
+        """The sequence number of the current turn."""
+        super().__init__(name, seed=seed, dispatcher=self.schedule, recorder=self.replayed_turn)
         self._promise_numbers = count(_UNRECORDED)
         self.coroutines = Coroutines(self)
 
@@ -164,7 +166,7 @@ class ReplaySystem(ActorSystem):
         return self.schedule.loop
 
     def waits(self, cell: Cell, future: Future[Any]) -> None:
-        """Bring it, when the turn can go on, the outcome that was recorded."""
+        """Deliver the recorded outcome when the turn can continue."""
         if self.fork is None:
             self.coroutines.waits(cell, future)
 
@@ -174,65 +176,65 @@ class ReplaySystem(ActorSystem):
         return self.schedule.fork
 
     @property
-    def _told(self) -> ToldMessage | None:
-        """The record of the turn in hand; None in a fork."""
-        return None if self.fork is not None else self.taken.told
+    def _inputs(self) -> TurnInputs | None:
+        """The record of the current turn; None in a fork."""
+        return None if self.fork is not None else self.replayed_turn.inputs
 
     def go_live(self, fork: RunningFork, recorder: Recorder, number: int) -> None:
-        """Run by itself from here on; its turns are numbered from `number` on and told to `recorder`."""
+        """Run by itself from here on; its turns are numbered from `number` on and recorded by `recorder`."""
         self.schedule.fork = fork
         self.recorder = recorder
         self._sequences = count(number)
 
     def next_sequence(self) -> int:
-        """The number of the recorded turn; in a fork those behind it."""
+        """Return the number of the recorded turn; in a fork the numbers after it."""
         return self.number if self.fork is None else super().next_sequence()
 
     def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
-        """Make a mailbox that waits for the recorded turns; in a fork an ordinary one."""
+        """Create a mailbox that waits for the recorded turns; in a fork an ordinary one."""
         if self.fork is not None:
             return super().mailbox(cell, props, path)
-        return ReplayMailbox(cell) if props is not BOUNDARY and self.is_wanted(path) else DeafMailbox(cell)
+        return ReplayMailbox(cell) if props is not BOUNDARY and self.is_replayed(path) else ClosedMailbox(cell)
 
-    def is_wanted(self, path: str) -> bool:
-        """Tell whether the actor at `path` is to be replayed: one that was asked for, or one above it."""
+    def is_replayed(self, path: str) -> bool:
+        """Return True if the actor at `path` is to be replayed: one that was requested, or one above it."""
         only = self._only
         return only is None or path in only or any(each.startswith(f"{path.rstrip('/')}/") for each in only)
 
     def kill(self, ref: Ref) -> None:
-        """A kill in a turn is put off until its record comes: others may have gone on in between."""
+        """Postpone a kill in a turn until its record comes: other actors may have run in between."""
         if RUNNING.cell is None or self.fork is not None:
             super().kill(ref)
         else:
-            note("kill", ref)
+            record_effect("kill", ref)
 
-    def look_up(self, path: str, found: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
-        """Find what was found then, for on threads that depends on the moment."""
-        told = None if RUNNING.cell is None else self._told
-        recorded = None if told is None else told.lookup(path)
+    def look_up(self, path: str, refs: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
+        """Return the recorded result, since with threads it depends on timing."""
+        inputs = None if RUNNING.cell is None else self._inputs
+        recorded = None if inputs is None else inputs.lookup(path)
         if recorded is not None:
-            found = tuple(self.living(self.resolve(each.path, each.incarnation)) for each in recorded)
-        return super().look_up(path, found)
+            refs = tuple(self.living(self.resolve(each.path, each.incarnation)) for each in recorded)
+        return super().look_up(path, refs)
 
     def undecided(self, child: Cell, failed: Failed, error: BaseException | None) -> BaseException | None:
-        told = self._told
-        if told is None:
+        inputs = self._inputs
+        if inputs is None:
             return super().undecided(child, failed, error)
-        return (error or child.faults.error or error_of(failed.failure)) if told.directs() else None
+        return (error or child.faults.error or error_of(failed.failure)) if inputs.directs() else None
 
     def read_clock(self) -> int:
-        told = self._told
-        recorded = None if told is None else told.time()
+        inputs = self._inputs
+        recorded = None if inputs is None else inputs.time()
         if recorded is not None:
             self.replay_clock.set(recorded)
         return super().read_clock()
 
-    def promise(self, asked: ActorRef) -> PromiseRef:
-        told = self._told
-        number = None if told is None else told.promise()
+    def promise(self, recipient: ActorRef) -> PromiseRef:
+        inputs = self._inputs
+        number = None if inputs is None else inputs.promise()
         if number is None:
-            return super().promise(asked)
-        promise = self._promises[number] = ReplayPromise(self, number, asked, self._promises)
+            return super().promise(recipient)
+        promise = self._promises[number] = ReplayPromise(self, number, recipient, self._promises)
         return promise
 
     def forget_promise(self, promise: ReplayPromise) -> None:
@@ -240,24 +242,24 @@ class ReplaySystem(ActorSystem):
         self._promises.pop(promise.incarnation, None)
 
     def dead_ref(self, path: str, incarnation: int = 0) -> ActorRef:
-        """A ref behind which no one stands, unless the actor comes later."""
+        """Return a ref without an actor, unless the actor comes later."""
         return LateEnd(self, path, incarnation).ref
 
     def resolve(self, path: str, incarnation: int) -> Ref:
-        """Resolve as every system; the ask of an actor that is not replayed, or from outside, waits for ever."""
+        """Resolve as in every system; an ask of an actor that is not replayed, or from outside, waits forever."""
         if path.startswith(paths.TEMP) and incarnation not in self._promises:
             return ReplayPromise(self, incarnation, self.user.ref, self._promises)
         return super().resolve(path, incarnation)
 
     def admit(self, parent: Cell, props: Props, name: str) -> Cell:
-        """Tell whether it is let in is what was recorded: on threads it depends on the moment."""
-        told = self._told
+        """Admit or refuse the child as recorded, since with threads it depends on timing."""
+        inputs = self._inputs
         path = paths.child_path(parent.ref.path, name)
-        refusal = None if told is None else told.refusal(path)
-        if refusal is not None:
-            kind = SpawnRefusedError if refusal.error == SpawnRefusedError.__name__ else InvalidActorNameError
-            raise kind(refusal.reason)
-        if told is None or told.incarnation(path) is None:
+        refused = None if inputs is None else inputs.refusal(path)
+        if refused is not None:
+            kind = SpawnRefusedError if refused.error == SpawnRefusedError.__name__ else InvalidActorNameError
+            raise kind(refused.reason)
+        if inputs is None or inputs.incarnation(path) is None:
             return super().admit(parent, props, name)
         present = self.cells.find(path)
         if present is not None:
@@ -265,26 +267,26 @@ class ReplaySystem(ActorSystem):
         return self.cells.attach(parent, props, name, is_sure=True)
 
     def incarnation(self, path: str, following: int) -> int:
-        told = None if RUNNING.cell is None else self._told
-        recorded = None if told is None else told.incarnation(path)
+        inputs = None if RUNNING.cell is None else self._inputs
+        recorded = None if inputs is None else inputs.incarnation(path)
         return following if recorded is None else recorded
 
     def attach(self, props: Props, ref: Ref) -> Cell:
-        """A new cell at the recorded place; those above it that are not known are boundaries."""
+        """Return a new cell at the recorded place; unknown parents become boundaries."""
         parent_path, name = paths.split_path(ref.path)
         parent = self.cells.find(parent_path)
         if parent is None:
             parent = self.attach(BOUNDARY, Ref(parent_path, 1))
         present = self.cells.find(ref.path)
         if present is not None:
-            # It has ended, or the next one could not be here: only the news of it come later.
+            # It has ended, otherwise the next one could not be here: only its notification comes later.
             self.cells.mark_stopped(present)
         self.cells.set_next_incarnation(ref.path, ref.incarnation)
         return self.cells.attach(parent, props, name)
 
 
 class ReplayLoop(VirtualLoop):
-    """A virtual loop whose calls are made when the replay says so."""
+    """A virtual loop whose calls the replay triggers."""
 
     def __init__(self, dispatcher: SeededDispatcher) -> None:
         super().__init__(dispatcher)
@@ -293,14 +295,14 @@ class ReplayLoop(VirtualLoop):
     def call_at(  # type: ignore[override]  # As the base has it.
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Call back when the trace has come to the virtual time `when`."""
+        """Call back when the trace has reached the virtual time `when`."""
         timer = super().call_at(when, callback, *args, context=context)
         self.timers = [each for each in self.timers if not each.cancelled()]
         self.timers.append(timer)
         return timer
 
     def run_all(self) -> None:
-        """Make all calls that can be made now."""
+        """Run all calls that are ready."""
         while self.has_calls:
             self.run()
 
@@ -308,10 +310,10 @@ class ReplayLoop(VirtualLoop):
     def has_calls(self) -> bool:
         return bool(self._ready)
 
-    def due(self, now_ms: int, is_wanted: Callable[[Any], bool]) -> Any:
-        """The first timer that is due, of those that are wanted; None where none is."""
+    def due(self, now_ms: int, matches: Callable[[Any], bool]) -> Any:
+        """Return the first due timer for which `matches` returns True, or None."""
         running = [each for each in self.timers if not each.cancelled()]
-        due = [each for each in running if each.alarm.due_ms <= now_ms and is_wanted(each)]
+        due = [each for each in running if each.alarm.due_ms <= now_ms and matches(each)]
         return min(due, key=lambda each: each.alarm.due_ms, default=None)
 
     def ring(self, timer: Any) -> None:
@@ -324,12 +326,12 @@ class ReplayLoop(VirtualLoop):
 
 
 class Coroutines:
-    """Has the coroutines of a system go on with the outcomes that were recorded, as far as these reach.
+    """Continues the coroutines of a system with the recorded outcomes, as far as these reach.
 
-    What they await of the kernel, asks and sleeps, gets its recorded outcome at once, in the recorded order. What
-    asyncio itself makes of time (a timeout, `asyncio.sleep`) is not recorded: its timers ring when the trace comes to
-    their moment. One moment is not told: whether a signal ended a coroutine when all that it gathered by asyncio was
-    there already.
+    What they await from the kernel, asks and sleeps, gets its recorded outcome at once, in the recorded order. Timers
+    of asyncio itself (a timeout, `asyncio.sleep`) are not recorded: they fire when the trace reaches their time. One
+    case is not recorded: whether a signal ended a coroutine after everything that it had gathered with asyncio was
+    complete.
     """
 
     def __init__(self, system: ReplaySystem) -> None:
@@ -337,10 +339,10 @@ class Coroutines:
         self._waiting: dict[AsyncCell, list[Future[Any]]] = {}
 
     def waits(self, cell: Cell, future: Future[Any]) -> None:
-        told = self._system.taken.told
-        if not isinstance(cell, AsyncCell) or told is None:
+        inputs = self._system.replayed_turn.inputs
+        if not isinstance(cell, AsyncCell) or inputs is None:
             return
-        outcome = told.immediate(cell.effects or ())
+        outcome = inputs.immediate(cell.effects or ())
         if outcome is not None and outcome.promise == future.promise and not _is_cancelled(outcome):
             self._system.replay_clock.set(outcome.now_ms)
             cell.forget_time()
@@ -349,51 +351,53 @@ class Coroutines:
             self._waiting.setdefault(cell, []).append(future)
 
     def run_coroutines(self) -> None:
-        """Have everyone go on as far as the record reaches."""
+        """Continue all coroutines as far as the record reaches."""
         loop = self._system.loop
         loop.run_all()
         for cell in list(self._waiting):
             while self._bring(cell):
                 loop.run_all()
-            if cell.turn_in_hand is None:
+            if cell.current_turn is None:
                 self._waiting.pop(cell, None)
 
     def pass_time(self, now_ms: int, ended: Cell | None = None) -> None:
-        """The trace has come to this moment, and to the end of what `ended` had in hand."""
+        """Advance to this time of the trace, at which the current turn of `ended` has ended."""
 
-        def is_wanted(timer: Any) -> bool:
+        def matches(timer: Any) -> bool:
             turn = timer._context.get(TURN)
             return turn is None or turn.cell is ended or not self._is_perhaps_ended_by_signal(turn)
 
         loop = self._system.loop
-        while (timer := loop.due(now_ms, is_wanted)) is not None:
+        while (timer := loop.due(now_ms, matches)) is not None:
             self._system.replay_clock.set(self._rang_at(timer))
             loop.ring(timer)
             self.run_coroutines()
 
     def _rang_at(self, timer: Any) -> int:
-        """The time of a timer that may have ended what its coroutine waited for: only of this it was recorded."""
+        """Return the time of a timer that may have cancelled a wait of its coroutine: only that time was recorded."""
         turn = timer._context.get(TURN)
-        told = None if turn is None else self._system.taken.of(turn.sequence)
-        outcome = None if turn is None or told is None else told.outcome(turn.effects or ())
+        inputs = None if turn is None else self._system.replayed_turn.of(turn.sequence)
+        outcome = None if turn is None or inputs is None else inputs.outcome(turn.effects or ())
         due_ms: int = timer.alarm.due_ms
         return outcome.now_ms if outcome is not None and _is_cancelled(outcome) else due_ms
 
     def _is_perhaps_ended_by_signal(self, turn: AsyncTurn) -> bool:
-        """Tell whether the record of a turn ends with a wait that was cancelled: not by a timer, perhaps."""
-        told = self._system.taken.of(turn.sequence)
-        if told is None or told.turn.failure is not None:
+        """Return True if the record of a turn ends with a cancelled wait, which a signal may have caused instead of a
+        timer.
+        """
+        inputs = self._system.replayed_turn.of(turn.sequence)
+        if inputs is None or inputs.turn.failure is not None:
             return False
-        outcome = told.immediate(turn.effects or ())
-        return outcome is not None and _is_cancelled(outcome) and outcome is told.turn.effects[-1]
+        outcome = inputs.immediate(turn.effects or ())
+        return outcome is not None and _is_cancelled(outcome) and outcome is inputs.turn.effects[-1]
 
     def _bring(self, cell: AsyncCell) -> bool:
-        """Bring a coroutine what it goes on with next; False where that is not known yet."""
-        turn = cell.turn_in_hand
-        told = None if turn is None else self._system.taken.of(turn.sequence)
-        if turn is None or told is None:
+        """Deliver the next outcome to a coroutine; return False if it is not known yet."""
+        turn = cell.current_turn
+        inputs = None if turn is None else self._system.replayed_turn.of(turn.sequence)
+        if turn is None or inputs is None:
             return False
-        outcome = told.outcome(turn.effects or ())
+        outcome = inputs.outcome(turn.effects or ())
         future = None if outcome is None else self._future_of(cell, outcome)
         if outcome is None or future is None:
             return False
@@ -402,15 +406,15 @@ class Coroutines:
         return True
 
     def _future_of(self, cell: AsyncCell, outcome: Awaited) -> Future[Any] | None:
-        """The future that waits for an outcome; None also for a wait that was cancelled."""
+        """Return the future that waits for an outcome; None also for a cancelled wait."""
         if _is_cancelled(outcome):
             return None
-        waiting = [each for each in self._waiting.get(cell, ()) if not each.done()]
-        self._waiting[cell] = waiting
+        futures = [each for each in self._waiting.get(cell, ()) if not each.done()]
+        self._waiting[cell] = futures
         if outcome.promise is not None:
-            return next((each for each in waiting if each.promise == outcome.promise), None)
-        others = [each for each in waiting if each.promise is None]
-        return min(others, key=lambda each: each.due_ms if isinstance(each, Sleep) else 0, default=None)
+            return next((each for each in futures if each.promise == outcome.promise), None)
+        unnamed = [each for each in futures if each.promise is None]
+        return min(unnamed, key=lambda each: each.due_ms if isinstance(each, Sleep) else 0, default=None)
 
 
 def _is_cancelled(outcome: Awaited) -> bool:
@@ -420,7 +424,7 @@ def _is_cancelled(outcome: Awaited) -> bool:
 def complete(future: Future[Any], outcome: Awaited, resolve: Resolve) -> None:
     failure = outcome.failure
     if failure is None:
-        future.try_set(None if outcome.message is None else living(outcome.message, resolve))
+        future.try_set(None if outcome.message is None else with_live_refs(outcome.message, resolve))
     elif failure.type_name == AskTimeoutError.__name__:
         future.try_fail(lambda: AskTimeoutError(failure.message))
     else:
@@ -428,27 +432,27 @@ def complete(future: Future[Any], outcome: Awaited, resolve: Resolve) -> None:
 
 
 class ReplayClock(ManualClock):
-    """Time as the trace tells it. No alarm rings: that of a recorded timer is taken by its turn."""
+    """Time according to the trace. No alarm fires: a recorded timer fires in its recorded turn."""
 
     def set(self, now_ms: int) -> None:
-        """Set the time, also to an earlier one: threads read the clock in their own order."""
+        """Set the time, even to an earlier one: threads read the clock in their own order."""
         self._now_ms = now_ms
 
     def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
-        """Keep an alarm, for a fork that goes on from here in virtual time."""
+        """Keep an alarm, for a fork that continues from here in virtual time."""
         alarm = super().schedule(due_ms, callback)
-        self.next_due()  # Throws out those that were cancelled.
+        self.next_due()  # Removes cancelled alarms.
         return alarm
 
 
 class ReplayDispatcher(SeededDispatcher):
     """Runs nothing while the trace is replayed. In a fork, it is a seeded dispatcher."""
 
-    def __init__(self, seed: int, clock: ReplayClock, taken: TakenTurn, resolve: Resolve) -> None:
+    def __init__(self, seed: int, clock: ReplayClock, replayed_turn: ReplayedTurn, resolve: Resolve) -> None:
         super().__init__(seed, clock)
         self.fork: RunningFork | None = None
-        """Set where it runs by itself."""
-        self._taken = taken
+        """Set if it runs by itself."""
+        self._replayed = replayed_turn
         self._resolve = resolve
         self._loop: ReplayLoop = ReplayLoop(self)  # type: ignore[abstract]  # As the base has it.
 
@@ -467,22 +471,22 @@ class ReplayDispatcher(SeededDispatcher):
             self.fork.run_blocking(work)
 
     def run_blocking_on(self, executor: Executor | None, work: Pipe[Any]) -> None:
-        """The threads of others are not there either."""
+        """Ignore the executor, whose threads do not exist here."""
         self.run_blocking(work)
 
     def _draw(self, ready: Sequence[Runnable]) -> int:
-        chosen = None if self.fork is None else self.fork.choose(ready)
-        return super()._draw(ready) if chosen is None else chosen
+        choice = None if self.fork is None else self.fork.choose(ready)
+        return super()._draw(ready) if choice is None else choice
 
-    def drive(self, done: Callable[[], bool], timeout: float | None) -> None:
-        """A turn waits for a future: it goes on at once, with the outcome that was recorded."""
+    def drive(self, is_done: Callable[[], bool], timeout: float | None) -> None:
+        """Complete the future that a turn waits for at once, with the recorded outcome."""
         if self.fork is not None:
-            super().drive(done, timeout)
+            super().drive(is_done, timeout)
             return
-        future, cell, told = getattr(done, "__self__", None), RUNNING.cell, self._taken.told
-        if not isinstance(future, Future) or cell is None or told is None:
+        future, cell, inputs = getattr(is_done, "__self__", None), RUNNING.cell, self._replayed.inputs
+        if not isinstance(future, Future) or cell is None or inputs is None:
             return
-        outcome = told.outcome(cell.effects or ())
+        outcome = inputs.outcome(cell.effects or ())
         if outcome is None or (outcome.failure is not None and outcome.failure.type_name == AskTimeoutError.__name__):
-            return  # It has waited in vain, and says so itself.
+            return  # It timed out, and reports that itself.
         complete(future, outcome, self._resolve)

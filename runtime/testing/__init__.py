@@ -1,6 +1,7 @@
-"""The public test kit: probes, virtual time, orders drawn from a seed, faults placed by message.
+"""The public test kit: probes, virtual time, seeded orders, faults at certain messages.
 
-Not here: what only flykka's own tests need (`tests`). Names are loaded when first used: the plugin is in every run.
+Not here: what only flykka's own tests need (`tests`). Names are loaded when first used, since the plugin is in every
+run.
 """
 
 from __future__ import annotations

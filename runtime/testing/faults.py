@@ -1,4 +1,4 @@
-"""Faults placed by message: "when the second DeclineCheckpoint is about to be handled", not "after 300 ms"."""
+"""Faults at certain messages: "when the second DeclineCheckpoint is about to be handled", not "after 300 ms"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PlannedFault:
-    """Fault that is injected once, at its message, on the thread that is about to handle that."""
+    """A fault that is injected once, at its message, on the thread that is about to handle that."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class PlannedFault:
     ) -> None:
         """Plan the fault for the `count`-th message that `matches`.
 
-        `act` returns whether it had a target; if not, it is tried again before the next such message.
+        `act` returns True if it had a target; otherwise it is tried again before the next such message.
         """
         self._matches = matches
         self._act = act
@@ -37,11 +37,11 @@ class PlannedFault:
 
     @property
     def done(self) -> bool:
-        """Tells whether it has happened."""
+        """True if the fault has been injected."""
         return self._done.is_set()
 
     def wait(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds for it. Returns whether it has happened."""
+        """Wait at most `timeout` seconds for the fault; return True if it has been injected."""
         return self._done.wait(timeout)
 
     def cancel(self) -> None:
@@ -56,7 +56,7 @@ class PlannedFault:
             if self._left > 0 or self._is_acting:
                 return
             self._is_acting = True
-        # Without the lock: other actors go on to handle their messages meanwhile.
+        # Without the lock: other actors handle their messages in the meantime.
         if self._act():
             self._remove()
             self._done.set()
@@ -65,7 +65,7 @@ class PlannedFault:
 
 
 class PlannedKill(PlannedFault):
-    """Planned kill. `victim` is a path, or a function that finds the ref at that moment."""
+    """A planned kill. `victim` is a path, or a function that returns the ref at that time."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class PlannedKill(PlannedFault):
     ) -> None:
         self._system = system
         self._victim = victim
-        # Last: from here on the message may come.
+        # Last: from here on the message may arrive.
         super().__init__(system, matches, self._kill, count)
 
     def _kill(self) -> bool:
@@ -92,5 +92,5 @@ def kill_when(
     matches: Callable[[ActorRef, Message], bool],
     count: int = 1,
 ) -> PlannedKill:
-    """Kill `victim` right before the `count`-th message that `matches` is handled, by the victim or by anyone else."""
+    """Kill `victim` right before the `count`-th message that `matches` is handled, by the victim or any other actor."""
     return PlannedKill(system, victim, matches, count)

@@ -1,6 +1,6 @@
-"""The pytest plugin: fixtures of actor systems, which fail a test whose actors fail or stay behind.
+"""The pytest plugin: fixtures of actor systems, which fail a test whose actors fail or outlive it.
 
-pytest loads this in every run where flykka is installed, so other modules are imported by the fixtures.
+pytest loads this in every run if flykka is installed, so the fixtures import other modules themselves.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _STRAGGLERS = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options of an ini file."""
+    """Declare the options of the ini file."""
     parser.addini(
         "flykka_end_timeout",
-        "seconds that the actors and the threads of a test have to end when it is over",
+        "seconds that the actors and the threads of a test have to end after it",
         type="float",
         default=2.0,
     )
@@ -63,7 +63,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def actor_system_options() -> dict[str, Any]:
-    """Options of `actor_system` and `seeded_system` beside their defaults; a test suite overrides this."""
+    """Options of `actor_system` and `seeded_system` that override their defaults; a test suite can override this
+    fixture.
+    """
     return {}
 
 
@@ -71,11 +73,11 @@ def actor_system_options() -> dict[str, Any]:
 def actor_system(
     request: pytest.FixtureRequest, actor_system_options: dict[str, Any], _no_thread_is_left: None
 ) -> Iterator[TestActorSystem]:
-    """Provide an actor system on real threads, whose messages go through the codec. It ends with the test."""
+    """Provide an actor system on real threads, whose messages are encoded and decoded. It ends with the test."""
     from flykka.runtime.testing.systems import TestActorSystem
 
     options = {"serialize_messages": True} | actor_system_options
-    yield from _lent(request.node, TestActorSystem("test", **options))
+    yield from _lend(request.node, TestActorSystem("test", **options))
 
 
 @pytest.fixture
@@ -86,7 +88,7 @@ def seeded_system(
     from flykka.runtime.testing.systems import TestSeededSystem
 
     seed = getattr(request, "param", 0)
-    yield from _lent(request.node, TestSeededSystem(seed, **actor_system_options))
+    yield from _lend(request.node, TestSeededSystem(seed, **actor_system_options))
 
 
 @pytest.fixture
@@ -94,7 +96,7 @@ def _no_thread_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     if request.node.stash.get(_STRAGGLERS, False):
-        return  # These were reported already, and their threads are busy with them.
+        return  # These were reported already, and keep their threads busy.
     left = _left_threads(before, request.config)
     if left:
         pytest.fail("threads outlive the test:\n" + "\n".join(left), pytrace=False)
@@ -112,7 +114,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     return result
 
 
-def _lent(item: pytest.Item, system: Any) -> Iterator[Any]:
+def _lend(item: pytest.Item, system: Any) -> Iterator[Any]:
     item.stash.setdefault(_SYSTEMS, []).append(system)
     yield system
     stragglers = system.end(item.config.getini("flykka_end_timeout"))
@@ -129,7 +131,7 @@ def _unexpected_failures(item: pytest.Item) -> list[str]:
 def _fail_for(failures: list[str]) -> None:
     if failures:
         advice = "expect it with `with system.expect_failure(...):`"
-        pytest.fail("actors failed that no one expected to:\n" + "\n".join([*failures, advice]), pytrace=False)
+        pytest.fail("actors failed unexpectedly:\n" + "\n".join([*failures, advice]), pytrace=False)
 
 
 def _left_threads(before: set[threading.Thread], config: pytest.Config) -> list[str]:

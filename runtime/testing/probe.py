@@ -47,11 +47,11 @@ class _Probed(Actor):
 class TestProbe:
     """Top-level actor that keeps its messages. Under a seeded system, expecting drives the system in virtual time.
 
-    Every `timeout` is in seconds of the system's clock; None means 3 s, or within `within` the rest of that. A message
-    that is expected and does not come raises `AssertionError`.
+    Every `timeout` is in seconds of the system's clock; None means 3 s, or the rest of an enclosing `within`. If an
+    expected message does not arrive, `AssertionError` is raised.
     """
 
-    __test__ = False  # No test class, whatever pytest makes of the name.
+    __test__ = False  # Not a test class, despite its name.
 
     def __init__(self, system: ActorSystem, name: str | None = None) -> None:
         self._system = system
@@ -60,11 +60,9 @@ class TestProbe:
         probe_name = f"probe-{system.next_sequence()}" if name is None else name
         self.ref: ActorRef = system.spawn(Props(_Probed, self._inbox), probe_name)
         self.last_message: Message | None = None
-        """The message that was expected last."""
+        """The last expected message."""
         self.last_sender: Ref | None = None
         """Its sender; for an ask, the ref to reply to."""
-
-    # To expect
 
     @overload
     def expect_message(
@@ -79,18 +77,20 @@ class TestProbe:
     def expect_message(
         self, expected: type[M] | M, timeout: float | None = None, *, where: Callable[[M], bool] | None = None
     ) -> M:
-        """Return the next message, which must be of the class `expected`, or equal to it; and fulfil `where`."""
+        """Return the next message, which must be of the class `expected`, or equal to it; and satisfy `where`."""
         is_class = isinstance(expected, type)
-        wanted = f"a {expected.__name__}" if isinstance(expected, type) else repr(expected)
-        message = self._next_or_fail(wanted, timeout)
+        description = f"a {expected.__name__}" if isinstance(expected, type) else repr(expected)
+        message = self._next_or_fail(description, timeout)
         right = isinstance(message, expected) if isinstance(expected, type) else message == expected
-        assert right, f"expected {wanted}, got {message!r}"
-        found: M = message  # type: ignore[assignment]  # As the assertion says.
-        assert where is None or where(found), f"the {'' if is_class else 'expected '}message does not fit: {message!r}"
-        return found
+        assert right, f"expected {description}, got {message!r}"
+        expected_message: M = message  # type: ignore[assignment]  # As the assertion says.
+        assert where is None or where(expected_message), (
+            f"the {'' if is_class else 'expected '}message does not fit: {message!r}"
+        )
+        return expected_message
 
     def expect_no_message(self, timeout: float = 0.1) -> None:
-        """Assert that no message comes within `timeout` seconds."""
+        """Assert that no message arrives within `timeout` seconds."""
         message = self._next(timeout)
         assert message is None, f"expected no message within {timeout} s, got {message!r}"
 
@@ -99,17 +99,17 @@ class TestProbe:
         return self.expect_message(Terminated(ref=ref), timeout)
 
     def fish_for_message(self, where: Callable[[Message], bool], timeout: float | None = None) -> Message:
-        """Return the first message that fulfils `where`; those before it are dropped."""
+        """Return the first message that satisfies `where`; earlier ones are dropped."""
         deadline_ms = self._now() + int(self._seconds(timeout) * 1000)
         thrown_back: list[Message] = []
         while (message := self._next(max(0, deadline_ms - self._now()) / 1000)) is not None:
             if where(message):
                 return message
             thrown_back.append(message)
-        raise AssertionError(f"fished in vain; what came was {thrown_back}")
+        raise AssertionError(f"no message matched; received were {thrown_back}")
 
     def receive_n(self, count: int, timeout: float | None = None) -> list[Message]:
-        """Return the next `count` messages, all of them within `timeout` seconds."""
+        """Return the next `count` messages, which must arrive within `timeout` seconds."""
         with self.within(self._seconds(timeout)):
             received: list[Message] = []
             for _ in range(count):
@@ -133,25 +133,23 @@ class TestProbe:
         assert took_ms >= at_least * 1000, f"expected no end before {at_least} s, it took {took_ms / 1000} s"
 
     def drain(self) -> list[Message]:
-        """Return all messages that have come and were not expected yet."""
+        """Return all messages that have arrived and were not expected yet."""
         messages = []
         while not self._inbox.empty():
             messages.append(self._pop(0))
         return messages
 
-    # To send
-
     def send(self, target: Ref, message: Message) -> None:
-        """Tell `target` a message, with the probe as the sender."""
+        """Send `target` a message, with the probe as the sender."""
         self._put(target, message, self.ref)
 
     def reply(self, message: Message) -> None:
-        """Tell the sender of the last message a message; this answers an ask."""
-        assert self.last_sender is not None, f"no one to reply to: {self.last_message!r} came from outside any actor"
+        """Send a message to the sender of the last message; this answers an ask."""
+        assert self.last_sender is not None, f"no sender to reply to: {self.last_message!r} came from outside any actor"
         self._put(self.last_sender, message, self.ref)
 
     def forward(self, target: Ref) -> None:
-        """Forward the last message to `target`, in the name of its sender."""
+        """Forward the last message to `target`, with its original sender."""
         assert self.last_message is not None, "no message was expected yet that could be forwarded"
         self._put(target, self.last_message, self.last_sender)
 
@@ -160,7 +158,7 @@ class TestProbe:
         self.ref.tell(WatchFor(ref=ref))
 
     def _put(self, target: Ref, message: Message, sender: Ref | None) -> None:
-        """Tell a message in the name of another."""
+        """Send a message with another actor as its sender."""
         if isinstance(target, PromiseRef):
             target.tell(message)
             return
@@ -169,10 +167,10 @@ class TestProbe:
         reply_to = sender if isinstance(sender, PromiseRef) else None
         self._system.living(target).actor_inbox.put(Envelope(message, sender, None, reply_to))
 
-    def _next_or_fail(self, wanted: str, timeout: float | None) -> Message:
+    def _next_or_fail(self, description: str, timeout: float | None) -> Message:
         seconds = self._seconds(timeout)
         message = self._next(seconds)
-        assert message is not None, f"expected {wanted} within {seconds} s, nothing came"
+        assert message is not None, f"expected {description} within {seconds} s, nothing came"
         return message
 
     def _next(self, seconds: float) -> Message | None:

@@ -1,4 +1,4 @@
-"""The names of the test kit, loaded when they are first used (`flykka.runtime.lazy_names`)."""
+"""The names of the test kit, loaded when first used (`flykka.runtime.lazy_names`)."""
 
 from flykka.runtime.dispatch.seeded import SeededDispatcher as SeededDispatcher
 from flykka.runtime.testing.faults import PlannedKill as PlannedKill

@@ -19,13 +19,13 @@ def assert_replays(
 
     Args:
         trace: the path of a trace.
-        replayer: knows the actors whose Props the trace does not hold; none unless given.
-        whole: fail also for a trace that is cut off, or for actors that were not replayed.
+        replayer: provides the actors whose Props the trace does not contain; by default none.
+        whole: also fail if the trace is truncated, or if actors were not replayed.
 
     Raises:
         DivergenceError: the actors had other effects; an `AssertionError` whose text is the report.
-        AssertionError: none of them could be replayed, such as where their classes do not exist any more.
-        TraceError: the file is no trace.
+        AssertionError: none of them could be replayed, for example because their classes do not exist any more.
+        TraceError: the file is not a trace.
     """
     result = (replayer or TraceReplayer()).replay(trace, raise_on_divergence=True)
     assert not result.is_empty, f"{trace}: none of its actors could be replayed: {'; '.join(result.boundary)}"
@@ -36,10 +36,10 @@ def assert_replays(
 
 
 def replay_cases(folder: str | os.PathLike[str], pattern: str = "*.trace") -> list[Path]:
-    """Return the traces of a folder and of those below, in the order of their names, for `pytest.mark.parametrize`.
+    """Return the traces of a folder and its subfolders, sorted by name, for `pytest.mark.parametrize`.
 
     Raises:
-        FileNotFoundError: there is none: a test of nothing would pass for ever.
+        FileNotFoundError: there is none; a test without cases would always pass.
     """
     cases = sorted(path for path in Path(folder).rglob(pattern) if path.is_file())
     if not cases:

@@ -17,17 +17,17 @@ class StrictDispatcher(SeededDispatcher):
     """Seeded dispatcher that refuses nondeterminism in turns."""
 
     def step(self) -> bool:
-        """Draw and run one. Raises `NondeterminismError` after a turn that could not be repeated."""
-        found: list[Nondeterminism] = []
+        """Draw one item and run it. Raises `NondeterminismError` after a turn that cannot be reproduced."""
+        nondeterminisms: list[Nondeterminism] = []
 
         def report(each: Nondeterminism) -> None:
-            found.append(each)
+            nondeterminisms.append(each)
             refuse(each)
 
         with watched(report):
             has_run = super().step()
-        for each in found:
-            # The supervisor handles the actor's failure; the test gets this one too.
+        for each in nondeterminisms:
+            # The supervisor handles the actor's failure; the test gets it too.
             refuse(each)
         return has_run
 
@@ -35,12 +35,11 @@ class StrictDispatcher(SeededDispatcher):
 class SeededSystem(ActorSystem):
     """System whose turns run only within `run_until_idle`, `advance`, or while the test waits for a future.
 
-    With `strict`, a turn that no seed could repeat (it reads the real clock, draws from the module `random`, sleeps,
-    opens a file, starts a thread) fails with `NondeterminismError`, and so does the call that ran it. Turns take
-    several times as long then.
+    With `strict`, a turn that no seed can reproduce (it reads the real clock, uses the module `random`, sleeps, opens a
+    file, starts a thread) fails with `NondeterminismError`, and so does the call that ran it. Turns then take several
+    times as long.
 
-    Blocking work takes up to `blocking_ms` of virtual time, drawn for each piece of it, as on slow disks and services.
-    By default it takes none.
+    Blocking work takes a random virtual time of up to `blocking_ms`, as on slow disks and services; by default none.
     """
 
     def __init__(
@@ -67,9 +66,9 @@ class SeededSystem(ActorSystem):
         )
 
     def run_until_idle(self, max_steps: int = 1_000_000) -> int:
-        """Run until nothing is left to run at this moment. Returns the number of steps."""
+        """Run until no item is ready at the current time. Returns the number of steps."""
         return self.schedule.run_until_idle(max_steps)
 
     def advance(self, ms: int) -> None:
-        """Let `ms` of virtual time pass, with all turns meanwhile."""
+        """Advance virtual time by `ms`, running all turns that become ready."""
         self.schedule.advance(ms)

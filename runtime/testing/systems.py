@@ -1,4 +1,4 @@
-"""The actor systems of the pytest fixtures: failures in them, and actors that stay behind, fail the test."""
+"""The actor systems of the pytest fixtures: failed actors, and actors that outlive the test, fail the test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ExpectedFailure:
-    """Failures that a test expects, and those that came."""
+    """Failures that a test expects, and those that occurred."""
 
     def __init__(self, error: str | None, match: str | None, path: str | None, count: int) -> None:
         self.failures: list[ActorFailed] = []
@@ -30,11 +30,11 @@ class ExpectedFailure:
 
     @property
     def done(self) -> bool:
-        """Tells whether all expected failures have come."""
+        """True if all expected failures have occurred."""
         return len(self.failures) >= self._count
 
     def matches(self, failed: ActorFailed) -> bool:
-        """Tell whether this failure is still expected."""
+        """Return True if this failure is still expected."""
         return (
             not self.done
             and self._error in (None, failed.failure.type_name)
@@ -43,39 +43,41 @@ class ExpectedFailure:
         )
 
     def __str__(self) -> str:
-        what = self._error or "a failure"
+        description = self._error or "a failure"
         matching = "" if self._match is None else f" that matches {self._match!r}"
         where = "" if self._path is None else f" of {self._path}"
-        return f"{self._count} x {what}{where}{matching}" if self._count > 1 else f"{what}{where}{matching}"
+        return (
+            f"{self._count} x {description}{where}{matching}" if self._count > 1 else f"{description}{where}{matching}"
+        )
 
 
 class FailureWatch:
-    """Notes every failure of an actor in a system."""
+    """Records every failure of an actor in a system."""
 
     def __init__(self, system: ActorSystem) -> None:
         self._unexpected: list[ActorFailed] = []
         self._system = system
         self._expected: list[ExpectedFailure] = []
-        self._news = threading.Condition()
+        self._changed = threading.Condition()
         system.event_stream.subscribe(self._on_failed, ActorFailed)
 
     @contextmanager
     def expect(self, expected: ExpectedFailure, timeout: float) -> Iterator[ExpectedFailure]:
-        """After the block, wait for missing failures. Raises `AssertionError` where they do not come."""
-        with self._news:
+        """After the block, wait for missing failures. Raises `AssertionError` if they do not occur."""
+        with self._changed:
             self._expected.append(expected)
         try:
             yield expected
             came = self._wait(expected, timeout)
         finally:
-            with self._news:
+            with self._changed:
                 self._expected.remove(expected)
-        others = ", ".join(described(failed) for failed in (*expected.failures, *self._unexpected))
-        assert came, f"expected {expected} within {timeout} s; what failed was {others or 'nothing'}"
+        others = ", ".join(describe_failure(failed) for failed in (*expected.failures, *self._unexpected))
+        assert came, f"expected {expected} within {timeout} s; failed were {others or 'nothing'}"
 
     def pop_unexpected(self) -> list[ActorFailed]:
         """Return the unexpected failures since the last call."""
-        with self._news:
+        with self._changed:
             unexpected, self._unexpected = self._unexpected, []
         return unexpected
 
@@ -83,28 +85,27 @@ class FailureWatch:
         if self._system.driver is not None:
             self._system.driver.drive(lambda: expected.done, timeout)
             return expected.done
-        with self._news:
-            return self._news.wait_for(lambda: expected.done, timeout)
+        with self._changed:
+            return self._changed.wait_for(lambda: expected.done, timeout)
 
     def _on_failed(self, failed: ActorFailed) -> None:
-        with self._news:
+        with self._changed:
             for expected in self._expected:
                 if expected.matches(failed):
                     expected.failures.append(failed)
-                    self._news.notify_all()
+                    self._changed.notify_all()
                     return
             self._unexpected.append(failed)
 
 
-def described(failed: ActorFailed) -> str:
-    """Describe a failure in one line."""
+def describe_failure(failed: ActorFailed) -> str:
     return f"{failed.failure.type_name} of {failed.ref}: {failed.failure.message}"
 
 
 class TestActorSystem(ActorSystem):
-    """Actor system that notes failures. Made as any other."""
+    """Actor system that records failures. Takes the arguments of `ActorSystem`."""
 
-    __test__ = False  # No test class, whatever pytest makes of the name.
+    __test__ = False  # Not a test class, despite its name.
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -122,14 +123,14 @@ class TestActorSystem(ActorSystem):
         """Expect that actors fail in this block, or at most `timeout` seconds of the system's clock after it.
 
         Args:
-            error: the exact class of the exception, or its name; any unless given.
+            error: the exact class of the exception, or its name; by default any.
             match: a regular expression that the text of the error has to contain.
-            of: the actor, as a ref or a path; any unless given.
-            count: how many failures there are.
+            of: the actor, as a ref or a path; by default any.
+            count: number of failures.
             timeout: seconds.
 
         Raises:
-            AssertionError: they did not; the error names the failures that came instead.
+            AssertionError: they did not fail; the error names the failures that occurred instead.
         """
         name = error.__name__ if isinstance(error, type) else error
         path = of if of is None or isinstance(of, str) else of.path
@@ -137,18 +138,18 @@ class TestActorSystem(ActorSystem):
 
     def unexpected_failures(self) -> list[str]:
         """Return the unexpected failures since the last call, one line each."""
-        return [described(failed) for failed in self._failures.pop_unexpected()]
+        return [describe_failure(failed) for failed in self._failures.pop_unexpected()]
 
     def end(self, timeout: float) -> list[str]:
-        """Terminate, by force after `timeout` seconds. Returns the actors that stayed behind, one line each."""
+        """Terminate, by a kill after `timeout` seconds. Returns the actors that were still alive, one line each."""
         try:
             self.terminate().wait(timeout=timeout)
         except TerminationTimeoutError as late:
             # So that it disturbs no other test: its threads end as soon as they return.
             self.kill(self.user.ref)
-            return [f"{straggler} had not ended {timeout} s after it was told to" for straggler in late.stragglers]
+            return [f"{straggler} had not ended {timeout} s after it was asked to" for straggler in late.stragglers]
         return []
 
 
 class TestSeededSystem(TestActorSystem, SeededSystem):
-    """Seeded system that notes failures. Made as `SeededSystem`."""
+    """Seeded system that records failures. Takes the arguments of `SeededSystem`."""

@@ -1,4 +1,4 @@
-"""Time: clocks, keyed timers of actors, delays that grow.
+"""Time: clocks, keyed timers of actors, growing delays.
 
 Not here: times of rows and windows, which are data.
 """

@@ -1,4 +1,4 @@
-"""Exponential backoff: each delay twice as long, up to a limit, with a random part."""
+"""Exponential backoff: each delay is twice as long, up to a limit, plus a random part."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     import random
 
 _MAX_DOUBLINGS = 62
-"""Every limit is reached by then; so no number grows without end."""
+"""Every limit is reached by then, so that no number grows without bound."""
 
 
 @trace_tag("backoff.delays")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """Delays of `min_backoff`, twice that, four times that, ... up to `max_backoff`, each longer by a random part.
+    """Delays of `min_backoff`, twice that, four times that, ... up to `max_backoff`, each plus a random part.
 
-    The random part, which keeps many actors from coming back in the same moment, is drawn from the actor's `random`, so
-    that it repeats with the seed. As in Akka it is added to the limit as well.
+    The random part, which keeps many actors from retrying at the same time, is drawn from the actor's `random`, so that
+    it is reproducible with the seed. As in Akka it is added to the limit as well.
 
     Args:
         min_backoff: the first delay.
         max_backoff: the limit of the delays.
         random_factor: 0.2 makes each delay longer by 0 to 20 %; 0 adds nothing.
-        reset_after: uptime after which the delays start again; the mean of the two limits unless given.
+        reset_after: uptime after which the delays start again; by default the mean of the two limits.
     """
 
     min_backoff: Duration = "1s"
@@ -61,7 +61,7 @@ class Backoff:
         return positive_duration_ms(self.reset_after, "reset_after")
 
     def delay_ms(self, tries: int, chance: random.Random) -> int:
-        """Return the delay in ms after so many earlier `tries`."""
+        """Return the delay in ms after this number of earlier `tries`."""
         return exponential_ms(self.min_ms, self.max_ms, 2, tries, self.random_factor, chance)
 
 

@@ -13,7 +13,7 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class Alarm:
-    """Call at `due_ms`; cancelling it is idempotent and may come too late."""
+    """A call at `due_ms`; cancelling it is idempotent and may be too late."""
 
     __slots__ = ("_queue", "callback", "due_ms")
 
@@ -31,18 +31,17 @@ class Alarm:
 class Clock(Protocol):
     """Source of time with alarms."""
 
-    def now_ms(self) -> int:
-        """Return the time."""
+    def now_ms(self) -> int: ...
 
     def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
-        """Call `callback` once the time is `due_ms`. The call must be short: it delays the other alarms."""
+        """Call `callback` when the time is `due_ms`. The call must be short: it delays the other alarms."""
 
     def close(self) -> None:
-        """Stop making calls."""
+        """Make no more calls."""
 
 
 class AlarmQueue:
-    """Alarms in the order of their times, then of their scheduling. Not locked."""
+    """Alarms ordered by time, then by scheduling. Not locked."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Alarm]] = []
@@ -59,16 +58,16 @@ class AlarmQueue:
         return alarm
 
     def forget(self) -> None:
-        """Count a cancelled alarm; the cancelled ones are removed when they are the greater part."""
+        """Count a cancelled alarm; cancelled ones are removed when they are the majority."""
         self._cancelled += 1
 
     def next_due(self) -> int | None:
-        """Return the time of the next alarm, None where there is none."""
+        """Return the time of the next alarm, or None."""
         self._drop_cancelled()
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> Alarm | None:
-        """Pop the next alarm, if its time has come."""
+        """Pop the next alarm if it is due."""
         due = self.next_due()
         return heapq.heappop(self._heap)[2] if due is not None and due <= now_ms else None
 
@@ -83,10 +82,10 @@ class AlarmQueue:
 
 
 class SystemClock:
-    """The real time. A daemon thread, started with the first alarm, rings all alarms of a system."""
+    """Real time. A daemon thread, started with the first alarm, fires all alarms of a system."""
 
     def __init__(self) -> None:
-        # The epoch is read once: an adjusted wall clock must not make timers jump or time go back.
+        # The epoch is read once, so that an adjusted wall clock does not make timers jump or time go back.
         self._origin_ns = time.time_ns() - time.monotonic_ns()
         self._alarms = AlarmQueue()
         self._condition = threading.Condition()

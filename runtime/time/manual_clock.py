@@ -1,4 +1,4 @@
-"""A clock that tests move."""
+"""A clock that tests control."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flykka.runtime.time.clock import Alarm, AlarmQueue, ring
 
 
 class ManualClock:
-    """Virtual time. Alarms ring in the order of their times, on the thread that moves the clock."""
+    """Virtual time. Alarms fire in the order of their times, on the thread that moves the clock."""
 
     def __init__(self, start_ms: int = 0) -> None:
         self._now_ms = start_ms
@@ -26,19 +26,19 @@ class ManualClock:
             return self._alarms.add(due_ms, callback)
 
     def next_due(self) -> int | None:
-        """Return the time of the next alarm."""
+        """Return the time of the next alarm, or None."""
         with self._lock:
             return self._alarms.next_due()
 
     def advance(self, ms: int) -> None:
-        """Move the clock, ringing every alarm on the way at its own time."""
+        """Advance the clock by `ms`, firing every alarm on the way at its own time."""
         target = self._now_ms + ms
         while (due := self.next_due()) is not None and due <= target:
             self.move_to(due)
         self.move_to(target)
 
     def move_to(self, now_ms: int) -> None:
-        """Set the time, never back, and ring the alarms that are due by then."""
+        """Set the time, never back, and fire the alarms that are due by then."""
         self._now_ms = max(self._now_ms, now_ms)
         while True:
             with self._lock:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Repeats(Enum):
-    """Repetition of a timer: none, or the event from which the next period counts."""
+    """Repetition of a timer: none, or the event at which the next period starts."""
 
     NEVER = auto()
     FROM_THE_HANDLING = auto()
@@ -24,7 +24,7 @@ class Repeats(Enum):
 
 
 class Timer:
-    """Start of a timer; a later start under the same key is another Timer."""
+    """A start of a timer; a later start with the same key is another Timer."""
 
     __slots__ = ("alarm", "cause", "delay_ms", "key", "message", "repeats")
 
@@ -40,7 +40,7 @@ class Timer:
 class Timers:
     """Timers by key, one each. All are cancelled when the actor restarts or ends.
 
-    The message of a cancelled timer is never handled, not even when it waits in the mailbox already.
+    The message of a cancelled timer is never handled, even if it is already in the mailbox.
     """
 
     __slots__ = ("_active", "_cell")
@@ -50,15 +50,15 @@ class Timers:
         self._active: dict[Hashable, Timer] = {}
 
     def start_once(self, key: Hashable, delay: Duration, message: Message) -> None:
-        """Send me `message` in `delay`, such as "5s" or 5000; replaces the timer of the same key."""
+        """Send me `message` after `delay`, such as "5s" or 5000; replaces the timer of the same key."""
         self._start(key, duration_ms(delay, "delay"), message, None, Repeats.NEVER)
 
     def start_fixed_delay(
         self, key: Hashable, delay: Duration, message: Message, initial_delay: Duration | None = None
     ) -> None:
-        """Send me `message` in `initial_delay` (or `delay`), and again `delay` after each time I handle it.
+        """Send me `message` after `initial_delay` (or `delay`), and again `delay` after each time I handle it.
 
-        The delay counts from the handling, so that a busy actor never finds several of them in its mailbox.
+        The delay starts when the message is handled, so that a busy actor never has several of them in its mailbox.
         """
         delay_ms = duration_ms(delay, "delay")
         first_ms = delay_ms if initial_delay is None else duration_ms(initial_delay, "initial delay")
@@ -67,9 +67,10 @@ class Timers:
     def start_fixed_rate(
         self, key: Hashable, interval: Duration, message: Message, initial_delay: Duration | None = None
     ) -> None:
-        """Send me `message` in `initial_delay` (or `interval`), and again every `interval`.
+        """Send me `message` after `initial_delay` (or `interval`), and again every `interval`.
 
-        However long the handling takes: a busy actor finds several of them in its mailbox, and gets them in a burst.
+        The rate does not depend on the handling: a busy actor may have several of them in its mailbox, and gets them in
+        a burst.
         """
         interval_ms = positive_duration_ms(interval, "interval")
         first_ms = interval_ms if initial_delay is None else duration_ms(initial_delay, "initial delay")
@@ -86,7 +87,7 @@ class Timers:
             cell.effects.append(("cancel_timer", str(key)))
 
     def is_active(self, key: Hashable) -> bool:
-        """Tell whether a timer of `key` will still send a message."""
+        """Return True if a timer of `key` will still send a message."""
         return key in self._active
 
     def active(self) -> list[Timer]:
@@ -95,13 +96,15 @@ class Timers:
 
     def cancel_all(self) -> None:
         """Cancel every timer: the actor restarts or has ended."""
-        # A killed actor's running turn may still start timers on another thread; `_arm` sees that the cell has ended.
+        # A killed actor's turn may still start timers on another thread; `_arm` checks that the cell has ended.
         timers, self._active = self._active, {}
         for timer in list(timers.values()):
             _disarm(timer)
 
     def accept(self, timer: Timer) -> bool:
-        """Tell whether the message of a fired timer is still to be handled; a repeating timer starts its next delay."""
+        """Return True if the message of a fired timer is still to be handled; a repeating timer starts its next
+        delay.
+        """
         if self._active.get(timer.key) is not timer:
             return False
         match timer.repeats:
@@ -141,7 +144,7 @@ class Timers:
         self._cell.mailbox.put(TimerEnvelope(timer))
         if timer.repeats is Repeats.FROM_THE_FIRING:
             self._arm(timer, due_ms + timer.delay_ms)
-            # A cancel in this moment may have disarmed the former alarm.
+            # A concurrent cancel may have disarmed the former alarm.
             if self._active.get(timer.key) is not timer:
                 _disarm(timer)
 

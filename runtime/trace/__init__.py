@@ -1,4 +1,4 @@
-"""Traces: what is written of a turn, its recorders, the file and its reader.
+"""Traces: the records of turns, their recorders, the file and its reader.
 
-Not here: taking turns again (`replay`), and the meaning of messages (`flykka/traces`).
+Not here: replays (`replay`), and the meaning of messages (`flykka/traces`).
 """

@@ -1,8 +1,8 @@
-"""Effects of a turn, and what came into the turn that was no message.
+"""Effects of a turn, and its inputs other than messages.
 
-A turn notes an effect as a tuple: the kind, which is the name of its class in snake case, and the values of its fields.
-In a trace stands the code of the class, its place in this file, in the place of the kind. So classes, and fields within
-a class, are only ever added at the end, and an added field has a default.
+A turn records an effect as a tuple: the kind, which is the name of its class in snake case, and the values of its
+fields. A trace contains the code of the class, its position in this file, instead of the kind. So classes, and fields
+within a class, are only ever added at the end, and an added field has a default.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ids import LeaderSessionId
     from flykka.messages.wire.message import Value
     from flykka.messages.wire.ref import Ref
-    from flykka.runtime.recording import Effect as Noted
+    from flykka.runtime.recording import Effect as EffectTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undecoded:
-    """A message that could not be read here, or not be written there."""
+    """A message that could not be read here, or could not be written by the recorder."""
 
     data: bytes
     reason: str
@@ -31,13 +31,13 @@ class Undecoded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """Kind of effects. `words` tell it in short, `{0}` being the effect."""
+    """Base class of effects. `words` describe it in short; `{0}` is the effect."""
 
     words: ClassVar[str] = ""
 
 
 class Operand(Enum):
-    """Says what the value of a field is, and so what stands for it in a trace."""
+    """The type of a field's value, which determines its form in a trace."""
 
     REF = auto()
     """The number of a ref in its block, or None."""
@@ -45,7 +45,7 @@ class Operand(Enum):
     VALUE = auto()
     """The number of a value in its block, or None."""
     PLAIN = auto()
-    """Itself: None, a text, a number, or several in a tuple."""
+    """The value itself: None, a text, a number, or a tuple of several."""
 
 
 E = TypeVar("E", bound=Effect)
@@ -57,9 +57,11 @@ CODES: dict[str, int] = {}
 OPERANDS: list[tuple[tuple[str, Operand], ...]] = []
 """The fields of each class, by its code."""
 PLAIN_TYPES: list[dict[str, frozenset[type]]] = []
-"""The types that the fields of each class may have in a trace, by its code; of those that are no plain values, None."""
+"""The types that the fields of each class may have in a trace, by its code; None for fields that are not plain
+values.
+"""
 SEND = 0
-"""The code of what most effects are."""
+"""The code of the most frequent effect."""
 
 _BY_NAME = {"bool": bool, "int": int, "str": str, "tuple[str, ...]": list, "LeaderSessionId": str, "None": type(None)}
 
@@ -69,13 +71,13 @@ _WORD_BEGINS = re.compile(r"(?<!^)(?=[A-Z])")
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def _effect(words: str) -> Callable[[type[E]], type[E]]:
     def declare(cls: type[E]) -> type[E]:
-        made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
-        made.words = words
-        CODES[_WORD_BEGINS.sub("_", made.__name__).lower()] = len(EFFECTS)
-        EFFECTS.append(made)
-        OPERANDS.append(tuple((field.name, _operand(str(field.type))) for field in fields(made)))
-        PLAIN_TYPES.append({field.name: _types(str(field.type)) for field in fields(made)})
-        return made
+        declared = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+        declared.words = words
+        CODES[_WORD_BEGINS.sub("_", declared.__name__).lower()] = len(EFFECTS)
+        EFFECTS.append(declared)
+        OPERANDS.append(tuple((field.name, _operand(str(field.type))) for field in fields(declared)))
+        PLAIN_TYPES.append({field.name: _types(str(field.type)) for field in fields(declared)})
+        return declared
 
     return declare
 
@@ -96,18 +98,18 @@ def _types(annotation: str) -> frozenset[type]:
     return frozenset(_BY_NAME[name] for name in annotation.split(" | ") if name in _BY_NAME)
 
 
-def effect_of(noted: Noted) -> Effect:
-    """The record of an effect that was noted in passing."""
-    code = CODES[noted[0]]
-    told = {name: operand for (name, _), operand in zip(OPERANDS[code], noted[1:], strict=False)}
-    return EFFECTS[code](**told)
+def effect_of(effect_tuple: EffectTuple) -> Effect:
+    """Return the record of an effect from its tuple."""
+    code = CODES[effect_tuple[0]]
+    operands = {name: operand for (name, _), operand in zip(OPERANDS[code], effect_tuple[1:], strict=False)}
+    return EFFECTS[code](**operands)
 
 
 @_effect("sends {0.message} to {0.target.path}")
 class Send(Effect):
-    """Told `target` a message; `forwarded` in the name of its own sender.
+    """A message to `target`; if `forwarded`, with its original sender.
 
-    Where it was asked, `promise` is the ref that waits for the reply.
+    For an ask, `promise` is the ref that waits for the reply.
     """
 
     target: Ref
@@ -118,7 +120,7 @@ class Send(Effect):
 
 @_effect("replies {0.message}")
 class Reply(Effect):
-    """Answered the ask behind `target`."""
+    """A reply to the ask of `target`."""
 
     target: Ref
     message: Value | Undecoded
@@ -126,7 +128,7 @@ class Reply(Effect):
 
 @_effect("spawns {0.ref.path}")
 class Spawn(Effect):
-    """Spawned an actor; `actor` is the name of its class or factory, a tag or "module:Qualname"."""
+    """A spawned actor; `actor` is the name of its class or factory, a tag or "module:Qualname"."""
 
     ref: Ref
     actor: str = ""
@@ -134,14 +136,14 @@ class Spawn(Effect):
 
 @_effect("stops {0.ref.path}")
 class Stop(Effect):
-    """Had an actor stopped, or itself."""
+    """A stop of an actor, or of the actor itself."""
 
     ref: Ref
 
 
 @_effect("watches {0.ref.path}")
 class Watch(Effect):
-    """Began to watch; `message` is what it wants to get, None for `Terminated`."""
+    """A watch; `message` is to be sent at the end of `ref`, None for `Terminated`."""
 
     ref: Ref
     message: Value | Undecoded | None
@@ -149,14 +151,14 @@ class Watch(Effect):
 
 @_effect("unwatches {0.ref.path}")
 class Unwatch(Effect):
-    """Ended a watch."""
+    """The end of a watch."""
 
     ref: Ref
 
 
 @_effect("starts timer {0.key} in {0.first_ms} ms")
 class StartTimer(Effect):
-    """Started a timer: first in `first_ms`, then each `delay_ms`, None for once.
+    """A started timer: fires first after `first_ms`, then every `delay_ms`; None: once.
 
     The delay counts from the handling of its message, with `fixed_rate` from its firing.
     """
@@ -170,54 +172,54 @@ class StartTimer(Effect):
 
 @_effect("cancels timer {0.key}")
 class CancelTimer(Effect):
-    """Cancelled a timer."""
+    """A cancelled timer."""
 
     key: str
 
 
 @_effect("sets a receive timeout of {0.timeout_ms} ms")
 class SetReceiveTimeout(Effect):
-    """Set its receive timeout, None for off."""
+    """The actor's receive timeout; None for off."""
 
     timeout_ms: int | None
 
 
 @_effect("begins blocking work")
 class Pipe(Effect):
-    """Had blocking work begun: `work` is a `BlockingWork`."""
+    """Started blocking work: `work` is a `BlockingWork`."""
 
     work: Value | Undecoded | None = None
 
 
 @_effect("stashes the message")
 class Stash(Effect):
-    """Put the message aside."""
+    """The message was stashed."""
 
 
 @_effect("unstashes {0.count} messages")
 class UnstashAll(Effect):
-    """Put the `count` messages that it had stashed ahead of those that waited."""
+    """The `count` stashed messages were queued ahead of the waiting ones."""
 
     count: int
 
 
 @_effect("rejects the message: {0.reason}")
 class Reject(Effect):
-    """Made the message in hand a dead letter."""
+    """The current message was made a dead letter."""
 
     reason: str
 
 
 @_effect("publishes {0.message}")
 class Publish(Effect):
-    """Published an event on the event stream."""
+    """An event published on the event stream."""
 
     message: Value | Undecoded
 
 
 @_effect("subscribes {0.subscriber} to")
 class Subscribe(Effect):
-    """Had `subscriber`, a ref or the name of a function, get the events of some classes."""
+    """`subscriber`, a ref or the name of a function, subscribed to events of some classes."""
 
     subscriber: str
     types: tuple[str, ...]
@@ -225,7 +227,7 @@ class Subscribe(Effect):
 
 @_effect("unsubscribes {0.subscriber} from")
 class Unsubscribe(Effect):
-    """Had it get them no more; no `types` for all."""
+    """The end of a subscription; no `types` for all."""
 
     subscriber: str
     types: tuple[str, ...]
@@ -233,14 +235,14 @@ class Unsubscribe(Effect):
 
 @_effect("takes over a {0.resource}")
 class Own(Effect):
-    """Took over a resource, of which only the class is known."""
+    """A resource that the actor owns now; only its class is recorded."""
 
     resource: str
 
 
 @_effect("becomes {0.behaviour}")
 class Become(Effect):
-    """Had a behaviour handle its next messages; `discard_old` in the place of the one in hand."""
+    """A behaviour for the next messages; `discard_old` replaces the current one."""
 
     behaviour: str
     discard_old: bool
@@ -248,26 +250,26 @@ class Become(Effect):
 
 @_effect("unbecomes")
 class Unbecome(Effect):
-    """Went back to the behaviour underneath."""
+    """A return to the previous behaviour."""
 
 
 @_effect("accepts session {0.leader_session_id}")
 class AcceptSession(Effect):
-    """Let through what is said under a leader session."""
+    """Messages of a leader session are accepted."""
 
     leader_session_id: LeaderSessionId
 
 
 @_effect("revokes session {0.leader_session_id}")
 class RevokeSession(Effect):
-    """Let it through no more."""
+    """Messages of a leader session are no longer accepted."""
 
     leader_session_id: LeaderSessionId
 
 
 @_effect("decides {0.directive} for {0.child.path}")
 class Supervise(Effect):
-    """Decided about the failure of a child: `directive` is the name of a `Directive`, `delay_ms` the backoff."""
+    """A decision about the failure of a child: `directive` is the name of a `Directive`, `delay_ms` the backoff."""
 
     child: Ref
     directive: str
@@ -276,19 +278,19 @@ class Supervise(Effect):
 
 @_effect("kills {0.ref.path}")
 class Kill(Effect):
-    """Killed an actor; records of the kills of everyone below it come behind."""
+    """A killed actor; records of the kills of everything below it follow."""
 
     ref: Ref
 
 
 @_effect("terminates the system")
 class Terminate(Effect):
-    """Had the whole system end."""
+    """The termination of the whole system."""
 
 
 @_effect("looks up {0.path}")
 class Lookup(Effect):
-    """Found out who lived at a path or behind a ref at that moment. Not a deed but an answer, that a replay gives."""
+    """The actors found at a path or for a ref at that time. An input rather than an effect, which a replay provides."""
 
     path: str
     refs: tuple[Ref, ...]
@@ -296,11 +298,11 @@ class Lookup(Effect):
 
 @_effect("goes on")
 class Awaited(Effect):
-    """Went on with the outcome of what it had waited for: an ask, in a coroutine a sleep or another future too.
+    """The outcome of a wait for an ask; in a coroutine also for a sleep or another future.
 
-    The outcomes stand in the order in which the turn went on. `message` is the reply, None for a sleep and for a
-    future of something that is no message; `failure` is what the waiting raised, and `promise` the ref that has waited
-    for the reply of an ask.
+    Outcomes are in the order in which the turn continued. `message` is the reply, None for a sleep and for a future of
+    something other than a message; `failure` is the exception raised by the wait, and `promise` the ref that waited for
+    the reply of an ask.
     """
 
     now_ms: int
@@ -311,14 +313,16 @@ class Awaited(Effect):
 
 @_effect("reads the clock")
 class ReadClock(Effect):
-    """Read the time in a step of a coroutine that began with none of the outcomes above. An answer, as a lookup is."""
+    """The time read in a step of a coroutine that started without any of the outcomes above. An input, like a
+    lookup.
+    """
 
     now_ms: int
 
 
 @_effect("is refused {0.path}: {0.reason}")
 class Refused(Effect):
-    """Was not let spawn at `path`, for which an error of this name was raised. An answer, as a lookup is."""
+    """A spawn at `path` was refused with this error. An input, like a lookup."""
 
     path: str
     error: str
@@ -327,4 +331,4 @@ class Refused(Effect):
 
 @_effect("is killed")
 class CutShort(Effect):
-    """Was killed while it took this turn: what came behind the kill is on no record, for nobody heard of it."""
+    """The actor was killed during this turn: effects after the kill are not recorded, since they never happened."""

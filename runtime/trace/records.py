@@ -1,8 +1,8 @@
 """Records of a trace: spawns from outside of turns, turns with their effects, kills, and dead letters.
 
-The `effects` of a turn are everything that it did to others, to its own mailbox, timers and behaviour, and beside them,
-at their place, what came into the turn that was no message: the outcome of an ask or a sleep that it waited for, and
-who lived where it looked somebody up. So what the record holds is enough to take the turn again and to compare.
+The `effects` of a turn are everything it did to others, to its own mailbox, timers and behaviour. At their place among
+them are the turn's inputs other than messages: the outcome of an ask or a sleep that it waited for, and the actors that
+it looked up. So a record contains everything needed to replay the turn and to compare it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ring:
-    """The last records of a run, and `not_kept` came before: a flight recorder keeps `limit` at most, a ring at least.
+    """The last records of a run; `not_kept` preceded them. A flight recorder keeps `limit` at most, a ring at least.
 
-    `begins_at` is the lowest sequence number that is there, None where there is no record at all.
+    `begins_at` is the lowest sequence number that is present, None if there is no record.
     """
 
     limit: int
@@ -35,7 +35,7 @@ class Ring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capped:
-    """The file had reached `max_bytes`: the record `sequence`, and all that were noted behind it, are not in it."""
+    """The file has reached `max_bytes`: the record `sequence` and all later ones are missing."""
 
     sequence: int
     max_bytes: int
@@ -43,12 +43,13 @@ class Capped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceHeader:
-    """Tells what was recorded, and by which version. `ring` is None where the recording is whole from the beginning on.
+    """The facts about a recording and the version that wrote it. `ring` is None if the recording starts at the
+    beginning.
 
     `schemas` has a hash of the declared fields for each tag of a recorded message, `modules` one of the source for each
-    module of a recorded actor and for the package around it; `revision` is the git commit of the directory in which the
-    program ran. `redacted` are the tags of messages that were changed before they were written. `capped` says where a
-    size cap has ended the recording.
+    module of a recorded actor and for its package; `revision` is the git commit of the directory in which the program
+    ran. `redacted` are the tags of messages that were changed before they were written. `capped` is set if the
+    recording reached its size cap.
     """
 
     format_version: int
@@ -67,14 +68,14 @@ class TraceHeader:
 
 
 def recorded_ref(path: object, incarnation: object) -> Ref:
-    """A ref as it stands in a trace. Raises `TypeError` for what is none."""
+    """Return a ref of a trace. Raises `TypeError` if the values are not an address."""
     if type(path) is not str or path[:1] != "/" or type(incarnation) is not int or incarnation < 0:
         raise TypeError(f"{path!r}, {incarnation!r} is not the address of an actor")
     return Ref(path, incarnation)
 
 
 class _Unread:
-    """A record whose contents are decoded when they are first asked for: most readers look at a few of many."""
+    """A record whose content is decoded on first access: most readers use few of many."""
 
     __slots__ = ("_read",)
 
@@ -82,16 +83,16 @@ class _Unread:
 
     @property
     def unread(self) -> object | None:
-        """The packed content as the reader keeps it; None for a record that was made whole."""
+        """The packed content as the reader keeps it; None for a record that was created complete."""
         return getattr(self, "_read", None)
 
     def __getattr__(self, name: str) -> object:
-        # Python comes here for a slot that is not set. `_read` itself is set where other slots are not.
+        # Python calls this for a slot that is not set. `_read` itself is set if other slots are not.
         if name not in _READ_LATER:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        found = self._read(name)
-        object.__setattr__(self, name, found)
-        return found
+        value = self._read(name)
+        object.__setattr__(self, name, value)
+        return value
 
 
 _READ_LATER = frozenset({"message", "effects", "failure"})
@@ -99,10 +100,10 @@ _READ_LATER = frozenset({"message", "effects", "failure"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn(_Unread):
-    """An actor handled a message, a timer's message or a kernel signal.
+    """A turn: an actor handled a message, a timer's message or a kernel signal.
 
-    `cause` is the sequence number of the turn that sent it, None from outside. `failure` is what the turn raised.
-    `digest` is that of the actor's state behind the turn, where the recording was to have digests.
+    `cause` is the sequence number of the turn that sent it, None from outside. `failure` is the exception of the turn.
+    `digest` is that of the actor's state after the turn, if digests were recorded.
     """
 
     sequence: int
@@ -121,8 +122,7 @@ class Turn(_Unread):
 class Spawned:
     """An actor was spawned from outside any turn, under `parent`; its first turn has a higher number.
 
-    `actor` is the name of its class or factory, a tag or "module:Qualname". `props` tells how it is made, as
-    `pack_props` has it.
+    `actor` is the name of its class or factory, a tag or "module:Qualname". `props` are packed by `pack_props`.
     """
 
     sequence: int
@@ -144,7 +144,7 @@ class Killed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterRecord:
-    """A message found no one to handle it."""
+    """A message that no actor handled."""
 
     sequence: int
     now_ms: int

@@ -1,4 +1,4 @@
-"""Messages and effects in words: what each says in short or in one line, and which failure a message brings."""
+"""Messages and effects as text: their names, one-line descriptions, and the failure that a message contains."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, assert_never
 from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.monitoring.blocking_work import BlockingWork
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.forms import TAG_KEY
 from flykka.messages.wire.message import Value
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.schemas import TAG_KEY
 from flykka.messages.wire.unpacking import is_nested_deeply, unpack
 from flykka.runtime.trace import effects
 from flykka.runtime.trace.effects import Effect, Undecoded
@@ -22,54 +22,58 @@ _ITEMS = 3
 _DEPTH = 2
 _names: dict[type, tuple[str, ...]] = {}
 _OMITTED = ("job_id", "timestamp_ms")
-"""In nearly every message of a job: the path of who hears it names the one, the turn's own time is near the other."""
+"""In nearly every message of a job, and redundant: the recipient's path names the job, and the turn has its own
+time.
+"""
 
 
 def unwrapped(message: Value | Undecoded) -> Value | Undecoded:
-    """The message without the leader session that it was sent under."""
+    """Return the message without the leader session under which it was sent."""
     return message.message if isinstance(message, LeaderSessionMessage) else message
 
 
 def message_name(message: Value | Undecoded) -> str:
-    """The class of what was said; its tag where this process does not know it."""
-    said = unwrapped(message)
-    return str(wire_fields(said).get(TAG_KEY, "?")) if isinstance(said, Undecoded) else type(said).__name__
+    """Return the class of the message; its tag if this process does not know the class."""
+    content = unwrapped(message)
+    return str(wire_fields(content).get(TAG_KEY, "?")) if isinstance(content, Undecoded) else type(content).__name__
 
 
 def message_tag(message: Value | Undecoded) -> str:
-    """The wire tag of what was said."""
-    said = unwrapped(message)
-    return message_name(said) if isinstance(said, Undecoded) else said.wire_tag
+    """Return the wire tag of the message."""
+    content = unwrapped(message)
+    return message_name(content) if isinstance(content, Undecoded) else content.wire_tag
 
 
 def message_text(message: Value | Undecoded) -> str:
-    """The message in one line: its class with the fields that are not their defaults, long ones cut short."""
-    said = unwrapped(message)
-    if isinstance(said, Undecoded) and not said.data:
-        return _cut(said.reason)
-    return _value_text(wire_fields(said) if isinstance(said, Undecoded) else said, _DEPTH)
+    """Return the message in one line: its class with the fields that differ from their defaults, long ones
+    shortened.
+    """
+    content = unwrapped(message)
+    if isinstance(content, Undecoded) and not content.data:
+        return _shorten(content.reason)
+    return _value_text(wire_fields(content) if isinstance(content, Undecoded) else content, _DEPTH)
 
 
 def failure_of(record: Record) -> SerializedThrowable | None:
-    """The failure that a record tells of: what the turn raised, or what its message brought."""
+    """Return the failure of a record: the exception of the turn, or the failure in its message."""
     match record:
-        case Turn(failure=SerializedThrowable() as raised):
-            return raised
+        case Turn(failure=SerializedThrowable() as failure):
+            return failure
         case Turn(message=message):
-            return _carried(unwrapped(message), _DEPTH)
+            return _failure_in(unwrapped(message), _DEPTH)
         case _:
             return None
 
 
-def _carried(item: Value | Undecoded, depth: int) -> SerializedThrowable | None:
+def _failure_in(item: Value | Undecoded, depth: int) -> SerializedThrowable | None:
     if isinstance(item, SerializedThrowable):
         return item
     if isinstance(item, Undecoded) or depth == 0:
         return None
     for name in _field_names(type(item)):
         part = getattr(item, name)
-        if isinstance(part, Value) and (found := _carried(part, depth - 1)) is not None:
-            return found
+        if isinstance(part, Value) and (ref := _failure_in(part, depth - 1)) is not None:
+            return ref
     return None
 
 
@@ -81,12 +85,11 @@ def _field_names(kind: type) -> tuple[str, ...]:
 
 
 def failure_text(failure: SerializedThrowable) -> str:
-    """Type and text of a failure, in one line."""
-    return _cut(f"{failure.type_name}: {failure.message}", 2 * _TEXT_LENGTH)
+    return _shorten(f"{failure.type_name}: {failure.message}", 2 * _TEXT_LENGTH)
 
 
 def wire_fields(message: Undecoded) -> dict[str, Any]:
-    """The fields of a message as they stand on the wire; none where it cannot be read at all."""
+    """Return the fields of a message in its wire form; empty if it cannot be read."""
     try:
         fields_on_the_wire = unpack(message.data, use_list=False)
     except ValueError:
@@ -105,17 +108,17 @@ def _value_text(value: Any, depth: int) -> str:
         case Value():
             return f"{type(value).__name__}({_fields_text(_told_fields(value), depth - 1)})"
         case Mapping():
-            told = {name: item for name, item in value.items() if name != TAG_KEY}
-            return f"{value.get(TAG_KEY, '')}({_fields_text(told, depth - 1) if depth else '...'})"
+            entries = {name: item for name, item in value.items() if name != TAG_KEY}
+            return f"{value.get(TAG_KEY, '')}({_fields_text(entries, depth - 1) if depth else '...'})"
         case Ref():
             return value.path
         case bytes():
             return f"<{len(value)} bytes>"
         case tuple():
-            shown = [_value_text(item, max(0, depth - 1)) for item in value[:_ITEMS]]
-            return f"({', '.join(shown)}{f', ... {len(value)} items' if len(value) > _ITEMS else ''})"
+            texts = [_value_text(item, max(0, depth - 1)) for item in value[:_ITEMS]]
+            return f"({', '.join(texts)}{f', ... {len(value)} items' if len(value) > _ITEMS else ''})"
         case _:
-            return _cut(str(value))
+            return _shorten(str(value))
 
 
 def _told_fields(value: Value) -> dict[str, Any]:
@@ -126,20 +129,20 @@ def _told_fields(value: Value) -> dict[str, Any]:
     }
 
 
-def _fields_text(told: Mapping[str, Any], depth: int) -> str:
-    return ", ".join(f"{name}={_value_text(item, depth)}" for name, item in told.items() if name not in _OMITTED)
+def _fields_text(entries: Mapping[str, Any], depth: int) -> str:
+    return ", ".join(f"{name}={_value_text(item, depth)}" for name, item in entries.items() if name not in _OMITTED)
 
 
-def _cut(text: str, length: int = _TEXT_LENGTH) -> str:
+def _shorten(text: str, length: int = _TEXT_LENGTH) -> str:
     one_line = " ".join(text.split())
     return one_line if len(one_line) <= length else f"{one_line[: length - 3]}..."
 
 
 def effects_text(record: Record) -> str:
-    """The effects of a record in short: the fields of a message are told where it was handled."""
+    """Return the effects of a record in short: fields of a message are shown where it is handled."""
     match record:
-        case Turn(effects=done):
-            return "; ".join(map(effect_text, done))
+        case Turn(effects=performed):
+            return "; ".join(map(effect_text, performed))
         case Killed():
             return ""
         case Spawned(actor=actor):
@@ -161,19 +164,19 @@ def effect_text(effect: Effect) -> str:
         case effects.SetReceiveTimeout(timeout_ms=None):
             return "sets no receive timeout"
         case _:
-            return effect.words.format(effect) + _more(effect)
+            return effect.words.format(effect) + _details(effect)
 
 
 def effect_line(effect: Effect) -> str:
-    """Tell an effect with the fields of its message."""
+    """Describe an effect with the fields of its message."""
     match effect:
         case effects.Send(target=target, message=message):
             return f"{_verb(effect)}  {target.path} <- {message_text(message)}"
         case effects.Reply(target=target, message=message):
             return f"replies  {target.path} <- {message_text(message)}"
         case effects.Watch() | effects.StartTimer() | effects.Publish():
-            said = [getattr(effect, each.name) for each in fields(effect)]
-            texts = [message_text(each) for each in said if isinstance(each, Value | Undecoded)]
+            operands = [getattr(effect, each.name) for each in fields(effect)]
+            texts = [message_text(each) for each in operands if isinstance(each, Value | Undecoded)]
             return effect_text(effect) + (f": {', '.join(texts)}" if texts else "")
         case _:
             return effect_text(effect)
@@ -183,8 +186,8 @@ def _verb(effect: effects.Send) -> str:
     return "forwards" if effect.forwarded else "sends" if effect.promise is None else "asks"
 
 
-def _more(effect: Effect) -> str:
-    """The text behind the words of an effect."""
+def _details(effect: Effect) -> str:
+    """Return the text after the words of an effect."""
     match effect:
         case effects.StartTimer(delay_ms=int() as delay_ms):
             return f", then every {delay_ms} ms"
@@ -193,7 +196,7 @@ def _more(effect: Effect) -> str:
         case effects.Pipe(work=BlockingWork(function=function)):
             return f": {function}"
         case effects.Lookup(refs=refs):
-            return f": {', '.join(f'{ref.path}#{ref.incarnation}' for ref in refs) or 'nobody'}"
+            return f": {', '.join(f'{ref.path}#{ref.incarnation}' for ref in refs) or 'none'}"
         case effects.Subscribe(types=types) | effects.Unsubscribe(types=types):
             return f" {', '.join(types) or 'everything'}"
         case effects.Awaited(failure=failure, message=message):

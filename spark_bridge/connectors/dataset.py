@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from pyspark.sql.types import StructField, StructType
 
-from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.actors.checkpoint_storage.file_names import file_name_part
 from flykka.messages.tasks.source import SplitsDiscovered
 from flykka.spark_bridge.connectors.file.formats import PARQUET
 from flykka.spark_bridge.connectors.file.sink import SUCCESS, FileSink
@@ -64,7 +64,7 @@ class DatasetSink(FileSink):
         return True
 
     def for_job(self, job_id: JobId) -> Self:
-        return replace(self, path=f"{self.root}/{in_a_name(job_id)}")
+        return replace(self, path=f"{self.root}/{file_name_part(job_id)}")
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
         return FileSink.staging_folder(self.for_job(job_id), job_id, checkpoint_directory)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from flykka.actors.checkpoint_storage.file_digests import is_local, sync_files
-from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.actors.checkpoint_storage.file_names import file_name_part
 from flykka.runtime.secrets import remember_secrets
 from flykka.spark_bridge.connectors.connector import require
 from flykka.spark_bridge.connectors.delta.columns import misfit, new_columns, schema_of
@@ -248,7 +248,7 @@ class IcebergSink(TransactionalSink):
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
         """Beside the table's files, for a rename must not leave the file system."""
-        return f"{self.data_path}/{STAGING}/{in_a_name(job_id)}"
+        return f"{self.data_path}/{STAGING}/{file_name_part(job_id)}"
 
     def publish(self, transaction: Transaction) -> None:
         AppendToIceberg(name=self.table, transaction=transaction, merges_schema=self.merges_schema).publish()

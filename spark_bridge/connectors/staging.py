@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pyspark.sql.types import StructType
 
-from flykka.actors.checkpoint_storage.file_digests import is_local, located, sync_folders
-from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.actors.checkpoint_storage.file_digests import is_local, split_address, sync_folders
+from flykka.actors.checkpoint_storage.file_names import file_name_part
 from flykka.actors.checkpoint_storage.staged_paths import (
     BEFORE_NUMBERS,
     FROM,
@@ -173,7 +173,7 @@ class Staging:
 
     def __init__(self, context: SinkContext) -> None:
         assert context.staging_folder is not None, f"{context.uid!r} stages nothing"
-        self.name = f"{in_a_name(context.uid)}-{context.subtask}"
+        self.name = f"{file_name_part(context.uid)}-{context.subtask}"
         self._context = context
         self._filesystem = context.filesystem
         self._job_folder = context.staging_folder
@@ -469,7 +469,7 @@ def sync_names(folders: Iterable[str]) -> None:
     for folder in sorted(set(folders), key=lambda folder: (-folder.count("/"), folder)):
         # No name is left in a folder that is gone.
         with suppress(FileNotFoundError):
-            sync_folders([located(folder)[1]] if is_local(folder) else [])
+            sync_folders([split_address(folder)[1]] if is_local(folder) else [])
 
 
 def warn_unchecked(operator: str, digests: Iterable[object]) -> None:
@@ -481,7 +481,7 @@ def warn_unchecked(operator: str, digests: Iterable[object]) -> None:
 def _sync_above(root: str) -> None:
     """Make the names of all folders that lead to a local one durable: Spark has made those that were missing."""
     if is_local(root):
-        _, path = located(root)
+        _, path = split_address(root)
         sync_folders(map(str, PurePath(path).parents))
 
 

@@ -150,9 +150,9 @@ class MapState(State, Generic[K, V]):
     def __init__(self, descriptor: MapStateDescriptor, current: CurrentKey) -> None:
         super().__init__(descriptor, current)
         self._normalised_key = descriptor.normalised_key
-        self._copied = descriptor.value_form.copied
+        self._copied = descriptor.value_schema.copied
         self._stored_key = descriptor.key_form.stored
-        self._stored_value = descriptor.value_form.stored
+        self._stored_value = descriptor.value_schema.stored
 
     def get(self, key: K) -> V | None:
         """Return the value of a key of the map; None where there is none."""

@@ -350,7 +350,7 @@ class MapStateDescriptor(StateDescriptor):
         super().__init__(name, map_of(key, value))
         self._key = key
         self.key_form = stored_form(key, name, is_key=True)
-        self.value_form = self._form_of(value)
+        self.value_schema = self._form_of(value)
         self.normalised_key: Callable[[Any], Any] | None = normalised_value if key.name == "double" else None
 
     def _touched(self) -> ColumnType:

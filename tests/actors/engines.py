@@ -38,7 +38,7 @@ from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId
-from flykka.runtime.dispatch.dispatcher import Executor, Pipe, described
+from flykka.runtime.dispatch.dispatcher import Executor, Pipe, describe_work
 
 
 class Sink:
@@ -64,7 +64,7 @@ class Delays:
         self._takes_ms = takes_ms
 
     def run_blocking(self, work: Pipe[Any]) -> None:
-        takes_ms = self._takes_ms.get(described(work.work).function, 0)
+        takes_ms = self._takes_ms.get(describe_work(work.work).function, 0)
         if takes_ms == 0:
             work.run()
         elif takes_ms is not None:

@@ -227,5 +227,5 @@ def test_what_cannot_be_deleted_is_told_of_and_holds_nothing_up(
     request_savepoint(cluster, tmp_path / "savepoint-4")
     cluster.complete(4, "a")
 
-    assert "files of job job may be left behind: read-only file system" in caplog.text
+    assert "files of job job may not have been deleted: read-only file system" in caplog.text
     assert [done.checkpoint_id for done in cluster.heard_of(CheckpointCompleted)] == [4]

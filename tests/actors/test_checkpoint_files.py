@@ -49,7 +49,7 @@ def test_files_and_folders_have_the_permissions_of_the_job_whatever_the_umask(
     try:
         storage.write_job_graph(job_graph(str(directory)))
         storage.write_metadata(checkpoint_of_two_subtasks())
-        storage.note_run(JobRun(job_id=JOB, job_name="sales"))
+        storage.record_run(JobRun(job_id=JOB, job_name="sales"))
         savepoint = initialize_savepoint(str(directory / "savepoints"), "savepoint-1", permissions)
         storage.write_metadata(checkpoint_of_two_subtasks(2), savepoint)
     finally:

@@ -351,9 +351,9 @@ def test_a_file_system_that_does_not_begin_is_a_directory_that_cannot_be_used() 
 
 def test_how_a_run_has_ended_is_noted_in_place_of_that_it_runs(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
-    storage.note_run(JobRun(job_id=JobId("a"), job_name="errors / hour", restore_path="/c/chk-1"))
+    storage.record_run(JobRun(job_id=JobId("a"), job_name="errors / hour", restore_path="/c/chk-1"))
 
-    storage.note_end_of_run("errors / hour", JobEnded(job_id=JobId("a"), status=JobStatus.FINISHED))
+    storage.record_end_of_run("errors / hour", JobEnded(job_id=JobId("a"), status=JobStatus.FINISHED))
 
     assert storage.last_run("errors / hour") == JobRun(
         job_id=JobId("a"), job_name="errors / hour", restore_path="/c/chk-1", status=JobStatus.FINISHED
@@ -365,11 +365,11 @@ def test_the_end_of_another_run_changes_nothing_and_of_one_that_was_not_noted_to
     storage, run = CheckpointStorage(str(tmp_path)), JobRun(job_id=JobId("b"), job_name="errors")
     ended = JobEnded(job_id=JobId("a"), status=JobStatus.FINISHED)
 
-    storage.note_end_of_run("errors", ended)
+    storage.record_end_of_run("errors", ended)
     assert storage.last_run("errors") is None
 
-    storage.note_run(run)
-    storage.note_end_of_run("errors", ended)
+    storage.record_run(run)
+    storage.record_end_of_run("errors", ended)
     assert storage.last_run("errors") == run
 
 

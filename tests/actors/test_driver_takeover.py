@@ -16,7 +16,7 @@ from flykka.messages.control.job import (
     JobStatus,
     JobSubmitSuccess,
 )
-from flykka.messages.control.job_control import JobEnded, JobResultNoted
+from flykka.messages.control.job_control import JobEnded, JobResultRecorded
 from flykka.messages.control.job_manager import JobsRecovered
 from flykka.runtime.dispatch.dispatcher import Runnable
 from flykka.runtime.testing.seeded import SeededSystem
@@ -93,7 +93,7 @@ def test_a_job_that_was_being_put_away_when_its_driver_died_is_answered_with_its
 ) -> None:
     task_manager = driver.run(driver.graph(), slots=1)
     remove = driver.system.add_delivery_hook(
-        lambda _recipient, message, _sender: driver.services.close() if type(message) is JobResultNoted else None
+        lambda _recipient, message, _sender: driver.services.close() if type(message) is JobResultRecorded else None
     )
     driver.finish(task_manager)
     remove()

@@ -108,7 +108,7 @@ def test_a_label_that_was_not_declared_is_left_out_and_its_enricher_named(
 
 def test_a_value_that_is_no_text_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     assert enrichers(Owner({"owner": 7})).labels(failure(), TASK) == ()
-    assert "the failure enricher Owner gives 7 for the label 'owner': no text" in caplog.text
+    assert "the failure enricher Owner gives 7 for the label 'owner', which is not a text" in caplog.text
 
 
 def test_an_enricher_that_raises_takes_nothing_from_the_others(caplog: pytest.LogCaptureFixture) -> None:

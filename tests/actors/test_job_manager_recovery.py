@@ -59,7 +59,7 @@ def test_a_client_that_waits_for_a_stop_hears_that_it_comes_to_nothing_with_its_
 
     driver.system.kill(driver.registration.job_master)
 
-    assert "goes on from the latest checkpoint" in driver.last(driver.client, StoppingFailure).cause.message
+    assert "continues from the latest checkpoint" in driver.last(driver.client, StoppingFailure).cause.message
 
 
 def test_a_cancelled_job_whose_job_master_dies_is_cancelled_by_the_next(driver: Driver) -> None:
@@ -179,7 +179,7 @@ def test_a_job_is_suspended_when_its_job_manager_leads_no_more_and_goes_on_when_
     driver.services.lost()
     driver.system.run_until_idle()
     assert driver.statuses()[-1] is JobStatus.SUSPENDED
-    assert caplog.messages == ["this driver leads no more: its jobs are suspended until it leads again"]
+    assert caplog.messages == ["this driver no longer leads: its jobs are suspended until it leads again"]
     assert driver.system.find(driver.registration.job_master.path) is None
     assert driver.kept() == [JOB]
 

@@ -224,7 +224,7 @@ def test_a_client_that_waits_for_a_savepoint_hears_of_the_end_of_the_job_master(
     cluster.system.kill(cluster.registration.job_master)
 
     assert not_taken(cluster) == (
-        "the JobMaster of job has ended by itself; a new one goes on from the latest checkpoint"
+        "the JobMaster of job has ended by itself; a new one continues from the latest checkpoint"
     )
 
 
@@ -276,7 +276,7 @@ def test_a_stop_that_wants_something_else_than_the_one_under_way_is_refused(
     cluster.acknowledge_checkpoint()
     cluster.report_tasks(ExecutionState.FINISHED)
 
-    assert refused == f"it stops already, with a savepoint in {str(savepoints)!r}"
+    assert refused == f"it is already stopping, with a savepoint in {str(savepoints)!r}"
     assert len(cluster.heard(cluster.client, StoppingSuccess)) == 2
     assert len(list(savepoints.iterdir())) == 1
 

@@ -159,7 +159,7 @@ def test_a_job_whose_job_master_dies_while_it_stops_goes_on_and_its_stop_has_fai
     cluster.system.kill(cluster.registration.job_master)
 
     assert cluster.stopping_failure() == (
-        "the JobMaster of job has ended by itself; a new one goes on from the latest checkpoint"
+        "the JobMaster of job has ended by itself; a new one continues from the latest checkpoint"
     )
     assert cluster.heard(cluster.client, JobResultFailure) == []
 

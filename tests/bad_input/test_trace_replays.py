@@ -206,7 +206,7 @@ def test_a_message_that_is_too_large_for_a_trace_is_told_by_its_size(flykka: She
     assert "Note(text=behind)" in shown[1]
     assert replayed[0] == UNREADABLE
     assert replayed[1].startswith("CANNOT GO ON at turn ")
-    assert "the trace does not hold this message, so that none can be handled: bad_input.note of 20,0" in replayed[1]
+    assert "the trace does not hold this message, so it cannot be handled: bad_input.note of 20,0" in replayed[1]
 
 
 @pytest.mark.parametrize("command", [["trace", "show"], ["trace", "stats"], ["replay"], ["debug"]], ids=" ".join)

@@ -87,7 +87,7 @@ def test_a_source_runs_on_while_its_reader_restarts_and_what_was_on_its_way_is_l
     assert written.exceptAll(read).count() == 0
     assert late.exceptAll(written).count() == 0
     assert "each failure loses rows for good" in caplog.text
-    assert "LOSES ROWS (approximate local recovery): those on their way to" in caplog.text
+    assert "LOSES ROWS (approximate local recovery): rows in flight to" in caplog.text
 
 
 def test_the_plan_marks_what_a_failure_loses(env: StreamExecutionEnvironment, tmp_path: Path) -> None:

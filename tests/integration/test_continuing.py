@@ -115,7 +115,7 @@ def test_what_a_run_has_staged_that_was_killed_before_its_first_checkpoint_goes_
     output, dead = tmp_path / "output", JobId("dead")
     storage = CheckpointStorage(str(tmp_path / "checkpoints"))
     storage.write_job_graph(replace(graph_of(vertex("source")), job_id=dead))
-    storage.note_run(JobRun(job_id=dead, job_name="sales"))
+    storage.record_run(JobRun(job_id=dead, job_name="sales"))
     staged = Path(FileSink.parquet(output).staging_folder(dead, "unused"), "output-0-of-1", "0-1")
     staged.mkdir(parents=True)
     (staged / "part-0.parquet").touch()

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 DEADLINE = 600
 """Seconds for one driver: a machine that does much else needs minutes for what takes ten seconds."""
 
-KILLS = ("SnapshotWritten:1", "add", "MetadataWritten:2", "JobResultNoted:1", "between", "JobEnded:1")
+KILLS = ("SnapshotWritten:1", "add", "MetadataWritten:2", "JobResultRecorded:1", "between", "JobEnded:1")
 """Before the first checkpoint; when its metadata is there and it is not complete; when it is complete and nothing is
 published; when the end of the first job is noted and nothing put away; between the jobs; behind the second one."""
 
@@ -64,7 +64,7 @@ def test_a_driver_that_sleeps_between_the_metadata_of_a_checkpoint_and_its_compl
         assert sleeping.wait_said() == "first: has finished"
         assert sleeping.wait_said() == "second: had finished before"
         assert sleeping.wait_ended() == 0
-    assert "this driver leads no more: its jobs are suspended until it leads again" in capfd.readouterr().err
+    assert "this driver no longer leads: its jobs are suspended until it leads again" in capfd.readouterr().err
     assert_each_row_once(spark, tmp_path)
 
 

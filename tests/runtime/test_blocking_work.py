@@ -8,7 +8,7 @@ from functools import partial
 from flykka.messages.monitoring.blocking_work import BlockingWork, LiveObject
 from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.runtime.dispatch.dispatcher import described
+from flykka.runtime.dispatch.dispatcher import describe_work
 
 
 class Colour(StrEnum):
@@ -27,7 +27,7 @@ def write(*arguments: object, keep: bool = False) -> None:
 def test_a_partial_tells_what_it_is_given() -> None:
     failure = SerializedThrowable(type_name="OSError", message="gone")
 
-    work = described(partial(write, 7, ("a", (b"b", None)), failure, Colour.RED, keep=True))
+    work = describe_work(partial(write, 7, ("a", (b"b", None)), failure, Colour.RED, keep=True))
 
     assert work == BlockingWork(
         function="write", arguments=(7, ("a", (b"b", None)), failure, "red", True), keywords=("keep",)
@@ -36,13 +36,13 @@ def test_a_partial_tells_what_it_is_given() -> None:
 
 
 def test_live_objects_are_not_kept() -> None:
-    work = described(partial(Storage().write, "x", object(), ((((1,),),),)))
+    work = describe_work(partial(Storage().write, "x", object(), ((((1,),),),)))
 
     assert work == BlockingWork(function="write", arguments=("x", LiveObject(), (((LiveObject(),),),)))
     assert decode(encode(work)) == work
 
 
 def test_of_anything_else_the_name_is_told() -> None:
-    assert described(write) == BlockingWork(function="write")
-    assert described(lambda: None) == BlockingWork(function="<lambda>")
-    assert described(object()) == BlockingWork(function="object")
+    assert describe_work(write) == BlockingWork(function="write")
+    assert describe_work(lambda: None) == BlockingWork(function="<lambda>")
+    assert describe_work(object()) == BlockingWork(function="object")

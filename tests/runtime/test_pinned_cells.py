@@ -104,7 +104,7 @@ def test_the_thread_outlives_a_fault_of_the_kernel(
             reached.hold()
             raise SystemExit(1)
 
-        broken.setattr(PinnedCell, "_told_turn", fail)
+        broken.setattr(PinnedCell, "_tell_turn", fail)
         ref.tell(says("x"))
         reached.wait_reached()
         reached.open()

@@ -172,7 +172,7 @@ def test_who_returns_a_reply_is_told_how_to_reply(system: SeededSystem, actor: t
 
     assert str(failed.value) == (
         "ReplyReturnedError: /user/a#1 returned 'the reply' from the handling of a question: "
-        "a reply is a message that is told, self.context.sender.tell(SomeReply(...))"
+        "a reply is a message that is sent, self.context.sender.tell(SomeReply(...))"
     )
 
 

@@ -157,7 +157,9 @@ def test_only_what_is_wanted_is_compared() -> None:
     left = [turn(1, ALICE, "a"), turn(2, BOB, "b")]
     right = [turn(1, ALICE, "x"), turn(2, BOB, "b")]
 
-    found = first_difference(left, right, wanted=lambda record: isinstance(record, Turn) and record.recipient == BOB)
+    found = first_difference(
+        left, right, is_compared=lambda record: isinstance(record, Turn) and record.recipient == BOB
+    )
 
     assert found == Comparison(same=1, actors=1, difference=None)
     assert first_difference(left, right, ignored=("text",)).difference is None

@@ -255,7 +255,7 @@ def test_what_cannot_even_be_looked_at_harms_no_turn(tmp_path: Path) -> None:
 
     (handler,) = [each for each in TraceReader.open(path).snapshots() if each.ref == ref]
     assert handler.reason is not None
-    assert "cannot be looked at (RuntimeError: do not show me)" in handler.reason
+    assert "its attributes cannot be read (RuntimeError: do not show me)" in handler.reason
 
 
 def test_a_dump_writes_what_there_is_while_the_system_runs(tmp_path: Path) -> None:

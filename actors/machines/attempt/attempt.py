@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import assert_never
 
-from flykka.actors.errors import UnreadableStateError, described
+from flykka.actors.errors import UnreadableStateError, serialize_error
 from flykka.actors.machines.attempt.channel_state import (
     ChannelStateWriter,
     recovered_inputs,
@@ -253,7 +253,7 @@ class StreamTask:
             try:
                 self._source.open()
             except UnreadableStateError as error:
-                return self.state.fail(described(error))
+                return self.state.fail(serialize_error(error))
         restore = without_channel_state(self._descriptor.restore)
         restored, recover = self._descriptor.restored_checkpoint_id, to_recover(self._descriptor)
         command = OpenChain(restore=restore, recover=recover, restored_checkpoint_id=restored)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from flykka.actors.errors import described
+from flykka.actors.errors import serialize_error
 from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpointStore, Restore
 from flykka.actors.machines.checkpoint.events import (
@@ -596,10 +596,12 @@ class CheckpointCoordinatorMachine:
     def _give_up_event(self, event: EventOfCheckpoint, error: Exception, now: int) -> Effects:
         """An event of a checkpoint has raised: it costs its checkpoint, or the request for one, and nothing else."""
         if isinstance(event, AcknowledgeCheckpoint | DeclineCheckpoint):
-            failure = self._state.tasks.failure_of(event.attempt, CheckpointDeclineReason.EXCEPTION, described(error))
+            failure = self._state.tasks.failure_of(
+                event.attempt, CheckpointDeclineReason.EXCEPTION, serialize_error(error)
+            )
         else:
             reason = CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
-            failure = CheckpointFailure(reason=reason, cause=described(error))
+            failure = CheckpointFailure(reason=reason, cause=serialize_error(error))
         checkpoint_id: int | None = getattr(event, "checkpoint_id", None)
         pending = None if checkpoint_id is None else self._state.pendings.get(checkpoint_id)
         cost = "a checkpoint that was to begin" if checkpoint_id is None else f"checkpoint {checkpoint_id}"

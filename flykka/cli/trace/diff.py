@@ -65,7 +65,7 @@ def _compare(left: TraceReader, right: TraceReader, arguments: argparse.Namespac
     found = first_difference(
         exactly_in_order(left),
         exactly_in_order(right),
-        wanted=_wanted(arguments.actor, arguments.without),
+        is_compared=_is_compared(arguments.actor, arguments.without),
         ignored=(*(() if arguments.strict else VARYING), *arguments.ignore),
         renames=not arguments.strict,
     )
@@ -78,7 +78,7 @@ def _compare(left: TraceReader, right: TraceReader, arguments: argparse.Namespac
     return OK if found.difference is None else DIFFERENT
 
 
-def _wanted(actor: str | None, without: list[str]) -> Callable[[Record], bool]:
+def _is_compared(actor: str | None, without: list[str]) -> Callable[[Record], bool]:
     patterns = patterns_of(without)
 
     def wanted(record: Record) -> bool:

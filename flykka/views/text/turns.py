@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from flykka.runtime.replay.session.causes import Cause
 from flykka.runtime.trace.file.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
-from flykka.runtime.trace.state.description import Change, cut, one_line
+from flykka.runtime.trace.state.description import Change, one_line, shorten
 from flykka.runtime.trace.text import effect_line, effects_text, failure_of, failure_text, message_text
 
 _LONG_ID = re.compile(r"[0-9a-f]{16,}")
@@ -86,13 +86,13 @@ def turn_line(turn: Turn, began_ms: int) -> str:
 
 
 def effect_lines(turn: Turn) -> list[str]:
-    return [cut(effect_line(effect), _WIDTH) for effect in turn.effects]
+    return [shorten(effect_line(effect), _WIDTH) for effect in turn.effects]
 
 
 def change_lines(changes: Iterable[Change]) -> list[str]:
     return [
-        f"{change.path or 'the actor'}: {cut(one_line(change.before), _SIDE)} -> {cut(one_line(change.after), _SIDE)}"
-        for change in changes
+        f"{each.path or 'the actor'}: {shorten(one_line(each.before), _SIDE)} -> {shorten(one_line(each.after), _SIDE)}"
+        for each in changes
     ]
 
 
@@ -102,5 +102,5 @@ def cause_lines(causes: Iterable[Cause], began_ms: int) -> list[str]:
     for cause in causes:
         lines.append(turn_line(cause.turn, began_ms))
         if cause.effect is not None:
-            lines.append(cut(f"  by  {effect_line(cause.effect)}", _WIDTH))
+            lines.append(shorten(f"  by  {effect_line(cause.effect)}", _WIDTH))
     return lines

@@ -1,4 +1,4 @@
-"""A replayed system that continues by itself, perhaps with a fault.
+"""A replayed system that continues by itself, optionally with a fault.
 
-Not here: replays that only repeat.
+Not here: replays without forks.
 """

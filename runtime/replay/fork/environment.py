@@ -1,9 +1,9 @@
-"""The environment of the actors of a fork: stand-ins for those that are not replayed, messages from outside, and time.
+"""The environment of the actors of a fork: stand-ins for actors that are not replayed, messages from outside, and time.
 
-A fork takes the turns of the replayed actors itself. Three things it cannot know, and takes from the record as long as
-they fit: what was told from outside of all turns (and in the turns of boundaries before the fork), the outcomes of
-blocking work, and the turns of each actor that is not replayed. What does not fit is answered by nobody, which is
-noted; blocking work that was not recorded is answered by the caller's function.
+A fork runs the turns of the replayed actors itself. Three inputs come from the record as long as they fit: messages
+from outside of all turns (and from boundaries before the fork), outcomes of blocking work, and the turns of each actor
+that is not replayed. A message that does not fit gets no answer, which is reported; blocking work that was not recorded
+is answered by the caller's function.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 from flykka.messages.monitoring.blocking_work import BlockingWork
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.cell.cell import Cell
-from flykka.runtime.cell.lifecycle import Life
-from flykka.runtime.dispatch.dispatcher import Pipe, described
+from flykka.runtime.cell.lifecycle import CellState
+from flykka.runtime.dispatch.dispatcher import Pipe, describe_work
 from flykka.runtime.futures.promise import PromiseRef
 from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
 from flykka.runtime.path import ROOT, TEMP, USER, split_path
-from flykka.runtime.replay.delivery import UnknownTypeError, error_of, living
+from flykka.runtime.replay.delivery import UnknownTypeError, error_of, with_live_refs
 from flykka.runtime.replay.mailbox import Entry, ReplayMailbox
 from flykka.runtime.replay.system import BOUNDARY, BoundaryActor
 from flykka.runtime.signals import Create, DeathWatchNotification, Stop, Terminated, Unread
@@ -42,7 +42,7 @@ UnrecordedWork = Callable[[BlockingWork, Callable[[], object]], object]
 """Returns the result of blocking work that was not recorded, given its description and the call; or it raises."""
 
 Tell = Callable[..., object]
-"""Tells a message, with `first=True` ahead of all that waits."""
+"""Delivers a message, with `first=True` ahead of all waiting ones."""
 _LOOKS_AHEAD = 16
 
 
@@ -50,10 +50,10 @@ class ForkEnvironment:
     """The live side of one fork.
 
     Args:
-        engine: has replayed all that lies before the fork; what it has not is taken out of it.
-        number: of the turn at which the fork begins.
-        unrecorded: what unrecorded blocking work would have returned; None for no answer.
-        paced: the functions of such work that take as long as they did in the recording; others take no time.
+        engine: has replayed everything before the fork; the remaining records are taken from it.
+        number: of the turn at which the fork starts.
+        unrecorded: returns the results of unrecorded blocking work; None for no answer.
+        paced: the functions of such work that take as long as in the recording; others take no time.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class ForkEnvironment:
         paced: Container[str] = (),
     ) -> None:
         self.silent: dict[str, str] = {}
-        """Actors that were told something which nobody answered, by path, with the first such message."""
+        """Actors with a message that got no answer, by path, with the first such message."""
         self._engine = engine
         self._system = engine.system
         self._number = number
@@ -73,76 +73,76 @@ class ForkEnvironment:
         self._stand_ins: list[RecordedStandIn] = []
         self._awaited = 0
         self._usual: dict[str, int] | None = None
-        self.world = RecordedWorld(list(engine.records), self._is_boundary, self._is_waiting)
-        self.schedule = RecordedSchedule(self.world.turns_by_actor)
-        self._coming: deque[FromOutside] = deque()
+        self.recorded = RecordedEvents(list(engine.records), self._is_boundary, self._is_waiting)
+        self.schedule = RecordedSchedule(self.recorded.turns_by_actor)
+        self._upcoming: deque[FromOutside] = deque()
 
     def stand_in_for_boundaries(self, cells: Sequence[Cell]) -> None:
-        """Put stand-ins in the place of the actors that are not replayed."""
+        """Start stand-ins for the actors that are not replayed."""
         for cell in cells:
-            if cell.props is BOUNDARY and cell.life is Life.STARTING:
+            if cell.props is BOUNDARY and cell.state is CellState.STARTING:
                 actor = cell.make_instance()
-                cell.life = Life.RUNNING
+                cell.state = CellState.RUNNING
                 assert isinstance(actor, BoundaryActor)
                 self._stand_in(actor)
 
     def put_in_flight(self) -> None:
-        """Put into the mailboxes what lay in them then, from or for actors that are not replayed."""
-        for turn in self.world.in_flight:
-            self.told(turn, turn.cause)()
+        """Put into the mailboxes the messages in flight at the fork, from or to actors that are not replayed."""
+        for turn in self.recorded.in_flight:
+            self.redelivery(turn, turn.cause)()
 
     def schedule_outside_messages(self) -> None:
-        """Schedule what comes from outside and what the stand-ins tell themselves."""
+        """Schedule the messages from outside and those that the stand-ins send to themselves."""
         for stand_in in list(self._stand_ins):
             stand_in.schedule_own()
-        self._coming = deque(self.world.from_outside)
-        self._awaited = len(self._coming)
+        self._upcoming = deque(self.recorded.from_outside)
+        self._awaited = len(self._upcoming)
         self._schedule_next()
 
     def later(self, late_ms: int, call: Callable[[], object]) -> None:
-        """Call in so much virtual time, at once for none."""
+        """Call after this virtual time, at once if it is 0."""
         if late_ms == 0:
             call()
         else:
             self._system.clock.schedule(self._system.clock.now_ms() + late_ms, call)
 
     def on_created(self, actor: BoundaryActor) -> None:
-        """Have a stand-in take the turns of an actor that is not replayed; called in its first turn."""
+        """Create a stand-in for an actor that is not replayed; called in its first turn."""
         stand_in = self._stand_in(actor)
         stand_in.create()
         stand_in.schedule_own()
 
     def run_blocking(self, work: Runnable) -> None:
-        """Answer blocking work of an actor: with what was recorded, or with what `unrecorded` returns."""
+        """Answer blocking work of an actor with the recorded outcome, or with the result of `unrecorded`."""
         if not isinstance(work, Pipe):
             self._system.schedule.execute(work)
             return
-        cell, wanted = work.cell, described(work.work)
-        outcomes = self.world.outcomes[cell.ref.path]
-        same = [each for each in outcomes if each.work == wanted]
-        heard = None if cell.current is None else Envelope.wrap(cell.current).message
-        # What the work came to is told in words of the turn that began it, such as the version of a plan.
-        outcome = next((each for each in same if each.heard == heard), None)
+        cell, pattern = work.cell, describe_work(work.work)
+        outcomes = self.recorded.outcomes[cell.ref.path]
+        same = [each for each in outcomes if each.work == pattern]
+        received = None if cell.current is None else Envelope.wrap(cell.current).message
+        # The outcome refers to the turn that started the work, for example to a version of a plan.
+        outcome = next((each for each in same if each.heard == received), None)
         if outcome is None and self._unrecorded is None:
             outcome = next(iter(same), None)
         if outcome is not None:
             outcomes.remove(outcome)
-            due = Due(outcome.turn.sequence, partial(self.told(outcome.turn, cell.sequence), first=True))
+            due = Due(outcome.turn.sequence, partial(self.redelivery(outcome.turn, cell.sequence), first=True))
             self.later(outcome.delay_ms, lambda: self._system.schedule.execute(due))
         elif self._unrecorded is not None:
             answer, do = self._unrecorded, work.work
-            answered = work.with_work(lambda: answer(wanted, do))
-            delay_ms = same[0].delay_ms if same else self._usual_delay_ms(wanted.function)
+            answered = work.with_work(lambda: answer(pattern, do))
+            delay_ms = same[0].delay_ms if same else self._usual_delay_ms(pattern.function)
             self.later(delay_ms, lambda: self._system.schedule.execute(answered))
         else:
-            self.silent.setdefault(cell.ref.path, f"blocking work {wanted.function}")
+            self.silent.setdefault(cell.ref.path, f"blocking work {pattern.function}")
 
     def _usual_delay_ms(self, function: str) -> int:
-        """The median time that such work took in the whole recording, in ms."""
+        """Return the median time in ms that this work took in the whole recording."""
         if function not in self._paced:
             return 0
         if self._usual is None:
-            recorded = RecordedWorld(self._engine.trace.records(), lambda _: False, lambda _: False)
+            recorded = RecordedEvents(self._engine.trace.records(), lambda _: False, lambda _: False)
             took: defaultdict[str, list[int]] = defaultdict(list)
             for outcome in (each for outcomes in recorded.outcomes.values() for each in outcomes):
                 if isinstance(outcome.work, BlockingWork):
@@ -151,54 +151,54 @@ class ForkEnvironment:
         return self._usual.get(function, 0)
 
     def choose(self, ready: Sequence[Runnable]) -> int | None:
-        """The place of the runnable that ran next in the recording; None where it does not tell."""
+        """Return the index of the runnable that ran next in the recording; None if unknown."""
         return self.schedule.choose(ready)
 
     def _stand_in(self, actor: BoundaryActor) -> RecordedStandIn:
         context = actor.context
-        stand_in = RecordedStandIn(context, self.world.turns_by_actor.get(context.ref, []), self._note_silence)
+        stand_in = RecordedStandIn(context, self.recorded.turns_by_actor.get(context.ref, []), self._record_silence)
         self._stand_ins.append(stand_in)
         actor.handle = stand_in.repeat_recorded
         return stand_in
 
-    def _note_silence(self, path: str, message: Message) -> None:
+    def _record_silence(self, path: str, message: Message) -> None:
         self.silent.setdefault(path, message_text(message))
 
     @property
     def expects_more(self) -> bool:
-        """Tell whether something that was recorded is still to come from outside."""
+        """True if a recorded input from outside is still to come."""
         return self._awaited > 0
 
     def _schedule_next(self) -> None:
-        """Bring the messages from outside that are due, and set one alarm, for the next."""
+        """Deliver the messages from outside that are due, and set one alarm for the next."""
         clock = self._system.clock
-        while self._coming and self._coming[0].now_ms <= clock.now_ms():
-            record = self._coming.popleft()
+        while self._upcoming and self._upcoming[0].now_ms <= clock.now_ms():
+            record = self._upcoming.popleft()
             self._system.schedule.execute(Due(record.sequence, partial(self._bring, record)))
-        if self._coming:
-            clock.schedule(self._coming[0].now_ms, self._schedule_next)
+        if self._upcoming:
+            clock.schedule(self._upcoming[0].now_ms, self._schedule_next)
 
     def _bring(self, record: FromOutside) -> None:
         self._awaited -= 1
         match record:
             case Killed(ref=ref):
-                killer = self.world.killer_of(ref)
+                killer = self.recorded.killer_of(ref)
                 if killer is None or not self._is_replayed(killer):
                     self._system.kill(ref)
             case Spawned():
                 self._engine.spawn(record).start()
             case Turn():
-                self.told(record, record.cause)()
+                self.redelivery(record, record.cause)()
 
-    def told(self, turn: Turn, cause: int | None) -> Tell:
-        """The function that tells the message of a recorded turn to the actor that has its path by then."""
+    def redelivery(self, turn: Turn, cause: int | None) -> Tell:
+        """Return a function that sends the message of a recorded turn to the actor that then has its path."""
 
         def tell(*, first: bool = False) -> None:
             system = self._system
             try:
-                message = living(turn.message, system.resolve)
-            except UnknownTypeError as unknown:
-                self.silent.setdefault(turn.recipient.path, f"a message that cannot be read: {unknown}")
+                message = with_live_refs(turn.message, system.resolve)
+            except UnknownTypeError as error:
+                self.silent.setdefault(turn.recipient.path, f"a message that cannot be read: {error}")
                 return
             sender = None if turn.sender is None else system.resolve(turn.sender.path, turn.sender.incarnation)
             hearer = system.living(turn.recipient)
@@ -233,13 +233,13 @@ def put(mailbox: Mailbox, entry: Entry, *, first: bool = False) -> None:
         mailbox.put(entry)
 
 
-def tell_nothing(*, first: bool = False) -> None:
-    """Tell no message."""
+def deliver_nothing(*, first: bool = False) -> None:
+    """Send no message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Something to be done when the turn `sequence` would come."""
+    """An action at the time at which turn `sequence` would come."""
 
     sequence: int
     call: Callable[[], object]
@@ -249,12 +249,13 @@ class Due:
 
 
 class RecordedSchedule:
-    """Chooses, of the actors that could run next, the one whose next recorded turn was the first.
+    """Chooses the ready actor whose next recorded turn was the earliest.
 
-    Where an actor is in the record is found by what it handles; a message that was not recorded leaves it where it is.
+    The position of an actor in the record is found by the messages it handles; a message that was not recorded does not
+    move it.
 
     Args:
-        turns: the recorded turns of each actor, in their order.
+        turns: the recorded turns of each actor, in order.
     """
 
     def __init__(self, turns: Mapping[Ref, Sequence[Turn]]) -> None:
@@ -262,18 +263,18 @@ class RecordedSchedule:
         self._places: dict[Ref, int] = {}
 
     def choose(self, ready: Sequence[Runnable]) -> int | None:
-        """The place of who is to run; None where the record tells of none of them."""
+        """Return the index of the runnable to run; None if the record contains none of them."""
         first = None
         best = (0, False)
         for place, runnable in enumerate(ready):
             sequence = self._sequence_of(runnable)
-            # What is due for a turn comes before its actor runs.
+            # An action that is due for a turn comes before its actor runs.
             rank = (sequence or 0, isinstance(runnable, Cell))
             if sequence is not None and (first is None or rank < best):
                 first, best = place, rank
         return first
 
-    def taken(self, turn: Turn) -> None:
+    def mark_taken(self, turn: Turn) -> None:
         recorded = self._turns.get(turn.recipient, ())
         place = self._places.get(turn.recipient, 0)
         for ahead in range(place, min(place + _LOOKS_AHEAD, len(recorded))):
@@ -292,12 +293,14 @@ class RecordedSchedule:
 
 
 FromOutside = Turn | Killed | Spawned
-"""A record that comes about in the fork at its own time: a message, a stop, a kill, an actor."""
+"""A record that the fork reproduces at its own time: a message, a stop, a kill, a spawn."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome of blocking work: `turn` brought it, `delay_ms` after the work was begun on hearing `heard`."""
+    """The outcome of blocking work: `turn` delivered it, `delay_ms` after the work was started while handling
+    `heard`.
+    """
 
     work: object
     heard: object
@@ -305,26 +308,25 @@ class Outcome:
     delay_ms: int
 
 
-class RecordedWorld:
-    """Sorted out of the records from the fork on.
+class RecordedEvents:
+    """The records from the fork on, by kind of input.
 
     Args:
-        records: from the turn on at which the fork begins.
-        is_boundary: whether an actor is not replayed, as far as that is known there.
-        is_waiting: whether the message of a turn lies in the mailbox of its actor already.
+        records: from the turn at which the fork starts.
+        is_boundary: returns True if an actor is not replayed, as far as known.
+        is_waiting: returns True if the message of a turn is already in its actor's mailbox.
     """
 
     def __init__(
         self, records: Iterable[Record], is_boundary: Callable[[Ref], bool], is_waiting: Callable[[Turn], bool]
     ) -> None:
         self.from_outside: list[FromOutside] = []
-        """In their order; the shutdown of the recorded system is none of them."""
+        """In order; without the shutdown of the recorded system."""
         self.in_flight: list[Turn] = []
-        """Turns whose message was on its way where the fork begins, from or to an actor that is not replayed."""
+        """Turns whose message was in flight at the fork, from or to an actor that is not replayed."""
         self.turns_by_actor: defaultdict[Ref, list[Turn]] = defaultdict(list)
-        """The turns of each actor."""
         self.outcomes: defaultdict[str, list[Outcome]] = defaultdict(list)
-        """Outcomes of the blocking work that is begun from here on, by the path of the actor."""
+        """Outcomes of the blocking work that is started from here on, by the path of the actor."""
         self._is_boundary = is_boundary
         self._is_waiting = is_waiting
         self._turns: dict[int, Turn] = {}
@@ -336,7 +338,7 @@ class RecordedWorld:
             self._sort(record)
 
     def remove_turn(self, turn: Turn) -> bool:
-        """Take out what would bring the message of a turn; False where nothing here does."""
+        """Remove the input that would deliver the message of a turn; return False if there is none."""
         if turn in self.in_flight:
             self.in_flight.remove(turn)
         elif turn in self.from_outside:
@@ -346,7 +348,7 @@ class RecordedWorld:
         return True
 
     def killer_of(self, ref: Ref) -> Ref | None:
-        """The actor that killed this one, or one above it, in a turn; None where that was done from outside."""
+        """Return the actor that killed this one, or one above it, in a turn; None if it was killed from outside."""
         path = ref.path
         while path not in (USER, ROOT):
             if path in self._killers:
@@ -370,20 +372,22 @@ class RecordedWorld:
                 self.from_outside.append(record)
 
     def _sort_turn(self, turn: Turn) -> None:
-        begun_in = None if turn.cause is None else self._turns.get(turn.cause)
-        if begun_in is None:
+        cause = None if turn.cause is None else self._turns.get(turn.cause)
+        if cause is None:
             if self._is_from_outside(turn):
-                is_told = (
+                is_sent = (
                     turn.kind == "message" and turn.cause is not None and turn.sender not in (None, turn.recipient)
                 )
-                (self.in_flight if is_told else self.from_outside).append(turn)
-        elif self._is_outcome(turn, begun_in):
-            works = self._pipes[begun_in.sequence]
-            delay_ms = max(0, turn.now_ms - begun_in.now_ms)
-            self.outcomes[turn.recipient.path].append(Outcome(works.pop(0), begun_in.message, turn, delay_ms))
+                (self.in_flight if is_sent else self.from_outside).append(turn)
+        elif self._is_outcome(turn, cause):
+            works = self._pipes[cause.sequence]
+            delay_ms = max(0, turn.now_ms - cause.now_ms)
+            self.outcomes[turn.recipient.path].append(Outcome(works.pop(0), cause.message, turn, delay_ms))
 
     def _is_from_outside(self, turn: Turn) -> bool:
-        """Tell whether the fork would not come by itself to a turn whose cause is none, or lies before the fork."""
+        """Return True if the fork would not produce by itself a turn without a cause, or with a cause before the
+        fork.
+        """
         message, sender = turn.message, turn.sender
         if turn.kind == "signal":
             if isinstance(message, DeathWatchNotification):
@@ -392,17 +396,17 @@ class RecordedWorld:
         if turn.kind == "timer" or isinstance(message, Terminated):
             return False
         if turn.cause is None:
-            # What has a sender and no cause is the kernel's own.
+            # A message with a sender but no cause comes from the kernel itself.
             return sender is None or sender.path.startswith(TEMP) or self._is_boundary(sender)
         if self._is_boundary(turn.recipient):
             return sender != turn.recipient
         return not self._is_waiting(turn)
 
-    def _is_outcome(self, turn: Turn, begun_in: Turn) -> bool:
-        if turn.kind != "message" or not self._pipes[begun_in.sequence] or begun_in.recipient != turn.recipient:
+    def _is_outcome(self, turn: Turn, cause: Turn) -> bool:
+        if turn.kind != "message" or not self._pipes[cause.sequence] or cause.recipient != turn.recipient:
             return False
-        told = (effect.message for effect in begun_in.effects if isinstance(effect, effects.Send))
-        return isinstance(turn.message, effects.Undecoded) or turn.message not in told
+        sent = (effect.message for effect in cause.effects if isinstance(effect, effects.Send))
+        return isinstance(turn.message, effects.Undecoded) or turn.message not in sent
 
 
 def _is_shutdown(record: Record) -> bool:
@@ -410,30 +414,30 @@ def _is_shutdown(record: Record) -> bool:
 
 
 class RecordedStandIn:
-    """Takes the turns of one boundary actor of a fork, as they were recorded, for as long as that fits.
+    """Replays the recorded turns of one boundary actor of a fork, for as long as they fit.
 
-    It fits while the actor is told what it was told then. The order is free, for between several senders the fork may
-    come to another one. What the actor told itself comes when all has been said that was said before it then, and as
-    much later as it came then. A message that was not recorded is answered by nobody.
+    They fit while the actor receives the recorded messages. Their order is free, since in a fork messages of several
+    senders may arrive in another order. A message to itself is delivered after all messages that preceded it in the
+    recording, with the recorded delay. A message that was not recorded gets no answer.
 
     Args:
         context: the actor's.
         turns: its recorded turns from the fork on.
-        note_silence: told of a message that nobody answers, of a class to which the actor has reacted.
+        note_silence: called with a message that gets no answer although the actor has reacted to its class.
     """
 
     def __init__(
         self, context: ActorContext, turns: Sequence[Turn], note_silence: Callable[[str, Message], None]
     ) -> None:
         self._context = context
-        self._note_silence = note_silence
+        self._record_silence = note_silence
         self._expected: list[Turn] = []
         self._own: deque[Turn] = deque()
         self._due: deque[tuple[Message, Turn]] = deque()
         self._last_handled = (0, 0)
         """The times at which the last message was handled: here, and in the recording."""
         self._create = next((turn for turn in turns if isinstance(turn.message, Create)), None)
-        self._answered = {type(turn.message) for turn in turns if turn.effects}
+        self._answered_types = {type(turn.message) for turn in turns if turn.effects}
         for turn in turns:
             if turn.kind != "signal":
                 is_own = turn.kind == "timer" or turn.sender == context.ref
@@ -445,7 +449,7 @@ class RecordedStandIn:
             self._play(self._create)
 
     def schedule_own(self) -> None:
-        """Have the next message that the actor told itself come at its time."""
+        """Schedule the next message of the actor to itself at its time."""
         if not self._own or self._due:
             return
         following = self._own[0]
@@ -460,14 +464,14 @@ class RecordedStandIn:
         self._context.system.clock.schedule(due_ms, lambda: cell.mailbox.put(Envelope(message, None, None)))
 
     def _own_message(self, turn: Turn) -> Message:
-        """The message to itself; also where it cannot be read, what the actor did then is known."""
+        """Return the message to itself; if it cannot be read, the actor's recorded effects are still known."""
         try:
-            return living(turn.message, self._context.system.resolve)
+            return with_live_refs(turn.message, self._context.system.resolve)
         except UnknownTypeError:
             return Unread()
 
     def repeat_recorded(self, message: Message) -> None:
-        """Repeat what was recorded for `message`; called in the turn of the actor."""
+        """Repeat the recorded effects for `message`; called in the turn of the actor."""
         if self._due and self._due[0][0] is message:
             self._play(self._due.popleft()[1])
             self.schedule_own()
@@ -479,15 +483,15 @@ class RecordedStandIn:
             self._last_handled = (self._context.now(), turn.now_ms)
             self._play(turn)
             self.schedule_own()
-        elif type(message) in self._answered:
-            self._note_silence(self._context.path, message)
+        elif type(message) in self._answered_types:
+            self._record_silence(self._context.path, message)
 
     def _play(self, turn: Turn) -> None:
         for effect in turn.effects:
             try:
                 self._perform(effect)
             except UnknownTypeError:
-                self._note_silence(self._context.path, Unread())
+                self._record_silence(self._context.path, Unread())
         if turn.failure is not None:
             raise error_of(turn.failure)
 
@@ -495,14 +499,16 @@ class RecordedStandIn:
         context, resolve = self._context, self._context.system.resolve
         match effect:
             case effects.Send(target=target, message=message) | effects.Reply(target=target, message=message):
-                resolve(target.path, target.incarnation).tell(living(message, resolve))
+                resolve(target.path, target.incarnation).tell(with_live_refs(message, resolve))
             case effects.Spawn(ref=ref):
                 context.spawn(BOUNDARY, ref.path.rpartition("/")[2])
             case effects.Stop(ref=ref):
                 context.stop(resolve(ref.path, ref.incarnation))
             case effects.Watch(ref=ref, message=message):
-                context.watch(resolve(ref.path, ref.incarnation), None if message is None else living(message, resolve))
+                context.watch(
+                    resolve(ref.path, ref.incarnation), None if message is None else with_live_refs(message, resolve)
+                )
             case effects.Unwatch(ref=ref):
                 context.unwatch(resolve(ref.path, ref.incarnation))
             case _:
-                return  # Its timers and its blocking work come as its own turns; the rest is between it and itself.
+                return  # Its timers and its blocking work come as turns of its own; the other effects are internal.

@@ -1,11 +1,10 @@
-"""A fork: a replayed system that goes on by itself from some turn, in virtual time, perhaps with a fault.
+"""A fork: a replayed system that continues by itself from some turn, in virtual time, optionally with a fault.
 
-It stands right before a turn, whose message is in hand: that one can be dropped, delayed or told twice. The replayed
-actors go on with what they knew, with what waited in their mailboxes, and with their timers. Everything else is taken
-from the record as long as it fits (`environment`); what does not fit is answered by nobody, and then the fork says so.
-
-Blocking work is never done: a fork must not touch the files of the run that it comes from. Its outcome is the recorded
-one where the same work was begun then, and else `unrecorded` says what it would have been.
+It is positioned right before a turn, whose message can be dropped, delayed or duplicated. The replayed actors continue
+with their state, their waiting messages, and their timers. Everything else is taken from the record as long as it fits
+(`environment`); a message that does not fit gets no answer, which the result reports. Blocking work is never done,
+because a fork must not touch the files of the original run: its outcome is the recorded one if the same work was
+started then, otherwise `unrecorded` returns it.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.lifecycle import CellState
 from flykka.runtime.durations import Duration, duration_ms
 from flykka.runtime.errors import ForkError
 from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
 from flykka.runtime.path import ROOT, USER
 from flykka.runtime.replay.delivery import entry_of
-from flykka.runtime.replay.engine import quiet
-from flykka.runtime.replay.fork.environment import ForkEnvironment, Tell, UnrecordedWork, put, tell_nothing
+from flykka.runtime.replay.engine import without_logs
+from flykka.runtime.replay.fork.environment import ForkEnvironment, Tell, UnrecordedWork, deliver_nothing, put
 from flykka.runtime.replay.mailbox import ReplayMailbox
 from flykka.runtime.replay.system import BOUNDARY
 from flykka.runtime.signals import Create
@@ -46,9 +45,9 @@ _MAX_TURNS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkRun:
-    """The end of a fork: `turns` taken in `duration_ms` of virtual time, and why it ended there.
+    """The end of a fork: the number of `turns`, the virtual time, and the reason why it ended.
 
-    `silent` are actors that were told something which nobody answered for them, with the first such message.
+    `silent` are actors with a message that got no answer, with the first such message.
     """
 
     turns: int
@@ -58,12 +57,12 @@ class ForkRun:
 
 
 class Fork:
-    """Made by `ReplaySession.fork`. Faults come first, then `run`, once.
+    """A fork, created by `ReplaySession.fork`. Add faults first, then `run` it once.
 
     Args:
-        engine: has replayed all that lies before the turn.
-        unrecorded: what unrecorded blocking work would have returned; None for no answer.
-        paced: the functions of such work that take as long as they did in the recording; others take no time.
+        engine: has replayed everything before the turn.
+        unrecorded: returns the results of unrecorded blocking work; None for no answer.
+        paced: the functions of such work that take as long as in the recording; others take no time.
     """
 
     def __init__(
@@ -76,42 +75,40 @@ class Fork:
         self.system = engine.system
         upcoming = engine.records.turns(1)
         self.turn: Turn | None = upcoming[0] if upcoming else None
-        """The turn whose message is in hand; None behind the last one."""
+        """The turn whose message is to be handled next; None after the last one."""
         self._engine = engine
-        self._begins_ms = self.turn.now_ms if self.turn is not None else self.system.clock.now_ms()
+        self._start_ms = self.turn.now_ms if self.turn is not None else self.system.clock.now_ms()
         self._number = self.turn.sequence if self.turn is not None else engine.position + 1
         self._before: list[Callable[[], object]] = []
         self._copies = [0]
-        """Delays of the message in hand, in ms from here: two where it is told twice, none where it is dropped."""
+        """Delays in ms of the message's copies: two if it is duplicated, none if it is dropped."""
         self._has_run = False
         self._is_own = False
         self._environment = ForkEnvironment(engine, self._number, unrecorded, paced)
-        self._hand = None if self.turn is None else self._take_in_hand(self.turn)
-
-    # Faults
+        self._hand = None if self.turn is None else self._claim(self.turn)
 
     def drop(self) -> None:
-        """Lose the message in hand. Raises `ForkError` where it is none that can be lost."""
+        """Drop the message of this turn. Raises `ForkError` if it cannot be lost."""
         turn = self._require_message("dropped")
         self._copies = []
         if self._is_own:
-            self._environment.world.turns_by_actor[turn.recipient].remove(turn)
+            self._environment.recorded.turns_by_actor[turn.recipient].remove(turn)
 
     def delay(self, duration: Duration) -> None:
-        """Let the message in hand come later. Raises `ForkError` where it is none that can be late."""
-        self._require_message("delayed", told=True)
+        """Delay the message of this turn. Raises `ForkError` if it cannot be late."""
+        self._require_message("delayed", is_sent=True)
         late_ms = duration_ms(duration, "delay")
         self._copies = [late_ms for _ in self._copies]
 
     def duplicate(self) -> None:
-        """Let the message in hand come twice. Raises `ForkError` where it is none that can."""
-        self._require_message("told twice", told=True)
+        """Deliver the message of this turn twice. Raises `ForkError` if that is impossible."""
+        self._require_message("sent twice", is_sent=True)
         self._copies = [*self._copies, *self._copies]
 
     def crash(self, path: str) -> None:
-        """Kill the actor at `path`, and all below it, before the message in hand is handled.
+        """Kill the actor at `path`, and all below it, before the message of this turn is handled.
 
-        Raises `ForkError` where nobody lives there, or the guardian of all.
+        Raises `ForkError` if no actor lives there, or if it is a guardian.
         """
         path = path if path.startswith("/") else f"/user/{path}"
         if path in (ROOT, USER):
@@ -124,7 +121,7 @@ class Fork:
         self._before.append(lambda: self.system.kill(ref))
 
     def tell(self, path: str, message: Message) -> None:
-        """Have the actor at `path` told this first, by nobody. Raises `ForkError` where it does not live."""
+        """Send the actor at `path` this message first, without a sender. Raises `ForkError` if no actor lives there."""
         hearer = self.system.cells.find(path)
         if hearer is None:
             raise ForkError(f"no actor lives at {path} {self._where()}")
@@ -133,10 +130,8 @@ class Fork:
 
     @property
     def expects_more(self) -> bool:
-        """Tell whether something that was recorded is still to come from outside."""
+        """True if a recorded input from outside is still to come."""
         return self._environment.expects_more
-
-    # Going on
 
     def run(
         self,
@@ -148,16 +143,16 @@ class Fork:
         recorder: Recorder | None = None,
         max_turns: int = _MAX_TURNS,
     ) -> ForkRun:
-        """Go on until nothing is left to do.
+        """Continue until no work is left.
 
         Args:
-            limit: so much virtual time at most.
-            until: ends the run behind the first record of which it is true.
-            at_rest: asked whenever only time could bring something; ends the run where it is true.
-            observer: told of every record of the fork.
-            recorder: where the turns of the fork are recorded; not closed here. A `ForkTraceRecorder` has them behind
-                those that were recorded before.
-            max_turns: so many turns at most.
+            limit: maximum virtual time.
+            until: ends the run after the first record for which it returns True.
+            at_rest: called whenever the fork is idle and time has to advance; ends the run if it returns True.
+            observer: called with every record of the fork.
+            recorder: records the turns of the fork; not closed here. A `ForkTraceRecorder` appends them to the original
+                records.
+            max_turns: maximum number of turns.
 
         Raises:
             ForkError: the fork has run already.
@@ -165,20 +160,20 @@ class Fork:
         if self._has_run:
             raise ForkError("a fork runs once: session.fork() makes another one")
         self._has_run = True
-        live = ForkRecorder(self._environment.schedule.taken, until, observer, recorder)
-        with quiet(), outside_turn():
+        live = ForkRecorder(self._environment.schedule.mark_taken, until, observer, recorder)
+        with without_logs(), outside_turn():
             self._go_live(live)
             ended = self._run(live, duration_ms(limit, "limit"), max_turns, at_rest)
         return ForkRun(
             turns=live.turns,
-            duration_ms=self.system.clock.now_ms() - self._begins_ms,
+            duration_ms=self.system.clock.now_ms() - self._start_ms,
             ended=ended,
             silent=dict(self._environment.silent),
         )
 
     def _go_live(self, recorder: ForkRecorder) -> None:
         system = self.system
-        system.replay_clock.set(self._begins_ms)
+        system.replay_clock.set(self._start_ms)
         system.go_live(self._environment, recorder, self._number)
         cells = system.cells.living()
         self._environment.stand_in_for_boundaries(cells)
@@ -186,14 +181,14 @@ class Fork:
             mailbox = cell.mailbox
             assert isinstance(mailbox, ReplayMailbox)
             mailbox.go_live(None if cell.props.mailbox is None else cell.props.mailbox.create(cell))
-            if cell.life is Life.STARTING and not self._is_begun(cell):
-                # It was spawned from outside, which no turn has told it.
+            if cell.state is CellState.STARTING and not self._is_begun(cell):
+                # It was spawned from outside, so no turn has sent it the signal.
                 mailbox.control.appendleft(SignalEnvelope(Create(), None, None))
         self._environment.put_in_flight()
         for each in self._before:
             each()
         if self.turn is not None and 0 not in self._copies:
-            self._environment.schedule.taken(self.turn)
+            self._environment.schedule.mark_taken(self.turn)
         for late_ms in self._copies:
             if self._hand is not None:
                 self._environment.later(late_ms, partial(self._hand, first=late_ms == 0))
@@ -204,7 +199,7 @@ class Fork:
 
     def _run(self, recorder: ForkRecorder, limit_ms: int, max_turns: int, at_rest: Callable[[], bool] | None) -> str:
         schedule, clock = self.system.schedule, self.system.replay_clock
-        until_ms = self._begins_ms + limit_ms
+        until_ms = self._start_ms + limit_ms
         while not recorder.is_over:
             if recorder.turns >= max_turns:
                 return f"after {max_turns} turns"
@@ -217,59 +212,58 @@ class Fork:
                 break
             if due > until_ms:
                 clock.set(until_ms)
-                return "the time is over"
+                return "the time has elapsed"
             clock.move_to(due)
-        return "what was waited for has come"
+        return "the condition is met"
 
     def _is_begun(self, cell: Cell) -> bool:
-        """Tell whether a cell that has not started yet is told to by what waits in its mailbox, or is in hand."""
+        """Return True if a cell that has not started yet will be started by its waiting signals, or by this turn."""
         turn = self.turn
         if turn is not None and turn.recipient == cell.ref and isinstance(turn.message, Create):
             return True
         return any(isinstance(envelope.message, Create) for envelope in cell.mailbox.control)
 
-    # The message in hand
-
-    def _take_in_hand(self, turn: Turn) -> Tell:
-        """Take the message of the turn out of where it waits; the function that tells it."""
-        if self._environment.world.remove_turn(turn):
-            return self._environment.told(turn, turn.cause)
+    def _claim(self, turn: Turn) -> Tell:
+        """Remove the message of the turn from its mailbox or record; return the function that delivers it."""
+        if self._environment.recorded.remove_turn(turn):
+            return self._environment.redelivery(turn, turn.cause)
         cell = self.system.cells.find(turn.recipient.path)
         if cell is None or cell.ref != turn.recipient or cell.props is BOUNDARY:
             self._is_own = True
-            return tell_nothing  # What an actor that is not replayed tells itself, its stand-in schedules.
+            return deliver_nothing  # Messages of a boundary actor to itself are scheduled by its stand-in.
         entry = entry_of(turn, cell, self.system.resolve)
-        return tell_nothing if entry is None else partial(put, cell.mailbox, entry)
+        return deliver_nothing if entry is None else partial(put, cell.mailbox, entry)
 
-    def _require_message(self, how: str, *, told: bool = False) -> Turn:
-        """The turn in hand, if its message may be treated so; with `told` only if somebody else has told it."""
+    def _require_message(self, how: str, *, is_sent: bool = False) -> Turn:
+        """Return the current turn if its message may be treated so; with `is_sent` only if another actor sent it."""
         turn = self.turn
         if turn is None:
-            raise ForkError(f"there is no message in hand {self._where()}")
+            raise ForkError(f"there is no current message {self._where()}")
         if turn.kind == "signal":
             raise ForkError(
                 f"turn {turn.sequence} handles the kernel's {message_name(turn.message)}, which cannot be {how}"
             )
-        if told and self._is_own:
+        if is_sent and self._is_own:
             raise ForkError(
-                f"turn {turn.sequence} handles what {turn.recipient.path} told itself outside of all replayed turns: "
-                f"it cannot be {how}, only dropped"
+                f"turn {turn.sequence} handles a message that {turn.recipient.path} sent to itself outside of all "
+                f"replayed turns: it cannot be {how}, only dropped"
             )
         return turn
 
     def _where(self) -> str:
-        return f"at turn {self.turn.sequence}" if self.turn is not None else "behind the last turn"
+        return f"at turn {self.turn.sequence}" if self.turn is not None else "after the last turn"
 
 
 class ForkRecorder(ForwardingRecorder):
-    """Makes records of a fork's turns at once, for those who want to see them.
+    """Creates records of a fork's turns at once, for observers.
 
-    Tells the fork of its turns and the `observer` of all records, looks for the last, and hands on to `recorder`.
+    Notifies the fork of its turns and the `observer` of all records, checks for the last one, and forwards to
+    `recorder`.
     """
 
     def __init__(
         self,
-        taken: Callable[[Turn], object],
+        mark_taken: Callable[[Turn], object],
         until: Callable[[Record], bool] | None,
         observer: Callable[[Record], object] | None,
         recorder: Recorder | None,
@@ -277,12 +271,12 @@ class ForkRecorder(ForwardingRecorder):
         super().__init__(recorder)
         self.turns = 0
         self.is_over = False
-        self._taken = taken
+        self._mark_taken = mark_taken
         self._until = until
         self._observer = observer
 
     def open(self, *, system: str, seed: int) -> None:
-        """Do nothing: the recording has begun already."""
+        """Do nothing: the recording has already started."""
 
     def turn(
         self,
@@ -306,7 +300,7 @@ class ForkRecorder(ForwardingRecorder):
             effects=tuple(map(effect_of, effects)),
             failure=failure,
         )
-        self._taken(turn)
+        self._mark_taken(turn)
         self._see(turn)
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
@@ -324,7 +318,7 @@ class ForkRecorder(ForwardingRecorder):
         )
 
     def close(self) -> None:
-        """The recorder is left open: its owner closes it."""
+        """Leave the recorder open: its owner closes it."""
 
     def _see(self, record: Record) -> None:
         if self._observer is not None:

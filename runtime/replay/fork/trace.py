@@ -1,6 +1,6 @@
-"""The trace of a fork: what was recorded up to where the fork begins, and behind it the turns of the fork.
+"""The trace of a fork: the records up to the fork, followed by the turns of the fork.
 
-So it is the trace of a whole run, which replays, is checked and compared as every other one.
+So it is the trace of a whole run, which can be replayed, checked and compared like any other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ForkTraceRecorder(TraceRecorder):
-    """Records a fork of `trace` that begins at turn `number`.
+    """Records a fork of `trace` that starts at turn `number`.
 
     Raises:
         ForkError: `path` is the file of the trace itself.
@@ -41,20 +41,20 @@ class ForkTraceRecorder(TraceRecorder):
 
 
 class _Continuation(BlockWriter):
-    """Writes behind the beginning of another file."""
+    """Appends to the beginning of another file."""
 
     def __init__(self, path: Path, begun: Path, number: int) -> None:
         super().__init__(path, None)
-        self._begun = begun
+        self._original = begun
         self._number = number
 
     def _begin(self, _system: str, _seed: int) -> None:
-        for frame in beginning(self._begun, self._number):
+        for frame in beginning(self._original, self._number):
             self._write(frame)
 
 
 def beginning(path: Path, number: int) -> Iterator[bytes]:
-    """The frames of a file that begins as the trace at `path` does, with no record from `number` on, and no end."""
+    """Yield the frames of the trace at `path` without the records from `number` on, and without an end."""
     with path.open("rb") as file:
         frames = read_frames(file)
         for place, frame in enumerate(frames):
@@ -69,7 +69,7 @@ def beginning(path: Path, number: int) -> Iterator[bytes]:
 
 
 def _before(chunk: Sequence[Any], number: int) -> list[Any]:
-    """A chunk without the records from `number` on; its tables stay as they are."""
+    """Return a chunk without the records from `number` on; its tables stay as they are."""
     refs, values, others, columns = chunk
     rows = zip(accumulate(columns[0]), accumulate(columns[1]), *columns[2:], strict=True) if columns else iter(())
     by_place = {other[0]: other[1:] for other in others}
@@ -84,10 +84,10 @@ def _before(chunk: Sequence[Any], number: int) -> list[Any]:
                 kept_rows.append(row)
         elif other[1] < number:
             kept_others.append([len(kept_rows) + len(kept_others), *other])
-    kept: list[Any] = list(zip(*kept_rows, strict=True))
-    if kept:
-        kept[0], kept[1] = distances(kept[0]), distances(kept[1])
-    return [refs, values, kept_others, kept]
+    retained: list[Any] = list(zip(*kept_rows, strict=True))
+    if retained:
+        retained[0], retained[1] = distances(retained[0]), distances(retained[1])
+    return [refs, values, kept_others, retained]
 
 
 def _packed(chunk: list[Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""A replay that one walks through: steps, breakpoints, causes.
+"""Interactive replays: steps, breakpoints, causes.
 
-Not here: commands that are typed (`flykka/cli`).
+Not here: commands that users type (`flykka/cli`).
 """

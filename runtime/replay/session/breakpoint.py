@@ -1,4 +1,4 @@
-"""A place in a trace by what happens there: `CheckpointCoordinator <- DeclineCheckpoint(checkpoint_id=7)`."""
+"""A breakpoint in a trace: `CheckpointCoordinator <- DeclineCheckpoint(checkpoint_id=7)`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @dataclass(frozen=True, slots=True)
 class Breakpoint:
-    """Turns of some actor, with some message, with some values in it; what is None or missing may be anything.
+    """Matches turns by actor, message and values of fields; None, or a missing field, matches anything.
 
-    An actor is named by its class, by the last part of its path, or by its path, of which `/user/` may be left out; a
-    message by its class or its tag; both with `*` and `?` for any text. A value of a field may be a text: it is then
-    compared with the field as a text.
+    An actor is named by its class, by the last part of its path, or by its path, with or without `/user/`; a message by
+    its class or its tag; both may contain the wildcards `*` and `?`. A value given as a text is compared with the field
+    as a text.
     """
 
     actor: str | None = None
@@ -34,16 +34,18 @@ class Breakpoint:
     fields: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, wanted: str | type[Value], fields: Mapping[str, object]) -> Breakpoint:
-        """A message class with values of its fields, or a breakpoint as a text. Raises as `parse` does."""
-        if not isinstance(wanted, str):
-            return cls(None, wanted, fields)
-        parsed = cls.parse(wanted)
+    def of(cls, pattern: str | type[Value], fields: Mapping[str, object]) -> Breakpoint:
+        """Return a breakpoint for a message class with values of its fields, or for a text. Raises the errors of
+        `parse`.
+        """
+        if not isinstance(pattern, str):
+            return cls(None, pattern, fields)
+        parsed = cls.parse(pattern)
         return cls(parsed.actor, parsed.message, {**parsed.fields, **fields})
 
     @classmethod
     def parse(cls, text: str) -> Breakpoint:
-        """The breakpoint that is written down. Raises `ReplaySessionError` where it is not of the form."""
+        """Parse a breakpoint. Raises `ReplaySessionError` if the text is malformed."""
         form = _FORM.fullmatch(text)
         if form is None or not text.strip():
             raise ReplaySessionError(f"no breakpoint: {text!r}; {_EXAMPLE}")
@@ -58,10 +60,14 @@ class Breakpoint:
         return cls(form["actor"], form["message"], fields)
 
     def matches(self, turn: Turn, actor_class: str | None) -> bool:
-        """Tell whether `turn`, of an actor of this class where that is known, is such a one."""
-        return self._is_told(turn) and self._is_taken_by(turn.recipient.path, actor_class) and self._says(turn.message)
+        """Return True if `turn` matches; `actor_class` is None if unknown."""
+        return (
+            self._matches_message(turn)
+            and self._matches_recipient(turn.recipient.path, actor_class)
+            and self._matches_fields(turn.message)
+        )
 
-    def _is_told(self, turn: Turn) -> bool:
+    def _matches_message(self, turn: Turn) -> bool:
         match self.message:
             case None:
                 return True
@@ -71,26 +77,26 @@ class Breakpoint:
             case message_class:
                 return isinstance(unwrapped(turn.message), message_class)
 
-    def _is_taken_by(self, path: str, actor_class: str | None) -> bool:
+    def _matches_recipient(self, path: str, actor_class: str | None) -> bool:
         if self.actor is None:
             return True
         last = path.rpartition("/")[2]
         names = (path, path.removeprefix("/user/"), last, actor_class or "")
         return any(fnmatchcase(name, self.actor) for name in names) or last == _in_path_form(self.actor)
 
-    def _says(self, message: Value | Undecoded) -> bool:
-        said = unwrapped(message)
+    def _matches_fields(self, message: Value | Undecoded) -> bool:
+        content = unwrapped(message)
         return all(
-            hasattr(said, name) and (getattr(said, name) == value or str(getattr(said, name)) == value)
+            hasattr(content, name) and (getattr(content, name) == value or str(getattr(content, name)) == value)
             for name, value in self.fields.items()
         )
 
     def __str__(self) -> str:
         message = self.message.__name__ if isinstance(self.message, type) else self.message or "*"
-        said = ", ".join(f"{name}={value}" for name, value in self.fields.items())
-        return f"{self.actor or '*'} <- {message}{f'({said})' if said else ''}"
+        fields = ", ".join(f"{name}={value}" for name, value in self.fields.items())
+        return f"{self.actor or '*'} <- {message}{f'({fields})' if fields else ''}"
 
 
 def _in_path_form(class_name: str) -> str:
-    """`CheckpointCoordinator` as paths have it: `checkpoint-coordinator`."""
+    """Convert `CheckpointCoordinator` to the form used in paths: `checkpoint-coordinator`."""
     return _WORD_BEGINS.sub("-", class_name).lower()

@@ -1,4 +1,4 @@
-"""Causes of a turn: the turns that led to it, each with the effect by which it did."""
+"""Causes of a turn: the turns that led to it, each with the effect that did."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _OUTSIDE = -1
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A turn, and which of its effects led on; None where it was none of its effects, but for example its end."""
+    """A turn and its effect that led to the next one; None if it was not an effect but, for example, its end."""
 
     turn: Turn
     effect: Effect | None
 
 
 def causes_of(trace: TraceReader, turn: Turn) -> list[Cause]:
-    """The chain of causes of `turn`, the nearest first.
+    """Return the chain of causes of `turn`, the nearest first.
 
-    Three looks through the trace; what is kept of each turn is two numbers.
+    Reads the trace three times, keeping only two numbers per turn.
     """
     numbers, causes = array("q"), array("q")
     for each in exactly_in_order(trace):
@@ -44,24 +44,24 @@ def causes_of(trace: TraceReader, turn: Turn) -> list[Cause]:
     while cause != _OUTSIDE:
         place = bisect_left(numbers, cause)
         if place == len(numbers) or numbers[place] != cause:
-            break  # It was not kept, or it was no turn.
+            break  # It was not kept, or is not a turn.
         chain.append(cause)
         cause = causes[place]
-    wanted = set(chain)
-    found = {each.sequence: each for each in trace if each.sequence in wanted}
+    sequences = set(chain)
+    turns = {each.sequence: each for each in trace if each.sequence in sequences}
     explained: list[Cause] = []
     effect_of = turn
     for number in chain:
-        explained.append(Cause(found[number], _led_to(found[number], effect_of)))
-        effect_of = found[number]
+        explained.append(Cause(turns[number], _causing_effect(turns[number], effect_of)))
+        effect_of = turns[number]
     return explained
 
 
-def _led_to(cause: Turn, turn: Turn) -> Effect | None:
-    """The effect of `cause` by which `turn` came about."""
-    found = (effect for effect in cause.effects if _leads_to(effect, turn))
-    # What blocking work has come to is no effect: a message that the turn has told is not that.
-    return next(found, None) or next((effect for effect in cause.effects if _may_lead_to(effect, turn)), None)
+def _causing_effect(cause: Turn, turn: Turn) -> Effect | None:
+    """Return the effect of `cause` that led to `turn`."""
+    leading = (effect for effect in cause.effects if _leads_to(effect, turn))
+    # The outcome of blocking work is not an effect; a message that the turn has sent takes precedence.
+    return next(leading, None) or next((effect for effect in cause.effects if _may_lead_to(effect, turn)), None)
 
 
 def _leads_to(effect: Effect, turn: Turn) -> bool:

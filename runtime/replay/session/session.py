@@ -1,7 +1,7 @@
-"""A replay that one walks through: forward, back, to a turn or to a message, with a look at every actor on the way.
+"""An interactive replay: forward, back, to a turn or to a message, with access to every actor's state.
 
-A session stands behind a turn: `turn` is the one that was taken last, `state` what actors know behind it, and `changes`
-what it changed. How it comes from turn to turn is in `Walk`.
+A session is positioned after a turn: `turn` is the last one replayed, `state` the actors' state after it, and `changes`
+its changes. `Walk` implements the moves between turns.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 _KEPT = 64
-"""So many steps are kept: as far as a step back is for nothing."""
+"""Number of steps that are kept: within them a step back is free."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A turn that was replayed, number `position` from 1 on, with what its actor knew before it and behind it."""
+    """A replayed turn, number `position` from 1 on, with its actor's state before and after."""
 
     position: int
     turn: Turn
@@ -47,46 +47,45 @@ class Step:
 
     @property
     def changes(self) -> list[Change]:
-        """The changes of the actor by the turn. Empty too where the actor is not replayed."""
+        """The turn's changes to the actor. Also empty if the actor is not replayed."""
         return changes(self.before, self.after)
 
 
 class Walk:
-    """The place where a session stands, and its ways to others: forward by the engine, back by steps that are kept.
+    """The position of a session, and its moves: forward with the engine, back with the steps that are kept.
 
-    An actor cannot be unwound, so who goes back further has the trace replayed again from its beginning; of the last
-    turns on the way the states are kept. Of all other turns nothing is described, so that a long way is as fast as any
-    replay.
+    An actor cannot be rewound, so going back further replays the trace again from its start; the states of the last
+    turns on the way are kept. Other turns are not described, so that a long move is as fast as any replay.
 
     Args:
-        make_engine: makes an engine at the beginning of the trace.
+        make_engine: creates an engine at the start of the trace.
     """
 
     def __init__(self, make_engine: Callable[[], ReplayEngine]) -> None:
         self.position = 0
-        """The number of turns that lie behind."""
+        """The number of turns so far."""
         self.engine = make_engine()
         self.steps: deque[Step] = deque(maxlen=_KEPT)
-        """The last ones, of which some may lie ahead."""
+        """The last steps, some of which may be ahead."""
         self._make_engine = make_engine
         self._replayed = 0
-        """The number of turns that the engine has taken; the session may stand before the last of them."""
+        """The number of turns that the engine has replayed; the session may be before the last of them."""
         self._last_aside = 0
-        """The last turn on whose way actors changed otherwise: what the steps tell is all there is from here on."""
+        """The last turn with changes of actors outside of it: the steps are complete from here on."""
         self._divergences: dict[int, Divergence] = {}
 
     @property
     def here(self) -> Step | None:
-        """The step behind which one stands; None at the beginning."""
+        """The step after which the session is; None at the start."""
         return next((step for step in reversed(self.steps) if step.position == self.position), None)
 
     @property
     def divergence(self) -> Divergence | None:
-        """The difference of the turn from its record, where there is one."""
+        """The difference of the turn from its record, if there is one."""
         return self._divergences.get(self.position)
 
     def forward(self, turns: int = 1) -> Step | None:
-        """Take the next turn, or some more up to one that diverges; the last one, or None where there are no more."""
+        """Replay the next turns, stopping at one that diverges; return the last one, or None if there are no more."""
         begun = self.position
         while self.position < begun + turns and (self.position == begun or self.divergence is None):
             before = self.position
@@ -99,7 +98,7 @@ class Walk:
         return self.here if self.position > begun else None
 
     def run(self, is_wanted: Callable[[Turn], bool]) -> Step | None:
-        """Go behind the next turn that is wanted, which is looked at before it is taken."""
+        """Move to the next turn that is wanted, which is checked before it is replayed."""
         while self.position < self._replayed:
             step = self._step()
             if step is not None and (is_wanted(step.turn) or self.divergence is not None):
@@ -113,7 +112,7 @@ class Walk:
         return None
 
     def go_to(self, position: int) -> None:
-        """Go back behind the turn at this position, or stay."""
+        """Move back to after the turn at this position, or stay."""
         oldest = self.steps[0].position if self.steps else self._replayed + 1
         if position < oldest - 1 or (position == oldest - 1 and position > 0):
             self._replay_to(position)
@@ -125,12 +124,12 @@ class Walk:
         self.steps.clear()
 
     def ahead(self) -> list[Step]:
-        """Steps that were taken, and lie ahead."""
+        """Return the steps that were replayed and are ahead of the position."""
         return [step for step in self.steps if step.position > self.position]
 
     def living(self) -> set[str]:
-        """The paths of the actors that are replayed and live here."""
-        self._have_steps_tell_all()
+        """Return the paths of the actors that are replayed and alive here."""
+        self._complete_steps()
         paths = self.engine.system.cells.living_paths()
         living = {path for path in paths if path.startswith("/user/") and self.engine.instance(path) is not None}
         for step in reversed(self.ahead()):
@@ -142,8 +141,8 @@ class Walk:
         return living
 
     def described(self, path: str) -> State | Absent:
-        """The state of the actor at `path` here."""
-        self._have_steps_tell_all()
+        """Return the state of the actor at `path` here."""
+        self._complete_steps()
         ahead = (step.before for step in self.ahead() if step.turn.recipient.path == path)
         first = next(ahead, None)
         return self._described(path) if first is None else first
@@ -155,7 +154,7 @@ class Walk:
         return self._advance()
 
     def _advance(self) -> Step | None:
-        """Replay the next turn, and keep what its actor knew before and behind it."""
+        """Replay the next turn, and keep its actor's state before and after."""
         upcoming = self.engine.records.turns(1)
         if not upcoming:
             return None
@@ -168,12 +167,12 @@ class Walk:
         return step
 
     def _skip(self) -> bool:
-        """Replay the next turn; False where there is none."""
+        """Replay the next turn; return False if there is none."""
         asides = self.engine.asides
         try:
             turn = self.engine.advance()
-        except DivergenceError as found:
-            self._divergences[self._replayed + 1] = found.divergence
+        except DivergenceError as error:
+            self._divergences[self._replayed + 1] = error.divergence
         else:
             if turn is None:
                 return False
@@ -184,7 +183,7 @@ class Walk:
         return True
 
     def _pass(self) -> None:
-        """Replay the next turn, and look at its actor only where one comes to stand: at the end, or if it diverges."""
+        """Replay the next turn, describing its actor only if the move may stop there: at the end, or if it diverges."""
         if len(self.engine.records.turns(2)) < 2:
             self._advance()
             return
@@ -194,20 +193,20 @@ class Walk:
             self.go_to(self.position)
 
     def _replay_to(self, position: int) -> None:
-        """Replay all from the beginning, and keep the last steps."""
+        """Replay everything from the start, and keep the last steps."""
         self.restart()
         while self._replayed < position - _KEPT:
             self._skip()
         while self._replayed < position:
             self._advance()
 
-    def _have_steps_tell_all(self) -> None:
-        """Have the engine come to where the session is, if the steps between do not tell all that has changed since."""
+    def _complete_steps(self) -> None:
+        """Move the engine to the session's position, unless the steps contain all changes since."""
         if self.position < self._last_aside:
             self._replay_to(self.position)
 
     def _described(self, path: str, ref: Ref | None = None) -> State | Absent:
-        """The state of the actor at `path` where the engine is, if it is the one of `ref`."""
+        """Return the state of the actor at `path` at the engine's position, if it is the one of `ref`."""
         cell = self.engine.system.cells.find(path)
         if cell is None or cell.instance is None or (ref is not None and cell.ref != ref):
             return Absent.ABSENT
@@ -215,9 +214,7 @@ class Walk:
 
 
 class ReplaySession(Walk):
-    """Made by `Replayer.session`; it begins at the beginning of the trace."""
-
-    # Where it stands
+    """An interactive replay, created by `Replayer.session`; it starts at the beginning of the trace."""
 
     @property
     def trace(self) -> TraceReader:
@@ -225,13 +222,13 @@ class ReplaySession(Walk):
 
     @property
     def turn(self) -> Turn | None:
-        """The turn that was taken last; None at the beginning."""
+        """The last replayed turn; None at the start."""
         here = self.here
         return None if here is None else here.turn
 
     @property
     def changes(self) -> list[Change]:
-        """The changes of the actor by that turn."""
+        """The changes of that turn to its actor."""
         here = self.here
         return [] if here is None else here.changes
 
@@ -241,66 +238,62 @@ class ReplaySession(Walk):
         return dict(self.engine.boundary)
 
     def upcoming(self, count: int = 1) -> list[Turn]:
-        kept = [step.turn for step in self.ahead()]
-        return [*kept, *self.engine.records.turns(max(0, count - len(kept)))][:count]
+        turns = [step.turn for step in self.ahead()]
+        return [*turns, *self.engine.records.turns(max(0, count - len(turns)))][:count]
 
     def recent(self, count: int = 1) -> list[Turn]:
-        """The turns behind, as far as they are kept, at most so many."""
+        """Return the last `count` turns, as far as they are kept."""
         return [step.turn for step in self.steps if step.position <= self.position][-count:]
 
-    # Moving
-
     def step(self, turns: int = 1) -> Step | None:
-        """Take the next turn, or some more up to one that diverges; the last one, or None where there are no more."""
+        """Replay the next turns, stopping at one that diverges; return the last one, or None if there are no more."""
         return self.forward(turns)
 
     def back(self, turns: int = 1) -> Step | None:
-        """Go back behind an earlier turn; that one, or None at the beginning."""
+        """Move back to after an earlier turn; return it, or None at the start."""
         self.go_to(max(0, self.position - turns))
         return self.here
 
     def at(self, number: int) -> Step:
-        """Go behind the turn with this number, forward or back; or behind one before it that diverges.
+        """Move to after the turn with this number, forward or back; or to one before it that diverges.
 
         Raises:
             ReplaySessionError: the trace has no such turn.
         """
         here = self.turn
         if here is not None and here.sequence >= number:
-            kept = next((step for step in self.steps if step.turn.sequence == number), None)
-            if kept is not None:
-                self.position = kept.position
-                return kept
+            retained = next((step for step in self.steps if step.turn.sequence == number), None)
+            if retained is not None:
+                self.position = retained.position
+                return retained
             self.restart()
-        found = self.run(lambda turn: turn.sequence >= number)
-        if self.divergence is not None and found is not None:
-            return found
-        if found is None or found.turn.sequence != number:
-            raise ReplaySessionError(f"{self.trace.path} has no turn {number}{self._nearest(found)}")
-        return found
+        stopped_at = self.run(lambda turn: turn.sequence >= number)
+        if self.divergence is not None and stopped_at is not None:
+            return stopped_at
+        if stopped_at is None or stopped_at.turn.sequence != number:
+            raise ReplaySessionError(f"{self.trace.path} has no turn {number}{self._nearest(stopped_at)}")
+        return stopped_at
 
     def run_until(self, wanted: str | type[Value], **fields: object) -> Step | None:
-        """Go behind the next turn that handles such a message, or that diverges; None where there is none to the end.
+        """Move to after the next turn that handles such a message, or that diverges; return None if there is none.
 
         `wanted` is a class of messages, or a text such as `"CheckpointCoordinator <- DeclineCheckpoint"`; `fields` are
         values in the message.
 
         Raises:
-            ReplaySessionError: the text is no breakpoint.
+            ReplaySessionError: the text is not a breakpoint.
         """
         return self.run_to([Breakpoint.of(wanted, fields)])
 
     def run_to(self, breakpoints: list[Breakpoint]) -> Step | None:
-        """Go behind the next turn at one of these, or that diverges; without any of them to the end, which is None."""
+        """Move to after the next turn at one of these, or that diverges; without any, to the end, and return None."""
         return self.run(lambda turn: any(each.matches(turn, self.actor_class(turn)) for each in breakpoints))
 
-    # Looking
-
     def state(self, path: str | None = None) -> State:
-        """The state of the actor at `path` here, or of the actor of the last turn.
+        """Return the state of the actor at `path` here, or of the actor of the last turn.
 
         Raises:
-            ReplaySessionError: nobody lives there at this turn, or nobody who is replayed.
+            ReplaySessionError: no actor lives there at this turn, or it is not replayed.
         """
         if path is None:
             if self.turn is None:
@@ -309,15 +302,15 @@ class ReplaySession(Walk):
         path = path if path.startswith("/") else f"/user/{path}"
         state = self.described(path)
         if isinstance(state, Absent):
-            raise ReplaySessionError(self._why_nobody(path))
+            raise ReplaySessionError(self._reason_for_no_turn(path))
         return state
 
     def actors(self) -> list[str]:
-        """The paths of the actors that are replayed and live here."""
+        """Return the paths of the actors that are replayed and alive here."""
         return sorted(self.living())
 
     def why(self) -> list[Cause]:
-        """The turns that led to this one, the nearest first, each with the effect by which it did."""
+        """Return the turns that led to this one, the nearest first, each with the effect that did."""
         return [] if self.turn is None else causes_of(self.trace, self.turn)
 
     def actor_class(self, turn: Turn) -> str | None:
@@ -325,26 +318,26 @@ class ReplaySession(Walk):
         return None if instance is None else type(instance).__name__
 
     def fork(self, *, unrecorded: UnrecordedWork | None = None) -> Fork:
-        """A system right before the turn of this session, with its message in hand, which can go on otherwise.
+        """Return a system right before the turn of this session, which can continue in another way.
 
-        The session stays where it is. Behind the end of the trace, or at its beginning, nothing is in hand.
+        The session keeps its position. After the end of the trace, or at its start, the fork has no message to handle.
         """
         return Fork(self._before_turn(self._make_engine()), unrecorded=unrecorded)
 
     def _before_turn(self, engine: ReplayEngine) -> ReplayEngine:
-        """The engine, gone on to right before the turn of this session."""
+        """Return the engine, advanced to right before the turn of this session."""
         turn = self.turn
         while turn is not None and (upcoming := engine.records.turns(1)) and upcoming[0].sequence < turn.sequence:
             engine.advance()
         return engine
 
-    def _nearest(self, found: Step | None) -> str:
+    def _nearest(self, step: Step | None) -> str:
         turns = [turn.sequence for turn in self.recent()]
-        if found is None:
-            return f": its last one is turn {turns[0]}" if turns else ": it has none at all"
-        return f": the next one is turn {found.turn.sequence}"
+        if step is None:
+            return f": its last one is turn {turns[0]}" if turns else ": it has none"
+        return f": the next one is turn {step.turn.sequence}"
 
-    def _why_nobody(self, path: str) -> str:
+    def _reason_for_no_turn(self, path: str) -> str:
         where = f"at turn {self.turn.sequence}" if self.turn is not None else "at the beginning"
         if path in self.engine.boundary:
             return f"{path} is not replayed: {self.engine.boundary[path]}"

@@ -1,4 +1,4 @@
-"""Comparing what was recorded of two runs.
+"""Comparison of the recordings of two runs.
 
-Not here: comparing a replay with its record (`replay`).
+Not here: comparison of a replay with its record (`replay`).
 """

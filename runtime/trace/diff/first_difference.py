@@ -1,9 +1,8 @@
-"""The first place where two recordings tell different things.
+"""The first difference between two recordings.
 
-Runs are compared actor by actor: the first turn of an actor in one run with its first turn in the other, and so on. How
-the turns of different actors lay between each other, when they were, and what number they had, is no difference; what
-an actor was told, by whom, and what it did then, is. Where several actors differ, the one whose turn came first in the
-left run is told of.
+Runs are compared actor by actor: the first turn of an actor in one run with its first turn in the other, and so on. The
+interleaving of different actors' turns, their times and their numbers are not compared; an actor's messages, their
+senders and its effects are. If several actors differ, the one whose turn came first in the left run is reported.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawn
 from flykka.runtime.trace.text import message_name
 
 LOOKED_AHEAD: Final = 5_000
-"""So many records are looked through for one that has come later."""
+"""Maximum number of records that are searched for one that comes later."""
 _REMEMBERED = 100_000
-"""So many turns are remembered as causes."""
+"""Maximum number of turns that are remembered as causes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCause:
-    """A turn in the chain that led to another: its number, who took it, and what the message was."""
+    """A turn in the chain that led to another: its number, its actor, and the name of the message."""
 
     turn: int
     recipient: str
@@ -35,31 +34,31 @@ class RecordedCause:
 
 
 class TraceSide:
-    """Side of the comparison: what was read of its run and has no counterpart yet."""
+    """A side of the comparison: the records read from its run that have no counterpart yet."""
 
-    def __init__(self, records: Iterable[Record], wanted: Callable[[Record], bool]) -> None:
+    def __init__(self, records: Iterable[Record], is_compared: Callable[[Record], bool]) -> None:
         self._records = iter(records)
-        self._wanted = wanted
+        self._is_compared = is_compared
         self._names: dict[str, str] = {}
-        # Of each turn its cause, and what there is to say of it: turns themselves would be a hundred times as large.
+        # For each turn its cause and its description: turns themselves would be a hundred times as large.
         self._turns: dict[int, tuple[int | None, str, str]] = {}
-        self.waiting: dict[str, deque[Record]] = {}
+        self.queues: dict[str, deque[Record]] = {}
         self.ended = False
 
     def read(self) -> tuple[str, Record] | None:
-        """The next record that is compared, with the actor's name in both runs; None at the end."""
+        """Return the next record to compare, with the actor's name common to both runs; None at the end."""
         for record in self._records:
             if isinstance(record, Turn):
                 self._turns[record.sequence] = (record.cause, record.recipient.path, message_name(record.message))
                 if len(self._turns) > _REMEMBERED:
                     del self._turns[next(iter(self._turns))]
-            if self._wanted(record):
+            if self._is_compared(record):
                 return self._name(recipient_of(record).path), record
         self.ended = True
         return None
 
     def causes(self, record: Record | None) -> tuple[RecordedCause, ...]:
-        """The turns that led to a record, the nearest first."""
+        """Return the turns that led to a record, the nearest first."""
         chain: list[RecordedCause] = []
         turn = record.cause if isinstance(record, Turn) else None
         while turn is not None and turn in self._turns:
@@ -69,33 +68,33 @@ class TraceSide:
         return tuple(chain)
 
     def ahead(self, actor: str) -> Iterator[Record]:
-        """The records that are still to come of an actor, as far as it is worth looking."""
-        yield from self.waiting.get(actor, ())
+        """Yield the coming records of an actor, up to a limit."""
+        yield from self.queues.get(actor, ())
         for _ in range(LOOKED_AHEAD):
-            found = self.read()
-            if found is None:
+            record = self.read()
+            if record is None:
                 return
-            if found[0] == actor:
-                yield found[1]
+            if record[0] == actor:
+                yield record[1]
 
     def _name(self, path: str) -> str:
-        """The path, with the ids in it numbered as they come: in another run they are others."""
-        return ID.sub(lambda found: self._names.setdefault(found[0], f"<id {len(self._names) + 1}>"), path)
+        """Return the path with its ids numbered in order, since another run has other ids."""
+        return ID.sub(lambda match: self._names.setdefault(match[0], f"<id {len(self._names) + 1}>"), path)
 
 
 VARYING: Final = ("*_ms", "incarnation")
-"""The fields that differ between any two runs: times, and which of the actors at a path it was."""
+"""The fields that differ between any two runs: times, and the incarnations of actors."""
 
 _CHECKED_EVERY = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The place where two runs part: the record number `number`, from 1, of `actor`.
+    """The place where two runs diverge: record number `number`, from 1, of `actor`.
 
-    None stands for a run that has no further record of this actor. `fields` are those that differ, with the causes
-    on both sides, the nearest first. `moved_to` is the number of the turn in which the right run has what the left one
-    has here: then only the order is another.
+    A side is None if its run has no further record of this actor. `fields` are those that differ, with the causes on
+    both sides, the nearest first. `moved_to` is the number of the turn in which the right run has the left one's
+    record: then only the order differs.
     """
 
     actor: str
@@ -110,7 +109,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The result of comparing: how many records were the same, of how many actors, and the first difference."""
+    """The result of a comparison: the number of equal records, the number of actors, and the first difference."""
 
     same: int
     actors: int
@@ -121,21 +120,23 @@ def first_difference(
     left: Iterable[Record],
     right: Iterable[Record],
     *,
-    wanted: Callable[[Record], bool] = lambda record: True,
+    is_compared: Callable[[Record], bool] = lambda record: True,
     ignored: Iterable[str] = VARYING,
     renames: bool = True,
 ) -> Comparison:
     """Compare two recordings.
 
     Args:
-        left: the records of the one, in the order in which they began.
+        left: the records of one recording, in the order in which they started.
         right: those of the other.
-        wanted: which records are compared at all.
-        ignored: patterns of the names of fields that are not.
-        renames: whether ids may be others in the other run, as long as they are so throughout.
+        wanted: returns True for records to be compared.
+        ignored: patterns of the names of fields to ignore.
+        renames: True if ids may differ in the other run, as long as they do so consistently.
     """
     return _Comparing(
-        TraceSide(left, wanted), TraceSide(right, wanted), ValueComparator(ignored=tuple(ignored), renames=renames)
+        TraceSide(left, is_compared),
+        TraceSide(right, is_compared),
+        ValueComparator(ignored=tuple(ignored), renames=renames),
     ).run()
 
 
@@ -146,93 +147,97 @@ class _Comparing:
         self._comparator = comparator
         self._counts: dict[str, int] = {}
         self._same = 0
-        # Of each actor that differs: where. No later record of it is looked at.
-        self._found: dict[str, tuple[Record | None, Record | None, tuple[FieldDifference, ...]]] = {}
+        # The place of the first difference of each actor; its later records are not compared.
+        self._differences: dict[str, tuple[Record | None, Record | None, tuple[FieldDifference, ...]]] = {}
 
     def run(self) -> Comparison:
         """Read both in turns until the first difference is known to be the first."""
         steps = 0
         while not (self._left.ended and self._right.ended):
             for side in (self._left, self._right):
-                if not side.ended and (read := side.read()) is not None:
-                    self._take(side, *read)
+                if not side.ended and (record := side.read()) is not None:
+                    self._take(side, *record)
             steps += 1
             if steps % _CHECKED_EVERY == 0:
-                self._note_what_is_left()
-                if self._found and self._is_settled():
+                self._record_rest()
+                if self._differences and self._is_settled():
                     break
-        self._note_what_is_left()
+        self._record_rest()
         return Comparison(same=self._same, actors=len(self._counts), difference=self._first())
 
     def _take(self, side: TraceSide, actor: str, record: Record) -> None:
-        waiting = side.waiting.setdefault(actor, deque())
-        if actor not in self._found:
-            waiting.append(record)
+        queue = side.queues.setdefault(actor, deque())
+        if actor not in self._differences:
+            queue.append(record)
             self._match(actor)
-        elif len(waiting) < LOOKED_AHEAD:
-            # What follows tells whether only the order is another.
-            waiting.append(record)
+        elif len(queue) < LOOKED_AHEAD:
+            # Later records show whether only the order differs.
+            queue.append(record)
 
     def _match(self, actor: str) -> None:
-        lefts, rights = self._left.waiting.get(actor), self._right.waiting.get(actor)
+        lefts, rights = self._left.queues.get(actor), self._right.queues.get(actor)
         if not lefts or not rights:
             return
         one, other = lefts.popleft(), rights.popleft()
         self._counts[actor] = self._counts.get(actor, 0) + 1
-        unlike = tuple(islice(self._unlike(one, other), 20))
+        unlike = tuple(islice(self._field_differences(one, other), 20))
         if unlike:
-            self._found[actor] = (one, other, unlike)
+            self._differences[actor] = (one, other, unlike)
         else:
             self._same += 1
 
-    def _unlike(self, one: Record, other: Record) -> Iterator[FieldDifference]:
-        left, right = _compared(one), _compared(other)
+    def _field_differences(self, first: Record, second: Record) -> Iterator[FieldDifference]:
+        left, right = _compared(first), _compared(second)
         if not self._comparator.ignores("now_ms"):
-            left["now_ms"], right["now_ms"] = one.now_ms, other.now_ms
+            left["now_ms"], right["now_ms"] = first.now_ms, second.now_ms
         if left != right:
             yield from self._comparator.differences(left, right)
 
     def _is_settled(self) -> bool:
-        """Tell whether nothing earlier can differ any more: all that the left run has before it was the same."""
-        earliest = min(_place(one, other) for one, other, _ in self._found.values())
-        waiting = (
-            records[0].sequence for actor, records in self._left.waiting.items() if actor not in self._found and records
+        """Return True if no earlier difference is possible: all earlier records of the left run were equal."""
+        earliest = min(_place(first, second) for first, second, _ in self._differences.values())
+        queues = (
+            records[0].sequence
+            for actor, records in self._left.queues.items()
+            if actor not in self._differences and records
         )
-        return all(number > earliest for number in waiting)
+        return all(number > earliest for number in queues)
 
-    def _note_what_is_left(self) -> None:
-        """Note the records of one run that have no counterpart, because the other has ended."""
+    def _record_rest(self) -> None:
+        """Record a difference for records of one run without a counterpart, because the other has ended."""
         for side, other in ((self._left, self._right), (self._right, self._left)):
-            for actor, records in side.waiting.items():
-                if other.ended and records and actor not in self._found:
+            for actor, records in side.queues.items():
+                if other.ended and records and actor not in self._differences:
                     self._counts[actor] = self._counts.get(actor, 0) + 1
                     pair = (records[0], None) if side is self._left else (None, records[0])
-                    self._found[actor] = (*pair, ())
+                    self._differences[actor] = (*pair, ())
 
     def _first(self) -> Difference | None:
-        if not self._found:
+        if not self._differences:
             return None
-        actor, (one, other, fields) = min(self._found.items(), key=lambda found: _place(*found[1][:2]))
+        actor, (first, second, fields) = min(
+            self._differences.items(), key=lambda difference: _place(*difference[1][:2])
+        )
         return Difference(
             actor=actor,
             number=self._counts[actor],
-            left=one,
-            right=other,
+            left=first,
+            right=second,
             fields=fields,
-            left_causes=self._left.causes(one),
-            right_causes=self._right.causes(other),
-            moved_to=self._moved_to(actor, one),
+            left_causes=self._left.causes(first),
+            right_causes=self._right.causes(second),
+            moved_to=self._moved_to(actor, first),
         )
 
-    def _moved_to(self, actor: str, one: Record | None) -> int | None:
-        if one is None:
+    def _moved_to(self, actor: str, record: Record | None) -> int | None:
+        if record is None:
             return None
         ahead = self._right.ahead(actor)
-        return next((other.sequence for other in ahead if not any(self._unlike(one, other))), None)
+        return next((other.sequence for other in ahead if not any(self._field_differences(record, other))), None)
 
 
-def _place(one: Record | None, other: Record | None) -> int:
-    record = one or other
+def _place(first: Record | None, second: Record | None) -> int:
+    record = first or second
     assert record is not None
     return record.sequence
 
@@ -243,9 +248,9 @@ def _compared(record: Record) -> dict[str, Any]:
         case Turn():
             sender = None if record.sender is None else record.sender.path
             failure = record.failure
-            raised = None if failure is None else f"{failure.type_name}: {failure.message}"
-            told = {"kind": record.kind, "message": record.message, "sender": sender}
-            return kind | told | {"effects": record.effects, "failure": raised}
+            error = None if failure is None else f"{failure.type_name}: {failure.message}"
+            content = {"kind": record.kind, "message": record.message, "sender": sender}
+            return kind | content | {"effects": record.effects, "failure": error}
         case DeadLetterRecord():
             return kind | {"message": record.message, "reason": record.reason}
         case Spawned():

@@ -1,8 +1,7 @@
-"""Compares recorded values: field by field, and across two runs, in which ids and times are others.
+"""Compares recorded values field by field, also across two runs, whose ids and times differ.
 
-Each run makes new ids. So two of them may stand for each other: which two, is learned where they first stand in the
-same place, and from there on they have to be the same two. Moments and durations differ as well; fields that are not to
-be compared are left out by their names.
+Each run creates new ids. Two ids are taken as counterparts if they first occur in the same place, and must then be
+counterparts everywhere. Times and durations differ as well; fields that should not be compared are ignored by name.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from flykka.messages.wire.ref import Ref
 from flykka.runtime.trace.effects import Undecoded
 
 ID = re.compile(r"(?<![0-9a-zA-Z])(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,})(?![0-9a-zA-Z])")
-"""The form of ids within a text."""
+"""Matches ids within a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
-    """A place where two values differ. `path` reads like `message.state.operators[0]`; `ABSENT` is not there at all."""
+    """A place where two values differ. `path` is like `message.state.operators[0]`; `ABSENT` means no value."""
 
     path: str
     left: Any
@@ -37,7 +36,7 @@ class FieldDifference:
 
 
 _KEPT = 50_000
-"""So many pairs of texts are remembered."""
+"""Maximum number of pairs of texts that are remembered."""
 
 
 class _Absent(Enum):
@@ -51,9 +50,9 @@ ABSENT = _Absent.ABSENT
 
 
 class ValueComparator:
-    """Compares values of two runs, and learns which ids of the one are which of the other.
+    """Compares values of two runs, and learns which ids correspond.
 
-    `ignored` are patterns of the names of fields. With `renames` off, ids are compared as they are.
+    `ignored` are patterns of the names of fields. With `renames` off, ids must be equal.
     """
 
     def __init__(self, *, ignored: Sequence[str] = (), renames: bool = True) -> None:
@@ -66,7 +65,7 @@ class ValueComparator:
         self._same: dict[tuple[str, str], bool] = {}
 
     def differences(self, left: Any, right: Any, path: str = "") -> Iterator[FieldDifference]:
-        """The places where the two differ, in the order of their fields."""
+        """Yield the places where the two differ, in the order of their fields."""
         if left is right:
             return
         if isinstance(left, Undecoded) and isinstance(right, Undecoded):
@@ -90,15 +89,15 @@ class ValueComparator:
             for name in self._compared(kind):
                 within = f"{path}.{name}" if path else name
                 yield from self.differences(getattr(left, name), getattr(right, name), within)
-        elif left != right and (left == left or right == right):  # A NaN is the same as another one.
+        elif left != right and (left == left or right == right):  # Two NaNs are equal.
             yield FieldDifference(path, left, right)
 
     def ignores(self, name: str) -> bool:
-        """Tell whether fields of this name are left out."""
-        found = self._is_ignored.get(name)
-        if found is None:
-            found = self._is_ignored[name] = any(fnmatchcase(name, pattern) for pattern in self._ignored)
-        return found
+        """Return True if fields of this name are ignored."""
+        is_ignored = self._is_ignored.get(name)
+        if is_ignored is None:
+            is_ignored = self._is_ignored[name] = any(fnmatchcase(name, pattern) for pattern in self._ignored)
+        return is_ignored
 
     def _of_maps(self, left: dict[Any, Any], right: dict[Any, Any], path: str) -> Iterator[FieldDifference]:
         for name in sorted({*left, *right}, key=str):
@@ -109,20 +108,20 @@ class ValueComparator:
     def _compared(self, kind: type) -> tuple[str, ...]:
         names = self._field_names.get(kind)
         if names is None:
-            declared = (field.name for field in fields(kind))
-            names = self._field_names[kind] = tuple(name for name in declared if not self.ignores(name))
+            field_names = (field.name for field in fields(kind))
+            names = self._field_names[kind] = tuple(name for name in field_names if not self.ignores(name))
         return names
 
     def _same_text(self, left: str, right: str) -> bool:
         if not self._renames:
             return left == right
-        # Which id is which is never unlearned: what was found of two texts once stays true.
-        found = self._same.get((left, right))
-        if found is None:
+        # Pairs of ids are never removed: a result for two texts stays valid.
+        is_same = self._same.get((left, right))
+        if is_same is None:
             if len(self._same) > _KEPT:
                 self._same.clear()
-            found = self._same[left, right] = self._has_same_words(left, right)
-        return found
+            is_same = self._same[left, right] = self._has_same_words(left, right)
+        return is_same
 
     def _has_same_words(self, left: str, right: str) -> bool:
         if ID.split(left) != ID.split(right):
@@ -135,7 +134,7 @@ class ValueComparator:
 
 
 def _on_the_wire(message: Undecoded) -> Any:
-    """The fields of a message that is not known here; where there are none to be had, its bytes."""
+    """Return the fields of a message of an unknown class; if it has none, its bytes."""
     try:
         return msgpack.unpackb(message.data, use_list=False)
     except ValueError:
@@ -143,14 +142,14 @@ def _on_the_wire(message: Undecoded) -> Any:
 
 
 def same(recorded: object, now: object) -> bool:
-    """Tell whether two values are the same on the wire; a message that was not written there is equal to its like."""
+    """Return True if two values have the same wire form; messages that could not be written are equal to each other."""
     if recorded == now:
         return True
     if isinstance(recorded, Undecoded):
         form = _form(now)
         # It could not be written then, and cannot be now.
         return isinstance(now, Value) and (form or b"") == recorded.data
-    # What is not equal to itself, as a NaN is not, has bytes all the same.
+    # A value that does not equal itself, such as NaN, still has bytes.
     form = _form(recorded)
     return form is not None and form == _form(now)
 

@@ -1,4 +1,4 @@
-"""The file of a trace: its format, what is packed for it, and its reader.
+"""The file of a trace: its format, the packed content, and its reader.
 
 Not here: when records are written (`trace/record`).
 """

@@ -1,4 +1,4 @@
-"""Chunks as records. Messages stay packed until somebody asks a turn for them."""
+"""Chunks as records. Messages stay packed until they are accessed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.effects import CODES, EFFECTS, OPERANDS, PLAIN_TYPES, SEND, Effect, Operand, Send, Undecoded
 from flykka.runtime.trace.file.record_chunks import KINDS
-from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, SPAWNED
+from flykka.runtime.trace.record_tuples import DEAD_LETTER, KILLED, SPAWNED
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn, recorded_ref
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref
 
 _set = object.__setattr__
-"""The way past the frozenness of records, for who makes them."""
+"""Sets fields of frozen records while they are created."""
 
 
 MALFORMED = (LookupError, TypeError, ValueError, OverflowError)
-"""Errors of reading where the parts of a chunk do not fit each other."""
+"""Errors of reading a chunk with inconsistent parts."""
 
 
 _MAX_NUMBER = 1 << 62
@@ -38,45 +38,45 @@ _BYTES_OR_NONE: frozenset[type] = frozenset({bytes, type(None)})
 
 _KEPT = 4096
 _KEPT_BYTES = 1024
-"""So many values are kept, of messages that are no larger: heartbeats and the like are the same again and again."""
+"""Number and size of values that are cached: heartbeats and the like are repeated often."""
 
 
 class Decoding:
-    """Keeps what it has decoded lately. The values are immutable, so that records may share them."""
+    """Caches the values decoded lately. They are immutable, so that records may share them."""
 
     def __init__(self) -> None:
-        self._kept: dict[bytes | str, Value | Undecoded] = {}
+        self._cache: dict[bytes | str, Value | Undecoded] = {}
 
     def value(self, packed: bytes | str) -> Value | Undecoded:
-        """The message, or why there is none."""
-        found = self._kept.get(packed)
-        if found is None:
-            found = _value(packed)
+        """Return the message, or the reason why there is none."""
+        value = self._cache.get(packed)
+        if value is None:
+            value = _value(packed)
             if len(packed) <= _KEPT_BYTES:
-                if len(self._kept) >= _KEPT:
-                    self._kept.clear()
-                self._kept[packed] = found
-        return found
+                if len(self._cache) >= _KEPT:
+                    self._cache.clear()
+                self._cache[packed] = value
+        return value
 
     def failure(self, packed: bytes | str) -> SerializedThrowable:
-        """A failure, in whatever state its record is."""
-        found = self.value(packed)
-        if isinstance(found, SerializedThrowable):
-            return found
-        reason = found.reason if isinstance(found, Undecoded) else f"not the record of a failure: {found}"
+        """Return a failure, whatever the state of its record."""
+        failure = self.value(packed)
+        if isinstance(failure, SerializedThrowable):
+            return failure
+        reason = failure.reason if isinstance(failure, Undecoded) else f"not the record of a failure: {failure}"
         return SerializedThrowable(type_name="Undecoded", message=reason)
 
 
 def _number(item: Any, least: int = 0) -> int:
-    """A whole number that is no less: as a place, a negative one would count from the end."""
+    """Check a whole number and its minimum: as an index, a negative one would count from the end."""
     if type(item) is not int or not least <= item <= _MAX_NUMBER:
-        raise TypeError(f"{item!r} is no number from {least}")
+        raise TypeError(f"{item!r} is not a number from {least}")
     return item
 
 
 def _plain(item: Any, types: frozenset[type]) -> Any:
     if type(item) not in types:
-        raise TypeError(f"a {type(item).__name__} stands where none can be")
+        raise TypeError(f"a {type(item).__name__} stands where it is not allowed")
     return item
 
 
@@ -85,15 +85,16 @@ def _value(packed: bytes | str) -> Value | Undecoded:
         return Undecoded(data=b"", reason=packed)
     try:
         return decode(packed)
-    except CodecError as refusal:
-        # A class that is not imported here, or of another version: the turn is worth showing all the same.
-        return Undecoded(data=packed, reason=str(refusal))
+    except CodecError as error:
+        # A class that is not imported here, or of another version: the turn can still be shown.
+        return Undecoded(data=packed, reason=str(error))
 
 
 class Chunk:
-    """Unpack a chunk as far as msgpack does it. `place` says for errors where it is.
+    """Unpacks a chunk with msgpack only. `place` is its position for errors.
 
-    What a recorder does not write raises one of `MALFORMED`; the effects of a turn are looked at with the turn.
+    Content that no recorder writes raises one of `MALFORMED`; the effects of a turn are only checked when they are
+    accessed.
     """
 
     def __init__(self, unpacked: list[Any], decoding: Decoding, place: str) -> None:
@@ -106,7 +107,7 @@ class Chunk:
         self._place = place
 
     def _checked(self, columns: list[list[Any]]) -> tuple[list[Any], ...]:
-        """The columns, with numbers in the place of their distances."""
+        """Return the columns, with numbers instead of distances."""
         sequences, times, recipients, senders, causes, kinds, messages, effects, failures, digests = columns
         numbers, now = list(accumulate(sequences)), list(accumulate(times))
         last_ref, last_value = len(self.refs) - 1, len(self.values) - 1
@@ -150,7 +151,7 @@ class Chunk:
         yield from numbers
 
     def refusal(self, wrong: Exception) -> TraceError:
-        """The error for content that no recorder wrote: its checksum fits, and its parts do not."""
+        """Return the error for content that no recorder wrote: its checksum is right, but its parts do not fit."""
         return TraceError(f"{self._place} cannot be read: {wrong}")
 
     def message(self, place: int) -> Value | Undecoded:
@@ -167,13 +168,15 @@ class Chunk:
             raise TraceError(f"{self._place} has effects of kind {code}: a newer version wrote it, or it is damaged")
         pairs = zip(OPERANDS[code], operands, strict=False)
         types = PLAIN_TYPES[code]
-        effect: Effect = EFFECTS[code](**{name: self._operand(name, what, item, types) for (name, what), item in pairs})
+        effect: Effect = EFFECTS[code](
+            **{name: self._operand(name, operand_type, item, types) for (name, operand_type), item in pairs}
+        )
         return effect
 
     def _operand(self, name: str, operand: Operand, item: Any, types: Mapping[str, frozenset[type]]) -> object:
         match operand:
             case Operand.PLAIN:
-                if name != "key":  # The key of a timer is whatever the actor took for it.
+                if name != "key":  # The key of a timer may be any value that the actor uses.
                     _plain(item, types[name])
                 return tuple(item) if isinstance(item, list) else item
             case _ if item is None:
@@ -247,7 +250,7 @@ class Chunk:
 
 
 class Content:
-    """The part of a turn that is decoded when it is first asked for."""
+    """The part of a turn that is decoded on first access."""
 
     __slots__ = ("_chunk", "_effects", "_failure", "_message")
 
@@ -256,7 +259,7 @@ class Content:
 
     @property
     def message_bytes(self) -> int:
-        """The size of the packed message; 0 where there is none."""
+        """The size of the packed message; 0 if there is none."""
         try:
             return len(self._chunk.values[self._message])
         except MALFORMED:
@@ -266,41 +269,43 @@ class Content:
     def has_failed(self) -> bool:
         return self._failure is not None
 
-    def has_effects(self, noted: Sequence[tuple[Any, ...]], is_form_of: Callable[[bytes | str, object], bool]) -> bool:
-        """Tell whether the effects are these, as a turn has noted them: told without making records of them.
+    def has_effects(
+        self, performed: Sequence[tuple[Any, ...]], is_form_of: Callable[[bytes | str, object], bool]
+    ) -> bool:
+        """Return True if these are the effects, as tuples of a turn; no records are created for the comparison.
 
-        `is_form_of` says whether a message has this form.
+        `is_form_of` returns True if a message has this wire form.
         """
         effects = self._effects or ()
-        if len(effects) != len(noted):
+        if len(effects) != len(performed):
             return False
         chunk = self._chunk
         refs, values = chunk.refs, chunk.values
-        for effect, done in zip(effects, noted, strict=True):
-            if effect[0] == SEND and len(effect) == len(done) == 3 and done[0] == "send":
-                # What most effects are, and most quickly looked at so.
-                if refs[effect[1]] != done[1] or not is_form_of(values[effect[2]], done[2]):
+        for effect, actual in zip(effects, performed, strict=True):
+            if effect[0] == SEND and len(effect) == len(actual) == 3 and actual[0] == "send":
+                # The most frequent effect, in the fastest way.
+                if refs[effect[1]] != actual[1] or not is_form_of(values[effect[2]], actual[2]):
                     return False
                 continue
             code, *packed = effect
-            kind, *operands = done
+            kind, *operands = actual
             if CODES.get(kind) != code or len(packed) != len(operands):
                 return False
-            for (_, what), place, operand in zip(OPERANDS[code], packed, operands, strict=False):
+            for (_, operand_type), place, operand in zip(OPERANDS[code], packed, operands, strict=False):
                 if place is None or operand is None:
                     alike = place is operand
-                elif what is Operand.REF:
+                elif operand_type is Operand.REF:
                     alike = refs[place] == operand
-                elif what is Operand.VALUE:
+                elif operand_type is Operand.VALUE:
                     alike = is_form_of(values[place], operand)
                 else:
-                    alike = what is Operand.PLAIN and place == operand
+                    alike = operand_type is Operand.PLAIN and place == operand
                 if not alike:
                     return False
         return True
 
     def __call__(self, name: str) -> object:
-        """The message, the failure or the effects."""
+        """Return the message, the failure or the effects."""
         chunk = self._chunk
         try:
             if name == "message":

@@ -4,14 +4,14 @@
     payload = the header, a msgpack map, in the first frame
               kind of frame (u8), content                       in all others
 
-    BLOCK     the chunks of some records (`chunks`), one behind the other, compressed with zlib
-    NAMES     what the header had to leave open: a msgpack map of schemas, modules and redacted tags, ahead of the first
-              block that needs them
-    SNAPSHOTS actors as they were where a ring begins (`snapshots`): a msgpack array, compressed with zlib
-    END       a msgpack map: nothing comes behind it. `capped` is there where a size cap has ended the recording.
+    BLOCK     the chunks of some records (`chunks`), one after the other, compressed with zlib
+    NAMES     additions to the header: a msgpack map of schemas, modules and redacted tags, before the first block that
+              needs them
+    SNAPSHOTS actors at the start of a ring (`snapshots`): a msgpack array, compressed with zlib
+    END       a msgpack map, after which nothing follows; `capped` is set if the recording reached its size cap
 
-A block can be read without the others, and a reader that skips blocks need not read them. Records are in the order in
-which they were noted, turns at their end; sequence numbers tell the order in which they began.
+A block can be read without the others, and a reader may skip blocks. Records are in the order in which they were
+recorded, turns at their end; sequence numbers give the order in which they started.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ MAX_FRAME_BYTES = 1 << 30
 """A length above this is damage, not a frame."""
 
 MAX_INFLATED_BYTES = 64 * 1024 * 1024
-"""The size of the largest frame when it is not compressed: a chunk ends when it has 1 MiB, but for its last message."""
+"""Size limit of a decompressed frame: a chunk ends when it has 1 MiB, not counting its last message."""
 
 MAX_INFLATION = 256
-"""So many times its size a frame may be when it is not compressed. zlib's fastest level reaches 229."""
+"""Limit of the ratio of decompressed to compressed size. zlib's fastest level reaches 229."""
 
 BLOCK = 1
 NAMES = 2
@@ -50,14 +50,14 @@ END = 3
 SNAPSHOTS = 4
 
 BLOCK_BYTES = 64 * 1024
-"""So much, before it is compressed, is a block worth; what comes slower is written sooner."""
+"""Uncompressed size at which a block is written; if records arrive more slowly, it is written earlier."""
 
 _COMPRESSION = 1
-"""zlib's fastest: what is in a block repeats itself so much that more effort hardly makes it smaller."""
+"""zlib's fastest level: blocks are so repetitive that more effort hardly makes them smaller."""
 
 
 MAX_CHUNK_ITEMS = 1_000_000
-"""So many numbers, refs and effects a chunk of a large block may have together; a recorder ends it far earlier."""
+"""Maximum number of numbers, refs and effects together in a chunk of a large block; a recorder ends it far earlier."""
 
 
 def header(system: str, seed: int, **more: object) -> bytes:
@@ -81,24 +81,24 @@ def header(system: str, seed: int, **more: object) -> bytes:
 
 
 def block(chunks: Iterable[bytes]) -> bytes:
-    """The frame of some chunks. Compressing lets other threads run."""
+    """Return the frame of some chunks. Compressing lets other threads run."""
     return framed(bytes([BLOCK]) + zlib.compress(b"".join(chunks), _COMPRESSION))
 
 
 def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The frames of some chunks, each as soon as it is worth one."""
-    taken: list[bytes] = []
+    """Yield the frames of some chunks, each as soon as it is large enough."""
+    payloads: list[bytes] = []
     for chunk in chunks:
-        taken.append(chunk)
-        if sum(map(len, taken)) >= BLOCK_BYTES:
-            yield block(taken)
-            taken = []
-    if taken:
-        yield block(taken)
+        payloads.append(chunk)
+        if sum(map(len, payloads)) >= BLOCK_BYTES:
+            yield block(payloads)
+            payloads = []
+    if payloads:
+        yield block(payloads)
 
 
 def inflated(compressed: bytes) -> bytes:
-    """The content of a frame that is compressed. Raises `ValueError` where it is no such, or too large."""
+    """Decompress the content of a frame. Raises `ValueError` if it is invalid or too large."""
     most = min(MAX_INFLATED_BYTES, MAX_INFLATION * len(compressed) + BLOCK_BYTES)
     inflate = zlib.decompressobj()
     try:
@@ -110,20 +110,20 @@ def inflated(compressed: bytes) -> bytes:
             f"it is {len(compressed):,} bytes, and decompressed more than {most:,}: no recorder writes that"
         )
     if not inflate.eof or inflate.unused_data:
-        raise ValueError("what is compressed does not end with it")
+        raise ValueError("the compressed data is incomplete, or followed by other bytes")
     return data
 
 
 def names(content: Mapping[str, object]) -> bytes:
-    """The frame of what the header had to leave open."""
+    """Return the frame with additions to the header."""
     return framed(bytes([NAMES]) + msgpack.packb(content))
 
 
 def merge_names(known: dict[str, Any], more: Mapping[str, Any]) -> None:
-    """Add what another frame of names says to what those before have said."""
-    for key, found in more.items():
-        kept = known.setdefault(key, type(found)())
-        known[key] = kept | found if isinstance(found, dict) else kept + found
+    """Merge the content of another frame of names into `known`."""
+    for key, names in more.items():
+        merged = known.setdefault(key, type(names)())
+        known[key] = merged | names if isinstance(names, dict) else merged + names
 
 
 def snapshots(rows: Sequence[object]) -> bytes:
@@ -135,7 +135,7 @@ def end(content: Mapping[str, object]) -> bytes:
 
 
 def write_whole(path: Path, frames: Iterable[bytes], mode: int = 0o666) -> None:
-    """Write a file under another name and rename it, so that at `path` is a whole trace or what was there before.
+    """Write a file under a temporary name and rename it, so that `path` is a complete trace or unchanged.
 
     Its permissions are the `mode` without the bits of the umask.
 
@@ -156,5 +156,5 @@ def write_whole(path: Path, frames: Iterable[bytes], mode: int = 0o666) -> None:
 
 
 def framed(payload: bytes) -> bytes:
-    """A payload with its length and its checksum."""
+    """Return a payload with its length and its checksum."""
     return FRAME.pack(len(payload), zlib.crc32(payload)) + payload

@@ -1,4 +1,6 @@
-"""Messages as a recorder writes them: their encoding, or why there is none; and what a reader must know of them."""
+"""Messages as a recorder writes them: their encoding, or the reason why there is none; and the names that a reader
+needs.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ import msgpack
 
 from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.monitoring.blocking_work import BlockingWork
-from flykka.messages.wire.annotations import class_form
+from flykka.messages.wire.annotations import class_schema
 from flykka.messages.wire.codec import encode
 from flykka.messages.wire.errors import CodecError
-from flykka.messages.wire.forms import Misfit
 from flykka.messages.wire.message import Message, Value
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.schemas import SchemaMismatch
 from flykka.messages.wire.tags import class_of, name_in_trace, tag_of
 from flykka.runtime.trace.file.versions import module_hashes, schema_hash
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     Redact = Mapping[type, Callable[[Message], Message]]
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-"""Of a message that carries more, only its size and its fingerprint are written."""
+"""Of a message with more content, only its size and its fingerprint are written."""
 
 _SHOWN_CHARACTERS = 4096
 _POINTER_BYTES = 8
@@ -38,14 +40,14 @@ _weighers: dict[type, Callable[[object], int]] = {}
 
 
 class EncodedMessage:
-    """The forms of messages, and the names that have come up since they were last asked for."""
+    """Encodes messages, and collects the names that have occurred since the last `take_names`."""
 
     def __init__(self, redact: Redact | None = None) -> None:
-        # What is not to be written is not to be written as what somebody works with either.
+        # A redacted value must not be written as an argument of blocking work either.
         self._redact: dict[type, Callable[[Any], Value]] = {BlockingWork: _name_alone, **redact} if redact else {}
         self._pack: Callable[[object], bytes] = msgpack.Packer().pack
         self._to_wire: dict[type, Callable[[Any], object]] = {}
-        """Of the classes that are written as they are, which most are."""
+        """Encoders of the classes that are written unchanged, which most are."""
         self._classes: set[type[Value]] = set()
         self._actors: set[str] = set()
         self._schemas: dict[str, str] = {}
@@ -53,7 +55,7 @@ class EncodedMessage:
         self._redacted: list[str] = []
 
     def form(self, value: Value) -> bytes | str:
-        """The bytes of a value; where it has none, a text that says so."""
+        """Return the bytes of a value, or a text with the reason why it has none."""
         kind = type(value)
         to_wire = self._to_wire.get(kind)
         if to_wire is not None and (kind is not LeaderSessionMessage or type(value.message) in self._to_wire):  # type: ignore[attr-defined]
@@ -63,56 +65,56 @@ class EncodedMessage:
                     and len(packed := self._pack(to_wire(value))) <= MAX_MESSAGE_BYTES
                 ):
                     return packed
-            except (Misfit, ValueError, OverflowError, RecursionError):
-                pass  # Told in the words of the codec, where nobody waits for it.
+            except (SchemaMismatch, ValueError, OverflowError, RecursionError):
+                pass  # The codec reports the reason, on the slow path.
         return self._form(value)
 
     def actor(self, name: str) -> None:
-        """An actor of this class was spawned."""
+        """Collect the names of a spawned actor's class."""
         if name not in self._actors:
             self._actors.add(name)
-            declared = class_of(name)
-            module = name.partition(":")[0] if declared is None else declared.__module__
+            actor_class = class_of(name)
+            module = name.partition(":")[0] if actor_class is None else actor_class.__module__
             self._modules |= module_hashes(module)
 
     def take_names(self) -> dict[str, object]:
-        """The schemas, modules and redacted tags that have come up; empty where there are none."""
+        """Return the collected schemas, modules and redacted tags; empty if there are none."""
         names = {"schemas": self._schemas, "modules": self._modules, "redacted": self._redacted}
         self._schemas, self._modules, self._redacted = {}, {}, []
-        return {key: found for key, found in names.items() if found}
+        return {key: entries for key, entries in names.items() if entries}
 
     def _form(self, value: Value) -> bytes | str:
-        self._meet(value)
+        self._add_names(value)
         try:
             value = self._redacted_form(value)
-        except Exception as refusal:  # noqa: BLE001 - the user's function; what it was to hide must not be written.
-            return f"{name_in_trace(value)}: it could not be redacted ({type(refusal).__name__}: {refusal})"
-        # Ahead of the encoding, which would take as much memory once more.
+        except Exception as error:  # noqa: BLE001 - the user's function; what it was to hide must not be written.
+            return f"{name_in_trace(value)}: it could not be redacted ({type(error).__name__}: {error})"
+        # Before the encoding, which would need as much memory once more.
         carried = weight(value)
         if carried > MAX_MESSAGE_BYTES:
             return _too_large(value, carried)
         try:
             packed = encode(value, self._pack)
-        except CodecError as refusal:
-            # Its `repr`, for a trace must not lose the turn.
-            shown = repr(value)
-            return f"{shown[:_SHOWN_CHARACTERS]} ({refusal})"
+        except CodecError as error:
+            # Its `repr`, since a trace must not lose the turn.
+            text = repr(value)
+            return f"{text[:_SHOWN_CHARACTERS]} ({error})"
         if len(packed) > MAX_MESSAGE_BYTES:
             return _too_large(value, len(packed))
         return packed
 
-    def _meet(self, value: Value) -> None:
+    def _add_names(self, value: Value) -> None:
         kind = type(value)
         if isinstance(value, LeaderSessionMessage):
-            self._meet(value.message)
+            self._add_names(value.message)
         if kind not in self._classes and isinstance(value, Value):
             self._classes.add(kind)
             self._schemas[kind.wire_tag] = schema_hash(kind)
             if kind in self._redact:
                 self._redacted.append(kind.wire_tag)
             elif tag_of(kind):
-                with suppress(CodecError):  # Told in the words of the codec, each time.
-                    self._to_wire[kind] = class_form(kind).to_wire
+                with suppress(CodecError):  # The codec reports the reason each time.
+                    self._to_wire[kind] = class_schema(kind).to_wire
 
     def _redacted_form(self, value: Value) -> Value:
         if not self._redact:
@@ -139,10 +141,10 @@ def _name_alone(work: BlockingWork) -> BlockingWork:
 
 
 def weight(item: object) -> int:
-    """The characters, bytes and places in tuples within a value, each counted as often as it occurs.
+    """Count the characters, bytes and tuple items within a value, each as often as it occurs.
 
-    So much memory it may hold, for recorders that keep messages. Objects that several messages share are held once
-    and counted with each: it is a bound, not a measure.
+    It bounds the memory that a message may hold, for recorders that keep messages. Objects shared by several messages
+    are counted with each: it is an upper bound.
     """
     kind = type(item)
     if kind is str or kind is bytes:
@@ -156,7 +158,7 @@ def weight(item: object) -> int:
 
 
 def fingerprint(item: object) -> str:
-    """A hash of the same, for a message that is too large to be kept: equal ones have the same."""
+    """Return a hash of the content, for a message that is too large to be kept: equal messages have equal hashes."""
     digest = hashlib.blake2s(digest_size=16)
     _add(item, digest.update)
     return digest.hexdigest()
@@ -178,29 +180,29 @@ def _add(item: object, update: Callable[[bytes], None]) -> None:
 
 
 def _weigher(kind: type) -> Callable[[object], int]:
-    """Write the sum over the fields out, as `dataclasses` does: every turn has its message weighed."""
-    # What could carry something is mostly not there.
+    """Generate the sum over the fields as code, like `dataclasses`: the message of every turn is weighed."""
+    # Fields with content are mostly empty.
     parts = (f"(weight(item.{name}) if item.{name} else 0)" for name in _fields_of(kind))
     weigher: Callable[[object], int] = eval(f"lambda item: {' + '.join(parts) or 0}", {"weight": weight})
     return weigher
 
 
 def _fields_of(kind: type, within: tuple[type, ...] = ()) -> tuple[str, ...]:
-    """The fields of a declared class that may carry something; anything else carries nothing."""
+    """Return the fields of a declared class that may have content; other objects have none."""
     if not issubclass(kind, Value):
         return ()
     try:
         hints = get_type_hints(kind)
     except NameError:
-        hints = {}  # It was declared within a function, and names what is known there only.
+        hints = {}  # It was declared within a function, and refers to local names.
     within += (kind,)
     return tuple(field.name for field in fields(kind) if not _is_weightless(hints.get(field.name), within))  # type: ignore[arg-type]
 
 
 def _is_weightless(hint: object, within: tuple[type, ...]) -> bool:
-    """Tell whether all that is declared so is a number, a choice, a ref, or an id: a name that many share, and short.
+    """Return True if every value with this annotation is a number, an enum, a ref, or an id, which is short and shared.
 
-    Or a value made of such parts, which has no class below its own and is not `within` itself, however deep.
+    Or a value made of such parts, of a class without subclasses and not nested in itself at any depth.
     """
     if isinstance(hint, NewType):
         return True

@@ -1,4 +1,4 @@
-"""The records of a trace in the order in which they began: they lie in a file in that in which turns ended."""
+"""The records of a trace in the order in which they started; a file has them in the order in which turns ended."""
 
 from __future__ import annotations
 
@@ -16,62 +16,64 @@ if TYPE_CHECKING:
     from flykka.runtime.trace.file.reader import TraceReader
 
 _WINDOW = 1_024
-"""Few records are so far from their places: threads are fewer. Those of turns that have waited for an answer may be."""
+"""Few records are further from their places, since there are fewer threads; those of turns that waited for an answer
+may be.
+"""
 
 
 _HELD_BYTES = 16 * 1024 * 1024
-"""Nor are so many bytes of messages held back for it, however few records they are of."""
+"""Limit of the bytes of messages held back for sorting, whatever the number of records."""
 
 
 def recipient_of(record: Record) -> Ref:
-    """The actor of a record, which took the turn, was to take it, was spawned or killed."""
+    """Return the actor of a record: the recipient, or the actor that was spawned or killed."""
     return record.ref if isinstance(record, Killed | Spawned) else record.recipient
 
 
 def nearly_in_order(records: Iterable[Record]) -> Iterator[Record]:
-    """The records by their sequence numbers, with few of them in memory; of turns that have waited long, some late."""
-    waiting: list[tuple[int, int, int, Record]] = []
-    held = 0
+    """Yield the records sorted by sequence number, with few of them in memory; turns that waited long may come late."""
+    heap: list[tuple[int, int, int, Record]] = []
+    total = 0
     for position, record in enumerate(records):
         weight = _weight(record)
-        held += weight
-        heapq.heappush(waiting, (record.sequence, position, weight, record))
-        while len(waiting) > _WINDOW or (held > _HELD_BYTES and waiting):
-            _, _, weight, first = heapq.heappop(waiting)
-            held -= weight
+        total += weight
+        heapq.heappush(heap, (record.sequence, position, weight, record))
+        while len(heap) > _WINDOW or (total > _HELD_BYTES and heap):
+            _, _, weight, first = heapq.heappop(heap)
+            total -= weight
             yield first
-    while waiting:
-        yield heapq.heappop(waiting)[3]
+    while heap:
+        yield heapq.heappop(heap)[3]
 
 
 def _weight(record: Record) -> int:
-    """The bytes of its chunk that are there for the record alone, as long as it waits."""
+    """Return the bytes of the chunk that are kept for this record alone while it waits."""
     content = record.unread if type(record) is Turn else None
     return content.message_bytes if isinstance(content, Content) else 0
 
 
 def exactly_in_order(trace: TraceReader) -> Iterator[Record]:
-    """The records by their sequence numbers, for which the file is looked through once for the numbers alone.
+    """Yield the records sorted by sequence number; the file is read once before for the numbers alone.
 
-    In memory are eight bytes of each record, and those that wait for their turn.
+    In memory are eight bytes per record, and the records that wait for their turn.
     """
     lowest = _lowest_from(trace)
-    waiting: list[tuple[int, int, Record]] = []
+    heap: list[tuple[int, int, Record]] = []
     for place, record in enumerate(trace.records(), start=1):
-        # A file that still grows has records that the first look did not see.
-        bound = lowest[place] if place < len(lowest) else None
-        if not waiting and (bound is None or record.sequence <= bound):
+        # A growing file has records that the first pass did not see.
+        limit = lowest[place] if place < len(lowest) else None
+        if not heap and (limit is None or record.sequence <= limit):
             yield record
             continue
-        heapq.heappush(waiting, (record.sequence, place, record))
-        while waiting and (bound is None or waiting[0][0] <= bound):
-            yield heapq.heappop(waiting)[2]
-    while waiting:
-        yield heapq.heappop(waiting)[2]
+        heapq.heappush(heap, (record.sequence, place, record))
+        while heap and (limit is None or heap[0][0] <= limit):
+            yield heapq.heappop(heap)[2]
+    while heap:
+        yield heapq.heappop(heap)[2]
 
 
 def _lowest_from(trace: TraceReader) -> array[int]:
-    """For each place in the file the lowest number there or behind."""
+    """Return, for each place in the file, the lowest number from there on."""
     numbers = array("q", trace.sequences())
     for place in range(len(numbers) - 2, -1, -1):
         if numbers[place + 1] < numbers[place]:
@@ -79,26 +81,26 @@ def _lowest_from(trace: TraceReader) -> array[int]:
     return numbers
 
 
-class LookAhead:
-    """An iterator over records, which can be looked into without taking anything from it."""
+class Prefetch:
+    """An iterator over records that allows looking at the next turns without consuming them."""
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._records = iter(records)
-        self._seen: deque[Record] = deque()
+        self._prefetched: deque[Record] = deque()
 
     def __iter__(self) -> Iterator[Record]:
         return self
 
     def __next__(self) -> Record:
-        return self._seen.popleft() if self._seen else next(self._records)
+        return self._prefetched.popleft() if self._prefetched else next(self._records)
 
     def turns(self, count: int = 1) -> list[Turn]:
-        found = [record for record in self._seen if isinstance(record, Turn)]
-        while len(found) < count:
+        turns = [record for record in self._prefetched if isinstance(record, Turn)]
+        while len(turns) < count:
             record = next(self._records, None)
             if record is None:
                 break
-            self._seen.append(record)
+            self._prefetched.append(record)
             if isinstance(record, Turn):
-                found.append(record)
-        return found[:count]
+                turns.append(record)
+        return turns[:count]

@@ -1,10 +1,10 @@
-"""The reader of trace files, with their headers: up to the first frame that is not whole.
+"""The reader of trace files, with their headers: up to the first incomplete frame.
 
-What is behind it cannot be trusted. A file that was cut off, as by a process that was killed, ends within a frame whose
-beginning is sound. A file that is damaged has a frame that never was like that. Which of the two it is shows in the
-content where the length of a frame reaches beyond the end of the file, for the length may be what is damaged.
+The content after such a frame cannot be trusted. A file that was truncated, for example because its process was killed,
+ends within a frame whose beginning is valid. A damaged file has an invalid frame. If a frame's length reaches beyond
+the end of the file, its content tells which of the two it is, since the length itself may be damaged.
 
-A trace is looked at record by record, with few of them in memory, for there may be millions.
+A trace is read record by record, with few of them in memory, since there may be millions.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """Tells where a trace ends before its file does, or before its recording did, and why.
+    """The place where a trace ends before its file or its recording does, and the reason.
 
-    `is_cut_off`: the file just ends there, and nothing in it is wrong.
+    `is_cut_off`: the file is truncated, and its content is valid.
     """
 
     offset: int
@@ -51,7 +51,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Frame that is whole."""
+    """A complete frame."""
 
     offset: int
     payload: bytes
@@ -66,10 +66,10 @@ def read_frames(file: BinaryIO) -> Iterator[Frame | Damage]:
         length, checksum = layout.FRAME.unpack(head)
         payload = file.read(length) if length <= layout.MAX_FRAME_BYTES else b""
         if len(payload) < length and length <= layout.MAX_FRAME_BYTES and _is_beginning(payload):
-            reason = f"cut off: a frame of {length} bytes, of which {len(payload)} are there"
+            reason = f"cut off: a frame of {length} bytes, but only {len(payload)} are there"
             yield Damage(offset=offset, reason=reason, is_cut_off=True)
             return
-        wrong = _wrong(length, checksum, payload)
+        wrong = _frame_problem(length, checksum, payload)
         if wrong is not None:
             yield Damage(offset=offset, reason=wrong)
             return
@@ -77,7 +77,7 @@ def read_frames(file: BinaryIO) -> Iterator[Frame | Damage]:
         offset += layout.FRAME.size + length
 
 
-def _wrong(length: int, checksum: int, payload: bytes) -> str | None:
+def _frame_problem(length: int, checksum: int, payload: bytes) -> str | None:
     if len(payload) < length:
         return f"the length of a frame, {length} bytes, does not fit what is in it"
     if zlib.crc32(payload) != checksum:
@@ -86,10 +86,10 @@ def _wrong(length: int, checksum: int, payload: bytes) -> str | None:
 
 
 def _is_beginning(content: bytes) -> bool:
-    """Tell whether this may be the beginning of a frame's content: it is sound, and not at its end before it stops."""
+    """Return True if this may be the beginning of a frame's content: valid, and incomplete."""
     if content[:1] and content[0] in _COMPRESSED:
         return _is_beginning_of_stream(content[1:])
-    # The other kinds are one object of msgpack each, and so is the whole header.
+    # The other kinds are one msgpack object each, and so is the whole header.
     unpacker = msgpack.Unpacker(max_buffer_size=layout.MAX_FRAME_BYTES)
     unpacker.feed(content[1:] if content[:1] and content[0] <= layout.SNAPSHOTS else content)
     try:
@@ -113,7 +113,7 @@ def _is_beginning_of_stream(compressed: bytes) -> bool:
 
 
 def small_frames(file: BinaryIO, kinds: frozenset[int]) -> Iterator[Frame]:
-    """The whole frames of these kinds from here on; the others are skipped, unread."""
+    """Yield the complete frames of these kinds from here on; the others are skipped without reading them."""
     size = os.fstat(file.fileno()).st_size
     while len(head := file.read(layout.FRAME.size + 1)) > layout.FRAME.size:
         length, checksum = layout.FRAME.unpack(head[:-1])
@@ -135,14 +135,16 @@ _NAMES: dict[str, type] = {"schemas": dict, "modules": dict, "redacted": list, "
 """The keys that later frames may add."""
 
 _NAME: bytes = msgpack.packb("format") + msgpack.packb(layout.FORMAT_NAME)
-"""The first thing in a header, behind the size of its map."""
+"""The first item in a header, after the size of its map."""
 T = TypeVar("T")
 _SNAPSHOTS = frozenset({layout.SNAPSHOTS})
 _ADDED_TO_HEADER = frozenset({layout.NAMES, layout.END})
 
 
 def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
-    """The fields of the first frame. Raises `TraceError` where these are not those of a trace that can be read here."""
+    """Return the fields of the first frame. Raises `TraceError` unless it is the header of a trace that can be read
+    here.
+    """
     if not isinstance(first, Frame):
         if first is not None and not _begins_as_one(path):
             raise TraceError(f"{path} is no trace: it does not begin as one")
@@ -171,7 +173,7 @@ def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
 
 
 def header_of(path: Path, fields: dict[str, Any], later: Iterable[Frame]) -> TraceHeader:
-    """The header, with what later frames add to it. Raises `TraceError` where something is not of its type."""
+    """Return the header, with the additions of later frames. Raises `TraceError` if a field has a wrong type."""
     try:
         return _header_of(fields, [_names_of(frame) for frame in later])
     except (TypeError, ValueError) as wrong:
@@ -202,25 +204,25 @@ def _header_of(fields: dict[str, Any], later: list[dict[str, Any]]) -> TraceHead
 
 
 def _begins_as_one(path: Path) -> bool:
-    """Tell whether the file has the name of the format where traces have it, or ends before."""
+    """Return True if the file has the name of the format in its place, or ends before."""
     with path.open("rb") as file:
         file.seek(layout.FRAME.size + 1)
         return _NAME.startswith(file.read(len(_NAME)))
 
 
 def _of(kind: type[T], name: str, fields: dict[str, Any]) -> T | None:
-    """An optional field. Raises `TypeError` where it is something else."""
-    found = fields.get(name)
-    if found is None or type(found) is kind:
-        return found
-    raise TypeError(f"{name} is a {type(found).__name__}")
+    """Return an optional field. Raises `TypeError` if it has another type."""
+    value = fields.get(name)
+    if value is None or type(value) is kind:
+        return value
+    raise TypeError(f"{name} is a {type(value).__name__}")
 
 
 def _texts(name: str, fields: dict[str, Any]) -> dict[str, str]:
-    found = _of(dict, name, fields) or {}
-    if not all(type(each) is str for each in (*found, *found.values())):
+    texts = _of(dict, name, fields) or {}
+    if not all(type(each) is str for each in (*texts, *texts.values())):
         raise TypeError(f"{name} has something else than texts")
-    return found
+    return texts
 
 
 def _redacted(fields: dict[str, Any]) -> frozenset[str]:
@@ -231,45 +233,45 @@ def _redacted(fields: dict[str, Any]) -> frozenset[str]:
 
 
 def _numbers(name: str, fields: dict[str, Any], optional: Container[str] = ()) -> dict[str, int] | None:
-    """A map of whole numbers, of which the `optional` may be None."""
-    found: dict[str, Any] | None = _of(dict, name, fields)
-    for key, number in (found or {}).items():
+    """Return a map of whole numbers, of which the `optional` may be None."""
+    numbers: dict[str, Any] | None = _of(dict, name, fields)
+    for key, number in (numbers or {}).items():
         if not (number is None and key in optional) and not (type(number) is int and number >= 0):
             raise TypeError(f"{name}.{key} is a {type(number).__name__}, or negative")
-    return found
+    return numbers
 
 
 def _map(payload: bytes) -> dict[str, Any]:
     try:
-        found = unpack(payload)
+        content = unpack(payload)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _names_of(frame: Frame) -> dict[str, Any]:
-    found = _map(frame.payload[1:])
+    names = _map(frame.payload[1:])
     for key, kind in _NAMES.items():
-        if type(found.get(key, kind())) is not kind:
-            raise TypeError(f"{key} is a {type(found[key]).__name__}, at byte {frame.offset}")
-    return found
+        if type(names.get(key, kind())) is not kind:
+            raise TypeError(f"{key} is a {type(names[key]).__name__}, at byte {frame.offset}")
+    return names
 
 
 class TraceReader:
-    """A recorded run. Nothing but the header is kept in memory; every iteration reads the file from its beginning."""
+    """A recorded run. Only the header is kept in memory; every iteration reads the file from its beginning."""
 
     def __init__(self, path: Path, header: TraceHeader) -> None:
         self.path = path
         self.header = header
         self.damage: Damage | None = None
-        """The place where a reading of the records has met damage, other than a cut-off file; None if it has not."""
+        """The damage that reading the records has met, other than a truncated file; None if there was none."""
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Read the header, and what stands elsewhere in the file because it was not known at the beginning.
+        """Read the header, and its additions in later frames.
 
         Raises:
-            TraceError: there is no whole header, or one that this version cannot read.
+            TraceError: there is no complete header, or one that this version cannot read.
             OSError: the file cannot be read.
         """
         _declare_messages()
@@ -286,21 +288,21 @@ class TraceReader:
         return (record for record in self.records() if isinstance(record, Turn))
 
     def records(self) -> Iterator[Record]:
-        """Spawns, turns, kills and dead letters, in the order of the file, a block at a time."""
+        """Yield spawns, turns, kills and dead letters in file order, reading one block at a time."""
         decoding = Decoding()
         for frame in self._whole_frames():
             if frame.payload[0] == layout.BLOCK:
                 yield from self._block(frame, decoding, iter)
 
     def sequences(self) -> Iterator[int]:
-        """The numbers of all records, in the order of the file; no record is made for them."""
+        """Yield the numbers of all records in file order, without creating records."""
         decoding = Decoding()
         for frame in self._whole_frames():
             if frame.payload[0] == layout.BLOCK:
                 yield from self._block(frame, decoding, Chunk.sequences)
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """The actors that lived where a ring begins, parents first; none where the recording is whole."""
+        """Yield the actors that lived at the start of a ring, parents first; none if the recording is complete."""
         with self.path.open("rb") as file:
             next(read_frames(file))
             for frame in small_frames(file, _SNAPSHOTS):
@@ -312,20 +314,20 @@ class TraceReader:
 
     @property
     def turns(self) -> list[Turn]:
-        """All turns, in the order in which they began."""
+        """All turns, in the order in which they started."""
         return sorted(self, key=lambda turn: turn.sequence)
 
     @property
     def killed(self) -> list[Killed]:
-        """All kills, in their order."""
+        """All kills, in order."""
         kills = (record for record in self.records() if isinstance(record, Killed))
         return sorted(kills, key=lambda kill: kill.sequence)
 
     @property
     def truncated(self) -> Damage | None:
-        """The place and the reason where the trace ends before its file does; None where it is whole.
+        """The place and the reason where the trace ends before its file does; None if it is complete.
 
-        A recording that was ended by its size cap is whole: `header.capped` tells of that.
+        A recording that reached its size cap is complete: `header.capped` reports that.
         """
         return next((frame for frame in self._frames() if isinstance(frame, Damage)), None)
 
@@ -343,7 +345,7 @@ class TraceReader:
                     break
             end = file.tell()
             if file.read(1):
-                yield Damage(offset=end, reason="the file goes on behind the end of the recording")
+                yield Damage(offset=end, reason="the file continues after the end of the recording")
             elif not has_end:
                 reason = "the recording was not closed: its process was ended, or it still runs"
                 yield Damage(offset=end, reason=reason, is_cut_off=True)
@@ -355,7 +357,7 @@ class TraceReader:
                 return
             yield frame
 
-    def _block(self, block: Frame, decoding: Decoding, read: Callable[[Chunk], Iterator[T]]) -> Iterator[T]:
+    def _block(self, block: Frame, decoding: Decoding, extract: Callable[[Chunk], Iterator[T]]) -> Iterator[T]:
         place = self._place(block)
         try:
             data = layout.inflated(block.payload[1:])
@@ -364,7 +366,7 @@ class TraceReader:
             unpacker = msgpack.Unpacker(max_buffer_size=len(data), **limits)
             unpacker.feed(data)
             while unpacker.tell() < len(data):
-                yield from read(Chunk(unpacker.unpack(), decoding, place))
+                yield from extract(Chunk(unpacker.unpack(), decoding, place))
         except (msgpack.UnpackException, *MALFORMED) as wrong:
             raise wrong if isinstance(wrong, TraceError) else TraceError(f"{place} cannot be read: {wrong}") from wrong
 

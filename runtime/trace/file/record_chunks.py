@@ -2,13 +2,13 @@
 
     chunk = [refs, values, others, columns]
     refs    = [path, incarnation] each
-    values  = messages in their own encoding, which a reader may leave packed; a text in the place of one that could not
-              be written says why
-    others  = [place among the records, kind, sequence, now, ...]: what is no turn
+    values  = messages in their own encoding, which a reader may leave packed; a text gives the reason for a message
+              that could not be written
+    others  = [place among the records, kind, sequence, now, ...]: records other than turns
     columns = sequences, times, recipients, senders, causes, kinds, messages, effects, failures, digests
 
-Sequences and times are told by their distance from the record before, causes by that from their turn. Most of a column
-is the same number again and again, so that it is packed in no time and compressed to nearly nothing.
+Sequences and times are stored as differences from the previous record, causes as differences from their turn. Most of a
+column is then the same number repeated, which is packed fast and compressed to nearly nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effects import CODES, OPERANDS, SEND, Operand
 from flykka.runtime.trace.file.frame_format import MAX_CHUNK_ITEMS
 from flykka.runtime.trace.file.message_encoding import EncodedMessage
-from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, TURN, Noted
+from flykka.runtime.trace.record_tuples import DEAD_LETTER, KILLED, TURN, RecordTuple
 
 if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref
@@ -32,10 +32,10 @@ KINDS = ("message", "timer", "signal")
 _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 
 _CHUNK_BYTES = 1024 * 1024
-"""With so many bytes of messages and Props a chunk is full, however few its records are."""
+"""Bytes of messages and Props after which a chunk is full, however few its records are."""
 
 _CHUNK_ITEMS = MAX_CHUNK_ITEMS // 4
-"""So is one with so many numbers, refs and effects."""
+"""Numbers, refs and effects after which a chunk is full."""
 
 _RECORD_ITEMS = 16
 _EFFECT_ITEMS = 8
@@ -46,33 +46,36 @@ Row = tuple[Any, ...]
 
 
 class ChunkPacker:
-    """Makes chunks. Not for several threads at once: it keeps its buffers, and what it has packed lately."""
+    """Creates chunks. Not thread-safe: it keeps its buffers, and the values it has packed lately."""
 
-    def __init__(self, written: EncodedMessage) -> None:
-        self._written = written
-        # What msgpack has no form for, such as the key of a timer, is shown as it is written: a turn is never lost.
+    def __init__(self, encoded: EncodedMessage) -> None:
+        self._encoded = encoded
+        # A value without a msgpack form, such as the key of a timer, is written as its `repr`, so that no turn is
+        # lost.
         self._pack = msgpack.Packer(default=repr).pack
-        self._noted: Sequence[Noted] = ()
+        self._records: Sequence[RecordTuple] = ()
         self._values: list[bytes | str] = []
         self._value_ids: dict[int, int] = {}
         self._bytes = 0
         self._begin(())
 
-    def pack(self, noted: Sequence[Noted]) -> Iterator[tuple[int, bytes]]:
-        """The chunks of these records, of few one; each with the sequence number of its first record."""
+    def pack(self, records: Sequence[RecordTuple]) -> Iterator[tuple[int, bytes]]:
+        """Yield the chunks of these records, each with the sequence number of its first record; few records give one
+        chunk.
+        """
         begin = 0
-        while begin < len(noted):
-            self._begin(noted)
-            first = noted[begin][1]
-            begin = self._take(noted, begin)
+        while begin < len(records):
+            self._begin(records)
+            first = records[begin][1]
+            begin = self._take(records, begin)
             yield first, self._finish()
 
-    def _begin(self, noted: Sequence[Noted]) -> None:
-        # What a turn at the end of a chunk has sent is handled at the beginning of the next one. The records are kept
-        # as well, so that the id of a message is not another's by then; but not where they hold much.
-        kept = self._bytes < _KEPT_BYTES
-        self._last_values, self._last_value_ids = (self._values, self._value_ids) if kept else ([], {})
-        self._last_noted, self._noted = (self._noted if kept else ()), noted
+    def _begin(self, records: Sequence[RecordTuple]) -> None:
+        # A message sent at the end of a chunk is handled at the beginning of the next one. Its records are kept too,
+        # so that the id of a message is not reused by then; but not if they hold much memory.
+        is_kept = self._bytes < _KEPT_BYTES
+        self._last_values, self._last_value_ids = (self._values, self._value_ids) if is_kept else ([], {})
+        self._last_records, self._records = (self._records if is_kept else ()), records
         self._refs: list[tuple[str, int]] = []
         self._ref_places: dict[tuple[str, int], int] = {}
         self._ref_ids: dict[int, int] = {}
@@ -83,16 +86,16 @@ class ChunkPacker:
         self._others: list[Row] = []
         self._rows: list[Row] = []
 
-    def _take(self, noted: Sequence[Noted], begin: int) -> int:
-        """Take records until there are none left or the chunk is full; the place of the first that is left."""
+    def _take(self, records: Sequence[RecordTuple], begin: int) -> int:
+        """Add records until there are none left or the chunk is full; return the index of the first remaining one."""
         rows, others = self._rows, self._others
-        # Looked up here and not in the methods: nearly all have come up before, and this is done for every turn.
+        # Looked up here and not in the methods, because this runs for every turn and nearly all are known already.
         refs, values = self._ref_ids.get, self._value_ids.get
         place, items = begin, 0
-        for place in range(begin, len(noted)):
+        for place in range(begin, len(records)):
             if self._bytes >= _CHUNK_BYTES or items >= _CHUNK_ITEMS:
                 return place
-            record = noted[place]
+            record = records[place]
             items += _RECORD_ITEMS
             if record[0] != TURN:
                 others.append((place - begin, *self._other(record)))
@@ -127,7 +130,7 @@ class ChunkPacker:
         chunk: bytes = self._pack((self._refs, self._values, self._others, columns))
         return chunk
 
-    def _other(self, record: Noted) -> Row:
+    def _other(self, record: RecordTuple) -> Row:
         kind, sequence, now_ms = record[:3]
         if kind == KILLED:
             return (kind, sequence, now_ms, self._ref(record[3]))
@@ -137,7 +140,7 @@ class ChunkPacker:
             return (kind, sequence, now_ms, self._value(message), sender, self._ref(recipient), reason)
         ref, parent, actor, props = record[3:]
         self._bytes += len(props or b"")
-        self._written.actor(actor)
+        self._encoded.actor(actor)
         return (kind, sequence, now_ms, self._ref(ref), self._ref(parent), actor, props)
 
     def _effect(self, effect: Row) -> Row:
@@ -151,9 +154,15 @@ class ChunkPacker:
                 self._value(message) if value is None else value,
             )
         if kind == "spawn" and len(effect) == 3:
-            self._written.actor(effect[2])
+            self._encoded.actor(effect[2])
         code = CODES[kind]
-        return (code, *(self._operand(what, item) for (_, what), item in zip(OPERANDS[code], effect[1:], strict=False)))
+        return (
+            code,
+            *(
+                self._operand(operand_type, item)
+                for (_, operand_type), item in zip(OPERANDS[code], effect[1:], strict=False)
+            ),
+        )
 
     def _operand(self, operand: Operand, item: Any) -> object:
         if item is None or operand is Operand.PLAIN:
@@ -177,12 +186,12 @@ class ChunkPacker:
     def _value(self, value: Value) -> int:
         place = self._value_ids.get(id(value))
         if place is None:
-            known = self._last_value_ids.get(id(value))
-            written = self._written.form(value) if known is None else self._last_values[known]
-            place = self._value_places.setdefault(written, len(self._values))
+            earlier = self._last_value_ids.get(id(value))
+            form = self._encoded.form(value) if earlier is None else self._last_values[earlier]
+            place = self._value_places.setdefault(form, len(self._values))
             if place == len(self._values):
-                self._values.append(written)
-                self._bytes += len(written)
+                self._values.append(form)
+                self._bytes += len(form)
             self._value_ids[id(value)] = place
         return place
 

@@ -1,6 +1,7 @@
 """Versions of the code that has written a trace: hashes of messages and modules, the revision of its directory.
 
-Who reads a trace computes the same of its own code: what differs explains a divergence, and what is missing is named.
+A reader of a trace computes the same hashes of its own code: differences explain a divergence, and missing ones are
+named.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ _DIGEST_BYTES = 8
 
 
 def schema_hash(cls: type[Value]) -> str:
-    """A hash of how a declared class stands on the wire: tags, fields and their types, of all that rides inside too."""
+    """Return a hash of the wire form of a declared class: tags, fields and their types, including those of nested
+    values.
+    """
     described: dict[str, str] = {}
     _describe(cls, described)
     return _hash("\n".join(f"{tag} {described[tag]}" for tag in sorted(described)).encode())
@@ -28,9 +31,9 @@ def schema_hash(cls: type[Value]) -> str:
 
 @cache
 def module_hashes(name: str) -> dict[str, str]:
-    """Hashes of the source of a module and of the package that it lies in, with everything below; none without source.
+    """Return hashes of the source of a module and of its whole package; empty without source.
 
-    Taken once for each process, which goes on with the code that it has loaded.
+    Computed once per process, which keeps running the code that it has loaded.
     """
     hashes = {}
     module = sys.modules.get(name)
@@ -44,7 +47,7 @@ def module_hashes(name: str) -> dict[str, str]:
 
 
 def revision() -> str | None:
-    """The commit that is checked out in the working directory; None where that is no git repository."""
+    """Return the commit that is checked out in the working directory; None if it is not in a git repository."""
     here = Path.cwd()
     for folder in (here, *here.parents):
         mark = folder / ".git"
@@ -52,7 +55,7 @@ def revision() -> str | None:
             if mark.is_dir():
                 return _commit(mark)
             if mark.is_file():
-                # A further working tree of a repository that is elsewhere.
+                # A linked working tree of a repository that is elsewhere.
                 return _commit((folder / mark.read_text().removeprefix("gitdir:").strip()).resolve())
         except OSError:
             return None
@@ -66,7 +69,7 @@ def _describe(cls: type[Value], described: dict[str, str]) -> None:
     try:
         hints = get_type_hints(cls)
     except NameError:
-        hints = {}  # It was declared within a function, and names what is known there only.
+        hints = {}  # It was declared within a function, and refers to local names.
     parts = []
     for field in fields(cls):  # type: ignore[arg-type]  # every declared class is a dataclass
         optional = field.default is not MISSING or field.default_factory is not MISSING
@@ -79,7 +82,7 @@ def _describe(cls: type[Value], described: dict[str, str]) -> None:
 
 
 def _hint(hint: Any) -> str:
-    """An annotation by what stands on the wire: tags in the place of classes, members in the place of an enum."""
+    """Return an annotation by its wire form: tags instead of classes, members instead of an enum."""
     if isinstance(hint, type) and not get_args(hint):
         if issubclass(hint, Enum):
             return "|".join(str(member.value) for member in hint)

@@ -1,4 +1,4 @@
-"""Packed records on their way into the file: in blocks, within the cap, and with an honest end."""
+"""Writes packed records to the file: in blocks, within the size cap, and with a correct end."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
-    from flykka.runtime.trace.noted import Noted
+    from flykka.runtime.trace.record_tuples import RecordTuple
 
 logger = logging.getLogger("flykka.runtime")
 
 _BACKLOG_BYTES = 32 * 1024 * 1024
-"""With so much waiting, packed, the thread that brings more writes it: a slow disk slows the actors, not the memory."""
+"""If this much packed data is waiting, the thread that adds more writes it: a slow disk slows the actors down instead
+of filling the memory.
+"""
 
 _END_BYTES = 256
-"""Kept free for the end mark."""
+"""Reserved for the end mark."""
 
 
 class BlockWriter:
-    """Takes chunks from any thread and writes them, in their order, whichever threads have time for it."""
+    """Accepts chunks from any thread and writes them in order, on whichever thread calls it."""
 
     def __init__(self, path: Path, max_bytes: int | None) -> None:
         self._path = path
@@ -36,11 +38,11 @@ class BlockWriter:
         self._file: FileIO | None = None
         self._size = 0
         self._block_bytes = layout.BLOCK_BYTES
-        # Two, each counted under a lock of its own.
+        # Two counters, each changed under a lock of its own.
         self._put_bytes = 0
         self._taken_bytes = 0
         self.ended = False
-        """Tell whether nothing is written any more: closed, at its cap, or the disk is full."""
+        """True if nothing is written any more: it is closed, has reached its cap, or the disk is full."""
 
     @property
     def waiting_bytes(self) -> int:
@@ -48,16 +50,16 @@ class BlockWriter:
         return self._put_bytes - self._taken_bytes
 
     def open(self, system: str, seed: int) -> None:
-        """Begin the file with its header. Raises `OSError` where it cannot be written."""
+        """Create the file with its header. Raises `OSError` if it cannot be written."""
         self._file = self._path.open("wb", buffering=0)
         self._begin(system, seed)
 
-    def groups(self, noted: Sequence[Noted]) -> Iterator[Sequence[Noted]]:
-        """The records that are to be packed together: all of them."""
-        yield noted
+    def groups(self, records: Sequence[RecordTuple]) -> Iterator[Sequence[RecordTuple]]:
+        """Yield the records that are to be packed together: all of them."""
+        yield records
 
     def put(self, first: int, chunk: bytes, names: dict[str, object]) -> None:
-        """Have a chunk written whose first record is `first`, and ahead of it the names that it is the first to use.
+        """Queue a chunk whose first record is `first`, preceded by the names that it uses first.
 
         One caller at a time.
         """
@@ -77,7 +79,7 @@ class BlockWriter:
                 self._end()
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write the remaining data and close the file."""
         self.write_waiting()
         with self._writing:
             if not self.ended and self._file is not None:
@@ -94,28 +96,28 @@ class BlockWriter:
 
     def _write_block(self) -> None:
         if self.ended:
-            self._waiting.clear()  # They came while it ended.
+            self._waiting.clear()  # They arrived after the end.
             return
-        taken = [self._waiting.popleft()]
-        while self._waiting and sum(len(chunk) for _, chunk, _ in taken) < self._block_bytes:
-            taken.append(self._waiting.popleft())
-        data = _block(taken)
+        chunks = [self._waiting.popleft()]
+        while self._waiting and sum(len(chunk) for _, chunk, _ in chunks) < self._block_bytes:
+            chunks.append(self._waiting.popleft())
+        data = _block(chunks)
         is_too_large = self._max_bytes is not None and self._size + len(data) > self._max_bytes - _END_BYTES
-        if is_too_large and len(taken) > 1:
-            # The first of these chunks may still have room.
-            self._waiting.extendleft(reversed(taken))
+        if is_too_large and len(chunks) > 1:
+            # The first of these chunks may still fit.
+            self._waiting.extendleft(reversed(chunks))
             self._block_bytes = 0
             return
-        self._taken_bytes += sum(len(chunk) for _, chunk, _ in taken)
+        self._taken_bytes += sum(len(chunk) for _, chunk, _ in chunks)
         if is_too_large:
-            self._end_at_cap(first=taken[0][0])
+            self._end_at_cap(first=chunks[0][0])
         else:
             self._write(data)
 
     def _end_at_cap(self, first: int) -> None:
         self._write(layout.end({"capped": {"sequence": first, "max_bytes": self._max_bytes}}))
-        told = "the recording of %s ends at turn %d: it may be no larger than %d bytes; the actors go on"
-        logger.warning(told, self._path, first, self._max_bytes)
+        text = "the recording of %s ends at turn %d: it may be no larger than %d bytes; the actors continue"
+        logger.warning(text, self._path, first, self._max_bytes)
         self._end()
 
     def _end(self) -> None:
@@ -130,10 +132,10 @@ class BlockWriter:
             rest = rest[self._file.write(rest) :]
 
 
-def _block(taken: Iterable[tuple[int, bytes, dict[str, object]]]) -> bytes:
-    """The block of these chunks, and ahead of it what they have to name."""
+def _block(chunks: Iterable[tuple[int, bytes, dict[str, object]]]) -> bytes:
+    """Return the block of these chunks, preceded by their names."""
     names: dict[str, Any] = {}
-    for _, _, found in taken:
-        layout.merge_names(names, found)
-    data = layout.block([chunk for _, chunk, _ in taken])
+    for _, _, names_of_chunk in chunks:
+        layout.merge_names(names, names_of_chunk)
+    data = layout.block([chunk for _, chunk, _ in chunks])
     return layout.names(names) + data if names else data

@@ -1,13 +1,12 @@
 """The flight recorder: keeps the last turns in memory, and writes them as a trace when something has gone wrong.
 
-Nothing is encoded while it records. What is kept are references to messages, which are immutable, so that a turn costs
-their appending and the weighing of what its message carries. It is on by default, and what it may hold is therefore
-bounded twice: by the number of turns, and by the bytes and characters in their messages, for a checkpoint's state can
-be large.
+Nothing is encoded while it records. It keeps references to messages, which are immutable, so that a turn costs only an
+append and the weighing of its message. It is on by default, so its memory is bounded twice: by the number of turns, and
+by the bytes and characters in their messages, since a checkpoint's state can be large.
 
-Records lie flat in the lists of a few pages, each behind its length, and go by the page. Were each a tuple with its
-effects in tuples, the garbage collector would look at them again and again, and of hundreds of thousands of objects
-that stay for a while it takes longer than the turns that made them.
+Records are stored flat in the lists of a few pages, each after its length, and are dropped page by page. If each were a
+tuple with its effects in tuples, the garbage collector would traverse them again and again: hundreds of thousands of
+long-lived objects cost it more time than the turns that created them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from flykka.runtime.recording import Recorder
 from flykka.runtime.trace.file import frame_format as layout
 from flykka.runtime.trace.file.message_encoding import EncodedMessage, weight
 from flykka.runtime.trace.file.record_chunks import ChunkPacker
-from flykka.runtime.trace.noted import TURN, Noted, note_dead_letter, note_killed, note_spawned
+from flykka.runtime.trace.record_tuples import TURN, RecordTuple, dead_letter_tuple, killed_tuple, spawned_tuple
 
 if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
@@ -39,16 +38,16 @@ DEFAULT_TURNS = 50_000
 DEFAULT_PAYLOAD_BYTES = 64 * 1024 * 1024
 
 _PAGES = 1_000
-"""So many parts of what may be kept fill a page: by so much more may be held for a moment than is to be."""
+"""Number of pages: the limits may be exceeded by one page."""
 _TURN_FIELDS = 9
-"""Of a turn, before its effects: as behind `TURN`, and the failure before the effects, which are of any number."""
+"""Number of fields of a turn before its effects: those listed at `TURN`, with the failure before the effects."""
 
 _BLOCK_RECORDS = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """So many `records`, `limit` at most, of those that were noted; times in ms, None where there is no record."""
+class FlightRecordState:
+    """The number of kept `records`, at most `limit`, and their times in ms; None if there is no record."""
 
     records: int
     limit: int
@@ -58,7 +57,7 @@ class Held:
 
 
 class _Page:
-    """Holds of each record how many places it takes behind this one, and its fields."""
+    """Holds, for each record, its length followed by its fields."""
 
     __slots__ = ("count", "payload", "places")
 
@@ -71,30 +70,32 @@ class _Page:
 class FlightRecorder(Recorder):
     """Keeps one system's last `turns` records: turns, kills and dead letters.
 
-    50,000 turns with small messages take about 30 MB of memory and 20 MB as a file, those of jobs up to thrice that.
-    Older records go as soon as the messages together carry more than `payload_bytes` of text, bytes and tuples.
+    50,000 turns with small messages take about 30 MB of memory and 20 MB as a file, those of jobs up to three times as
+    much. Older records are dropped when the messages together contain more than `payload_bytes` of text, bytes and
+    tuples.
     """
 
     def __init__(self, turns: int = DEFAULT_TURNS, *, payload_bytes: int = DEFAULT_PAYLOAD_BYTES) -> None:
         assert turns > 0
         self._limit = turns
         self._payload_limit = payload_bytes
-        # Reentrant: what is freed under it may have a finalizer, which may tell somebody who has ended: a dead letter.
+        # Reentrant: objects freed under the lock may have a finalizer that sends a message to an ended actor, a dead
+        # letter.
         self._lock = threading.RLock()
         self._dumping = threading.Lock()
         self._page_turns = -(-turns // _PAGES)
         self._page_payload = payload_bytes // _PAGES
         self._page = _Page()
         self._pages = deque([self._page])
-        # Those of the full pages.
+        # Counts of the full pages.
         self._count = 0
         self._payload = 0
-        self._noted = 0
+        self._recorded = 0
         self._system: tuple[str, int] | None = None
         self._closed = False
 
     def open(self, *, system: str, seed: int) -> None:
-        """The system begins. Raises `RuntimeError` for a second one: a trace tells of one system."""
+        """Start recording. Raises `RuntimeError` for a second system, since a trace contains one system."""
         if self._system is not None:
             raise RuntimeError(f"the flight recorder of system {self._system[0]!r} cannot record {system!r} too")
         self._system = (system, seed)
@@ -116,37 +117,37 @@ class FlightRecorder(Recorder):
             places.append(len(effect))
             places += effect
             if effect[0] == "pipe":
-                # What is sent is weighed where it is handled; what somebody works with comes up here alone.
+                # Sent messages are weighed when they are handled; arguments of blocking work only occur here.
                 carried += weight(effect[1])
         places[0] = len(places) - 1
-        self._note(carried, places)
+        self._add(carried, places)
 
     def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
-        record = note_spawned(sequence, now_ms, ref, parent, props)
+        record = spawned_tuple(sequence, now_ms, ref, parent, props)
         recipe = record[-1]
-        self._note(0 if recipe is None else len(recipe), _places(record))
+        self._add(0 if recipe is None else len(recipe), _places(record))
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
-        self._note(0, _places(note_killed(sequence, now_ms, ref)))
+        self._add(0, _places(killed_tuple(sequence, now_ms, ref)))
 
     def dead_letter(
         self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
     ) -> None:
-        noted = note_dead_letter(sequence, now_ms, message, sender, recipient, reason)
-        self._note(weight(message), _places(noted))
+        record = dead_letter_tuple(sequence, now_ms, message, sender, recipient, reason)
+        self._add(weight(message), _places(record))
 
     def close(self) -> None:
-        """The system has ended: nobody is left whose failure would be explained, so that nothing is kept."""
+        """Drop everything: the system has ended, and has no more failures to explain."""
         with self._lock:
             self._closed = True
             self._page = _Page()
             self._pages.clear()
 
     def dump(self, path: str | os.PathLike[str], *, mode: int = 0o666) -> None:
-        """Write what is kept as a trace, as often as wanted and while the system runs.
+        """Write the kept records as a trace; may be called repeatedly while the system runs.
 
-        At `path` there is a whole trace or what was there before. The permissions of a new file are the `mode` without
-        the bits of the umask.
+        `path` then contains a complete trace or its previous content. The permissions of a new file are the `mode`
+        without the bits of the umask.
 
         Raises:
             OSError: the file cannot be written.
@@ -156,26 +157,28 @@ class FlightRecorder(Recorder):
             head, records = self._copy()
             layout.write_whole(Path(path), _frames(head, records), mode)
 
-    def held(self) -> Held:
-        """Tell how much a dump would write, and of which time. Raises `RuntimeError` as `dump` does."""
+    def held(self) -> FlightRecordState:
+        """Return the number and the times of the records that a dump would write. Raises `RuntimeError` like `dump`."""
         with self._lock:
             self._check_open()
             count = self._count + self._page.count
             records = min(count, self._limit)
             times = chain.from_iterable(_times(page.places) for page in self._pages)
-            # So many are on their way out: fewer than fill two pages.
+            # Skip the records that are about to be dropped: fewer than fill two pages.
             begins_ms = next(islice(times, count - records, None), None)
             last = next((page for page in reversed(self._pages) if page.count), None)
             ends_ms = None if last is None else max(_times(last.places))
-            not_kept = self._noted + self._page.count - records
-        return Held(records=records, limit=self._limit, not_kept=not_kept, begins_ms=begins_ms, ends_ms=ends_ms)
+            not_kept = self._recorded + self._page.count - records
+        return FlightRecordState(
+            records=records, limit=self._limit, not_kept=not_kept, begins_ms=begins_ms, ends_ms=ends_ms
+        )
 
-    def _note(self, carried: int, places: list[Any]) -> None:
+    def _add(self, carried: int, places: list[Any]) -> None:
         with self._lock:
             if self._closed:
                 return
             page = self._page
-            # In one step: what the garbage collector finalizes at any other moment finds whole records here.
+            # In one step, so that finalizers run by the garbage collector at any other time find complete records.
             page.places += places
             page.count += 1
             page.payload += carried
@@ -183,31 +186,31 @@ class FlightRecorder(Recorder):
                 self._turn_page()
 
     def _turn_page(self) -> None:
-        gone = []
-        self._noted += self._page.count
+        dropped = []
+        self._recorded += self._page.count
         self._count += self._page.count
         self._payload += self._page.payload
-        # The newest records stay whatever they carry: they may be the ones that explain the failure.
+        # The newest records are kept whatever their size: they may be the ones that explain the failure.
         while len(self._pages) > 1 and self._is_dispensable(self._pages[0]):
             oldest = self._pages.popleft()
             self._count -= oldest.count
             self._payload -= oldest.payload
-            gone.append(oldest)
+            dropped.append(oldest)
         self._page = _Page()
         self._pages.append(self._page)
-        # Behind the last of them: what they held may have finalizers.
-        gone.clear()
+        # After all changes: the dropped objects may have finalizers.
+        dropped.clear()
 
     def _is_dispensable(self, oldest: _Page) -> bool:
         return self._count - oldest.count >= self._limit or self._payload > self._payload_limit
 
-    def _copy(self) -> tuple[bytes, list[Noted]]:
+    def _copy(self) -> tuple[bytes, list[RecordTuple]]:
         with self._lock:
             system = self._check_open()
             pages = [tuple(page.places) for page in self._pages]
-            noted = self._noted + self._page.count
+            recorded = self._recorded + self._page.count
         records = [record for page in pages for record in _records(page)][-self._limit :]
-        not_kept = noted - len(records)
+        not_kept = recorded - len(records)
         begins_at = min((record[1] for record in records), default=None)
         ring = {"limit": self._limit, "not_kept": not_kept, "begins_at": begins_at}
         return layout.header(*system, ring=ring), records
@@ -216,12 +219,12 @@ class FlightRecorder(Recorder):
         if self._system is None:
             raise RuntimeError("the flight recorder has no system yet: there is nothing to write")
         if self._closed:
-            raise RuntimeError(f"system {self._system[0]!r} has ended, and with it what its recorder kept")
+            raise RuntimeError(f"system {self._system[0]!r} has ended, and its recording with it")
         return self._system
 
 
-def _places(noted: Noted) -> list[Any]:
-    return [len(noted), *noted]
+def _places(record: RecordTuple) -> list[Any]:
+    return [len(record), *record]
 
 
 def _begins(places: Sequence[Any]) -> Iterator[int]:
@@ -235,25 +238,25 @@ def _times(places: Sequence[Any]) -> Iterator[int]:
     return (places[begin + 3] for begin in _begins(places))
 
 
-def _records(places: tuple[Any, ...]) -> Iterator[Noted]:
+def _records(places: tuple[Any, ...]) -> Iterator[RecordTuple]:
     for begin in _begins(places):
         record = places[begin + 1 : begin + 1 + places[begin]]
         yield _turn(record) if record[0] == TURN else record
 
 
-def _turn(flat: tuple[Any, ...]) -> Noted:
-    """The record as a recorder notes it that writes at once."""
+def _turn(flat: tuple[Any, ...]) -> RecordTuple:
+    """Return the record in the form used by recorders that write at once."""
     operands = iter(flat[_TURN_FIELDS:])
     effects = [tuple(islice(operands, length)) for length in operands]
     return (*flat[: _TURN_FIELDS - 1], effects, flat[_TURN_FIELDS - 1], None)
 
 
-def _frames(head: bytes, records: list[Noted]) -> Iterator[bytes]:
-    written = EncodedMessage()
+def _frames(head: bytes, records: list[RecordTuple]) -> Iterator[bytes]:
+    encoded = EncodedMessage()
     yield head
     for begin in range(0, len(records), _BLOCK_RECORDS):
-        chunks = [chunk for _, chunk in ChunkPacker(written).pack(records[begin : begin + _BLOCK_RECORDS])]
-        if names := written.take_names():
+        chunks = [chunk for _, chunk in ChunkPacker(encoded).pack(records[begin : begin + _BLOCK_RECORDS])]
+        if names := encoded.take_names():
             yield layout.names(names)
         yield from layout.blocks(chunks)
     yield layout.end({})

@@ -1,4 +1,4 @@
-"""Recorder in front of another one, the base of recorders that watch what is recorded and leave the file to another."""
+"""Base of recorders that observe what is recorded and leave the file to another recorder."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class ForwardingRecorder(Recorder):
-    """Hands everything that it is told on to `inner`; to nobody where that is None."""
+    """Forwards all calls to `inner`, if it is not None."""
 
     def __init__(self, inner: Recorder | None) -> None:
         self._inner = inner
 
     @property
     def before_turn(self) -> Callable[[Cell], None] | None:
-        """The hook of the inner recorder, which may keep snapshots by it."""
+        """The hook of the inner recorder, which may use it to take snapshots."""
         return getattr(self._inner, "before_turn", None)
 
     def open(self, *, system: str, seed: int) -> None:

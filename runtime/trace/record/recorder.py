@@ -1,7 +1,7 @@
-"""The recorder: takes note of turns in passing, packs them by the hundred, and writes them from a thread of its own.
+"""The recorder: collects turns, packs them by the hundred, and writes them from a thread of its own.
 
-Messages are immutable, so a turn's record may hold them and be encoded later. What a crash of the process can lose is
-what is not yet packed and written: 100 ms, or where these are full sooner little more than 256 records and one block.
+Messages are immutable, so a turn's record may hold them and be encoded later. A crash of the process loses what is not
+packed and written yet: the last 100 ms, or, under load, little more than 256 records and one block.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.trace.file.frame_format import BLOCK_BYTES
 from flykka.runtime.trace.file.message_encoding import EncodedMessage
 from flykka.runtime.trace.file.record_chunks import ChunkPacker
-from flykka.runtime.trace.noted import TURN, Noted, note_dead_letter, note_killed, note_spawned
 from flykka.runtime.trace.record.block_writer import BlockWriter
 from flykka.runtime.trace.record.ring_blocks import RingBlocks
+from flykka.runtime.trace.record_tuples import TURN, RecordTuple, dead_letter_tuple, killed_tuple, spawned_tuple
 from flykka.runtime.trace.state.description import digest
 
 if TYPE_CHECKING:
@@ -45,20 +45,20 @@ _FLUSH_RECORDS = 256
 class TraceRecorder(Recorder):
     """Writes one system's turns to the file `path`, which it replaces.
 
-    Turns are noted as they are. The thread that notes the 256th packs them all, an actor's: it takes no longer there
-    than elsewhere, for only one thread runs Python at a time, and bytes wait more cheaply than what they are made of.
-    Compressing and writing, which let others run, are for the recorder's own thread, which also packs what has waited
-    for 100 ms.
+    Turns are recorded as references first. The thread of the actor that records the 256th packs them all: that takes no
+    longer there than elsewhere, because only one thread runs Python at a time, and packed bytes need less memory than
+    objects. The recorder's own thread compresses and writes, which lets other threads run, and packs records that have
+    waited for 100 ms.
 
     Args:
-        path: the file; what it held before is gone when the system begins.
-        max_bytes: the file grows no further than this. The recording ends there, which the file and the log say; the
-            system goes on.
-        ring: nothing is written but the last records, so many at least and twice as many at most: when the system ends,
-            and whenever `dump` is called. The file begins with snapshots of the actors, so that it replays.
-        redact: for classes of messages a function that makes of each the one to write, of the same class. A replay
-            compares only the class of these.
-        digests: have each turn tell the state behind it, in one number. It takes many times as long as the rest.
+        path: the file; its previous content is lost when the system starts.
+        max_bytes: size limit of the file. The recording ends there, which the file and the log report; the system
+            continues.
+        ring: only the last records are written, at least this number and at most twice as many: when the system ends,
+            and whenever `dump` is called. The file starts with snapshots of the actors, so that it can be replayed.
+        redact: functions by class of messages, which return the message to write, of the same class. A replay compares
+            only the class of these.
+        digests: record a digest of the actor's state after each turn. This takes many times as long as the rest.
     """
 
     def __init__(
@@ -78,30 +78,32 @@ class TraceRecorder(Recorder):
         self._packer = ChunkPacker(self._written)
         self._ring = None if ring is None else RingBlocks(self.path, ring)
         self._blocks = self._ring or BlockWriter(self.path, max_bytes)
-        self._records: deque[Noted] = deque()
+        self._records: deque[RecordTuple] = deque()
         self._packing = threading.Lock()
-        self._begun = threading.Event()
+        self._wake = threading.Event()
         self._urgent = threading.Event()
-        self._wanted_at = 1
-        """Number of records that must wait for something to be done: 1 while the writer sleeps, 0 behind the end."""
+        self._act_at = 1
+        """Number of waiting records that triggers an action: 1 while the writer sleeps, 0 after the end."""
         self._closed = False
         self._opened = False
         self._thread: threading.Thread | None = None
 
     def open(self, *, system: str, seed: int) -> None:
-        """Begin the file with its header. Raises `RuntimeError` for a second system: a recorder writes one file."""
+        """Create the file with its header. Raises `RuntimeError` for a second system, since a recorder writes one
+        file.
+        """
         if self._opened or self._closed:
             raise RuntimeError(f"the recorder of {self.path} has a system already")
         self._blocks.open(system, seed)
         self._opened = True
         self._thread = threading.Thread(target=self._run, name="flykka-recorder", daemon=True)
         self._thread.start()
-        # A program that ends without terminating its system has its last turns on disk too.
+        # The last turns are also on disk if a program ends without terminating its system.
         atexit.register(self.close)
 
     @property
     def before_turn(self) -> Callable[[Cell], None] | None:
-        """The hook that keeps the snapshots of a ring."""
+        """The hook that takes the snapshots of a ring."""
         return None if self._ring is None else self._ring.before_turn
 
     def turn(
@@ -113,35 +115,31 @@ class TraceRecorder(Recorder):
         effects: list[Effect],
         failure: SerializedThrowable | None,
     ) -> None:
-        """An actor has taken a turn."""
-        # As `_note`, written out.
+        # `_note`, inlined.
         records = self._records
         sender, cause, message = envelope.sender, envelope.cause, envelope.message
         state = self._digest(recipient) if self._digests else None
         records.append(
             (TURN, sequence, now_ms, recipient, sender, cause, envelope.kind, message, effects, failure, state)
         )
-        if len(records) >= self._wanted_at:
-            self._see_to_records()
+        if len(records) >= self._act_at:
+            self._process_records()
 
     def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
-        """An actor was spawned from outside any turn."""
         if self._ring is not None:
             self._ring.spawned(sequence, ref)
-        self._note(note_spawned(sequence, now_ms, ref, parent, props))
+        self._add(spawned_tuple(sequence, now_ms, ref, parent, props))
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
-        """An actor was killed."""
-        self._note(note_killed(sequence, now_ms, ref))
+        self._add(killed_tuple(sequence, now_ms, ref))
 
     def dead_letter(
         self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
     ) -> None:
-        """A message found no one to handle it."""
-        self._note(note_dead_letter(sequence, now_ms, message, sender, recipient, reason))
+        self._add(dead_letter_tuple(sequence, now_ms, message, sender, recipient, reason))
 
     def dump(self) -> None:
-        """Have everything that is kept in the file now, while the system runs. Raises `OSError` where it cannot be."""
+        """Write all kept records to the file now, while the system runs. Raises `OSError` if that is impossible."""
         with self._packing:
             self._pack()
         self._blocks.write_waiting()
@@ -149,32 +147,33 @@ class TraceRecorder(Recorder):
             self._ring.write(self.path)
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write the remaining records and close the file."""
         self._closed = True
         atexit.unregister(self.close)
         self._urgent.set()
-        self._begun.set()
+        self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
         with self._packing:
             self._pack()
         self._blocks.close()
-        self._wanted_at = 0
+        self._act_at = 0
 
-    def _note(self, record: Noted) -> None:
+    def _add(self, record: RecordTuple) -> None:
         self._records.append(record)
-        if len(self._records) >= self._wanted_at:
-            self._see_to_records()
+        if len(self._records) >= self._act_at:
+            self._process_records()
 
-    def _see_to_records(self) -> None:
+    def _process_records(self) -> None:
         if self._blocks.ended:
-            self._wanted_at = 0
+            self._act_at = 0
             self._records.clear()
             return
-        if not self._begun.is_set():
-            self._wanted_at = _FLUSH_RECORDS
-            self._begun.set()
-        # Not waiting for who packs already: that may be this very thread, where packing frees what has a finalizer.
+        if not self._wake.is_set():
+            self._act_at = _FLUSH_RECORDS
+            self._wake.set()
+        # Does not wait for a thread that is packing: it may be this very thread, if packing frees an object with a
+        # finalizer.
         if len(self._records) >= _FLUSH_RECORDS and self._packing.acquire(blocking=False):
             try:
                 self._pack()
@@ -185,37 +184,39 @@ class TraceRecorder(Recorder):
 
     def _run(self) -> None:
         while not self._closed:
-            self._begun.wait()
+            self._wake.wait()
             self._urgent.wait(_FLUSH_SECONDS)
             self._urgent.clear()
-            self._begun.clear()
-            # In this order: what is noted from here on wakes this thread again, what was noted before is packed here.
-            self._wanted_at = 1
+            self._wake.clear()
+            # In this order: records from here on wake this thread again, earlier ones are packed here.
+            self._act_at = 1
             with self._packing:
                 self._pack()
             self._blocks.write_waiting()
 
     def _pack(self) -> None:
-        """Pack what is there now; the caller holds `_packing`."""
+        """Pack all current records; the caller holds `_packing`."""
         records = self._records
-        noted = [records.popleft() for _ in range(len(records))]
+        packed = [records.popleft() for _ in range(len(records))]
         try:
-            for group in self._blocks.groups(noted):
+            for group in self._blocks.groups(packed):
                 for first, chunk in self._packer.pack(group):
                     self._blocks.put(first, chunk, self._written.take_names())
         except Exception:
-            # On an actor's thread, and none of its making: the recording ends, and the actor goes on.
+            # On an actor's thread, but not its fault: the recording ends, and the actor continues.
             logger.exception("the recording of %s ends: this is an error of flykka's own", self.path)
             self._blocks.ended = True
 
     @staticmethod
     def _digest(recipient: Ref) -> int | None:
-        """The state behind the turn, in which this is called; None where the turn has left no instance."""
+        """Return the digest of the state after the turn, in which this is called; None if the turn has left no
+        instance.
+        """
         cell = recipient.actor_inbox.owner if isinstance(recipient, ActorRef) else None
         instance = getattr(cell, "instance", None)
         try:
             return None if instance is None else digest(instance)
         except Exception:
-            # Of code that its objects run when they are looked at, and not of the turn that has just ended.
+            # Raised by code of its objects that runs when they are described, not by the turn that has just ended.
             logger.exception("the state of %s cannot be put into a digest", recipient)
             return None

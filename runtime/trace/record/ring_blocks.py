@@ -1,9 +1,10 @@
-"""The last records of a run in memory, packed and compressed, with what a replay needs to begin there.
+"""The last records of a run in memory, packed and compressed, with the snapshots that a replay needs to start there.
 
-Records are counted in generations of as many sequence numbers as the ring is to keep. The current generation and the
-one before it are kept, so that there are always enough. Each actor is looked at in its first turn of a generation,
-before anything is done in it: that is its state where the generation began, for it has taken no turn since. A ring
-begins with a generation, and with the snapshots of all who take turns in it; who takes none is only named.
+Records are grouped in generations by sequence numbers, each as large as the ring's limit. The current generation and
+the previous one are kept, so that there are always enough. A snapshot of each actor is taken at its first turn in a
+generation, before the turn does anything: that is its state at the start of the generation, since it has had no turn
+since then. A ring starts with a generation, and with the snapshots of all actors with turns in it; other actors are
+only named.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
-from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.lifecycle import CellState
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.trace.file import frame_format as layout
 from flykka.runtime.trace.state.graph_writer import NoFormError, learn_opaque, pack_props
@@ -28,18 +29,18 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref
     from flykka.runtime.cell.cell import Cell
     from flykka.runtime.system import ActorSystem
-    from flykka.runtime.trace.noted import Noted
+    from flykka.runtime.trace.record_tuples import RecordTuple
 
 _SNAPSHOTS_PER_FRAME = 256
 _FRAME_BYTES = 1024 * 1024
-"""With so many bytes of snapshots a frame is full, however few they are."""
+"""Bytes of snapshots after which a frame is full, however few they are."""
 
 Row = tuple[Any, ...]
 
 
 @dataclass
 class _Generation:
-    """`snapshots` by ref: when the actor was spawned where it had not begun yet, and the row for the file."""
+    """`snapshots` by ref: the turn of the actor's spawning if it had not started yet, and the row for the file."""
 
     chunks: deque[bytes] = field(default_factory=deque)
     blocks: list[bytes] = field(default_factory=list)
@@ -48,7 +49,7 @@ class _Generation:
 
 
 class RingBlocks:
-    """Keeps the chunks of a recorder, and forgets old ones. It takes the place of a `BlockWriter`."""
+    """Keeps the chunks of a recorder, and drops old ones. It replaces a `BlockWriter`."""
 
     def __init__(self, path: Path, limit: int) -> None:
         self._path = path
@@ -61,18 +62,18 @@ class RingBlocks:
         self._system: ActorSystem | None = None
         self.waiting_bytes = 0
         self.ended = False
-        """Tell whether nothing is kept any more."""
+        """True if nothing is kept any more."""
 
     def open(self, system: str, seed: int) -> None:
-        """The system begins. Raises `OSError` where the file cannot be written: better now than at the end.
+        """Start recording. Raises `OSError` if the file cannot be written, now rather than at the end.
 
-        What the file held is gone: after a crash nobody shall take the last run for this one.
+        The file is emptied, so that after a crash the previous run is not mistaken for this one.
         """
         self._origin = (system, seed)
         self._path.open("wb").close()
 
     def before_turn(self, cell: Cell) -> None:
-        """Keep a snapshot of the actor if this is its first turn in a generation."""
+        """Take a snapshot of the actor if this is its first turn in a generation."""
         sequence = cell.sequence
         assert sequence is not None
         self._system = cell.system
@@ -80,23 +81,21 @@ class RingBlocks:
         generation = self._generation(number)
         ref = cell.ref
         if number and ref not in generation.snapshots:
-            spawned_at = self._spawned_at(cell) if cell.life is Life.STARTING else None
+            spawned_at = self._spawned_at(cell) if cell.state is CellState.STARTING else None
             generation.snapshots[ref] = (spawned_at, _row(cell, *snapshot_of(cell)))
 
     def spawned(self, sequence: int, ref: Ref) -> None:
-        """An actor was spawned from outside any turn."""
         if isinstance(ref, ActorRef):
-            with suppress(NoFormError):  # Said of its snapshot, where it takes turns.
+            with suppress(NoFormError):  # Reported with its snapshot, if it has turns.
                 learn_opaque(cast("Cell", ref.actor_inbox.owner))
         self._generation((sequence - 1) // self._limit).spawned[ref] = sequence
 
-    def groups(self, noted: Sequence[Noted]) -> Iterator[list[Noted]]:
-        """The records of one generation after the other."""
-        for _, group in groupby(noted, key=lambda record: (record[1] - 1) // self._limit):
+    def groups(self, records: Sequence[RecordTuple]) -> Iterator[list[RecordTuple]]:
+        """Yield the records of each generation separately."""
+        for _, group in groupby(records, key=lambda record: (record[1] - 1) // self._limit):
             yield list(group)
 
     def put(self, first: int, chunk: bytes, names: dict[str, Any]) -> None:
-        """Keep a chunk whose first record is `first`."""
         layout.merge_names(self._names, names)
         number = (first - 1) // self._limit
         if number >= self._newest - 1:
@@ -104,7 +103,7 @@ class RingBlocks:
             self.waiting_bytes += len(chunk)
 
     def write_waiting(self) -> None:
-        """Compress what has come, and forget what is too old."""
+        """Compress new chunks, and drop old ones."""
         with self._lock:
             self.waiting_bytes = 0
             for number in sorted(self._generations):
@@ -113,22 +112,22 @@ class RingBlocks:
                 generation.blocks += layout.blocks(chunks)
 
     def close(self) -> None:
-        """Write the file, if the system has begun."""
+        """Write the file, if the system has started."""
         if self._origin is not None and not self.ended:
             self.ended = True
             self.write(self._path)
 
     def write(self, path: Path) -> None:
-        """Write what is kept as a trace. Raises `OSError`."""
-        assert self._origin is not None, "a system has begun"
+        """Write the kept records as a trace. Raises `OSError`."""
+        assert self._origin is not None, "a system has started"
         self.write_waiting()
         with self._lock:
-            kept = [(number, self._generations[number]) for number in self._kept()]
-            begins_at = kept[0][0] * self._limit + 1 if kept else None
+            generations = [(number, self._generations[number]) for number in self._retained()]
+            begins_at = generations[0][0] * self._limit + 1 if generations else None
             ring = {"limit": self._limit, "not_kept": (begins_at or 1) - 1, "begins_at": begins_at}
             frames = [layout.header(*self._origin, ring=ring), layout.names(self._names)]
             frames += _snapshot_frames(self._rows(begins_at or 1))
-            frames += [block for _, generation in kept for block in generation.blocks]
+            frames += [block for _, generation in generations for block in generation.blocks]
             frames.append(layout.end({}))
         layout.write_whole(path, frames)
 
@@ -143,48 +142,50 @@ class RingBlocks:
                         del self._generations[old]
         return generation
 
-    def _kept(self) -> list[int]:
-        # A thread that was held up may just have asked for an older one.
+    def _retained(self) -> list[int]:
+        # A delayed thread may just have requested an older one.
         return sorted(number for number in self._generations if number >= self._newest - 1)
 
     def _spawned_at(self, cell: Cell) -> int:
-        """The turn in which an actor was spawned that has not begun: that of its first signal, if it was in one."""
+        """Return the turn in which an actor without turns was spawned: the cause of its first signal, if it was spawned
+        in one.
+        """
         current = cell.current
         cause = getattr(current, "cause", None)
         if cause is not None:
             return int(cause)
-        found = (generation.spawned.get(cell.ref) for generation in list(self._generations.values()))
-        return next((sequence for sequence in found if sequence is not None), 0)
+        turns = (generation.spawned.get(cell.ref) for generation in list(self._generations.values()))
+        return next((sequence for sequence in turns if sequence is not None), 0)
 
     def _rows(self, begins_at: int) -> Iterator[Row]:
-        """The rows of all actors that lived where the ring begins, parents first."""
+        """Yield the rows of all actors that lived at the start of the ring, parents first."""
         if begins_at == 1:
             return
         rows: dict[Ref, tuple[int | None, Row]] = {}
-        for number in self._kept():
+        for number in self._retained():
             for ref, entry in list(self._generations[number].snapshots.items()):
                 rows.setdefault(ref, entry)
         born = {ref for ref, (spawned_at, _) in rows.items() if spawned_at is not None and spawned_at >= begins_at}
         living = [] if self._system is None else self._system.cells.living()
         for cell in living:
-            if cell.ref not in rows and cell.life is not Life.STARTING:
+            if cell.ref not in rows and cell.state is not CellState.STARTING:
                 rows[cell.ref] = (None, _row(cell, pack_props(cell.props), None, IDLE))
-        there = [row for ref, (_, row) in rows.items() if ref not in born]
-        yield from sorted(there, key=lambda row: row[0].count("/") if row[0] != "/" else 0)
+        current = [row for ref, (_, row) in rows.items() if ref not in born]
+        yield from sorted(current, key=lambda row: row[0].count("/") if row[0] != "/" else 0)
 
 
 def _snapshot_frames(rows: Iterable[Row]) -> Iterator[bytes]:
-    taken: list[Row] = []
+    batch: list[Row] = []
     size = 0
     for row in rows:
         *_, props, state, _ = row
-        taken.append(row)
+        batch.append(row)
         size += len(props or b"") + len(state or b"")
-        if size >= _FRAME_BYTES or len(taken) == _SNAPSHOTS_PER_FRAME:
-            yield layout.snapshots(taken)
-            taken, size = [], 0
-    if taken:
-        yield layout.snapshots(taken)
+        if size >= _FRAME_BYTES or len(batch) == _SNAPSHOTS_PER_FRAME:
+            yield layout.snapshots(batch)
+            batch, size = [], 0
+    if batch:
+        yield layout.snapshots(batch)
 
 
 def _row(cell: Cell, props: bytes | None, state: bytes | None, reason: str | None) -> Row:

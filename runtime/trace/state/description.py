@@ -1,11 +1,10 @@
-"""The state of an actor as a tree of plain values: to look at, to compare, and to put into one number.
+"""The state of an actor as a tree of plain values, for display, comparison, and digests.
 
-The tree holds what the actor's own code has noted down: attributes in `__dict__` and slots, containers, values, refs.
-What stands for the world outside is no state and is left out, so that a replayed actor is described as the recorded
-one was: the context, locks and threads, whatever else Python's library and the kernel have no value for, live objects
-that the actor was given by its Props (a storage, a data plane), and objects whose class says `outside_state = True`.
-
-Nothing in a tree depends on the process: no addresses, no hashes, no order of a set.
+The tree contains what the actor's own code stores: attributes in `__dict__` and slots, containers, values, refs.
+External objects are no state and are left out, so that a replayed actor has the same description as the recorded one:
+the context, locks and threads, other objects of Python's library and the kernel without a value, live objects among its
+Props (a storage, a data plane), and objects whose class sets `outside_state = True`. A tree does not depend on the
+process: it contains no addresses, no hashes, no order of a set.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ _WIDTH = 110
 _DEPTH = 4
 
 State: TypeAlias = "bool | int | float | str | list[State] | dict[str, State] | None"
-"""A described value. What has a class and attributes is a `Fields`, which is a dict too."""
+"""A described value. An object with a class and attributes is a `Fields`, which is also a dict."""
 
 
 class Absent(Enum):
-    """Marks a place where there is nothing; None would be a value."""
+    """Marks a place without a value; None would be a value."""
 
     ABSENT = "nothing"
 
@@ -57,7 +56,7 @@ class Fields(dict[str, "State"]):
         super().__init__(attributes)
         self.kind = kind
         self.checksum: int | None = None
-        """Kept where the object is immutable, and its description is therefore shared."""
+        """Set if the object is immutable, so that its description is shared."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Fields) and self.kind == other.kind and dict.__eq__(self, other)
@@ -70,7 +69,7 @@ class Fields(dict[str, "State"]):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change at `path`, which reads as one would write it: `_machine.pending[7].awaiting`."""
+    """A change at `path`, in the notation of Python: `_machine.pending[7].awaiting`."""
 
     path: str
     before: State | Absent
@@ -81,12 +80,12 @@ class Change:
 
 
 def changes(before: State | Absent, after: State | Absent) -> list[Change]:
-    """The differences, each named as far inside as it goes; of two lists what lies between their common ends."""
+    """Return the differences, each as deep as possible; of two lists only the part between their common ends."""
     return list(_changes("", before, after))
 
 
 def checksum(state: State) -> int:
-    """The CRC32 of a described state; the order within mappings counts, for an actor may act in it."""
+    """Return the CRC32 of a described state; the order within mappings counts, since an actor may depend on it."""
     if isinstance(state, Fields) and state.checksum is not None:
         return state.checksum
     if isinstance(state, dict):
@@ -99,7 +98,7 @@ def checksum(state: State) -> int:
 
 
 def one_line(state: State | Absent) -> str:
-    """The state as one would write it down: `Pending(id=7, awaiting=[a2])`."""
+    """Return the state in one line: `Pending(id=7, awaiting=[a2])`."""
     if isinstance(state, Fields):
         return f"{state.kind}({', '.join(f'{name}={one_line(value)}' for name, value in state.items())})"
     if isinstance(state, dict):
@@ -131,7 +130,7 @@ def _changes_of_mapping(path: str, before: dict[str, State], after: dict[str, St
     for name in dict.fromkeys([*before, *after]):
         yield from _changes(f"{path}[{name}]", _at(before, name), _at(after, name))
     if before.keys() == after.keys() and list(before) != list(after):
-        # An actor that goes through it in its order acts otherwise.
+        # An actor that iterates over it behaves differently.
         yield Change(f"{path}.keys()", list(before), list(after))
 
 
@@ -150,11 +149,11 @@ def _changes_of_list(path: str, before: list[State], after: list[State]) -> Iter
         yield from _changes(f"{path}[{head + place}]", was, now)
 
 
-def _same(one: State | Absent, other: State | Absent) -> bool:
-    """Python takes True for 1, and NaN for another NaN; here it is the other way round."""
-    if type(one) is not type(other):
+def _same(state: State | Absent, other: State | Absent) -> bool:
+    """Compare two values: unlike in Python, True differs from 1, and two NaNs are equal."""
+    if type(state) is not type(other):
         return False
-    return one == other or (isinstance(one, float) and repr(one) == repr(other))
+    return state == other or (isinstance(state, float) and repr(state) == repr(other))
 
 
 def _at(mapping: dict[str, State], name: str) -> State | Absent:
@@ -162,7 +161,7 @@ def _at(mapping: dict[str, State], name: str) -> State | Absent:
 
 
 def part_of(state: State, path: str) -> State | Absent:
-    """The part at `path` within a state, as a `Change` names it: `_machine.pending[7].awaiting`."""
+    """Return the part at `path` within a state, in the notation of a `Change`: `_machine.pending[7].awaiting`."""
     part: State | Absent = state
     for attribute, key in _PLACE.findall(path):
         match part:
@@ -176,15 +175,14 @@ def part_of(state: State, path: str) -> State | Absent:
 
 
 def lines_of(state: State, width: int = _WIDTH, depth: int = _DEPTH) -> list[str]:
-    """The state as an indented tree, in which what fits into `width` stands in one line.
+    """Return the state as an indented tree; parts that fit into `width` are on one line.
 
-    What lies below `depth` is cut short, and so are immutable values: what they hold was told when they were sent.
+    Parts deeper than `depth` are shortened, and so are immutable values, whose content was shown when they were sent.
     """
     return list(_lines("", state, width, depth))
 
 
-def cut(text: str, width: int = _WIDTH) -> str:
-    """The text, cut short where it is longer."""
+def shorten(text: str, width: int = _WIDTH) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
@@ -192,17 +190,17 @@ def _lines(name: str, state: State, width: int, depth: int) -> Iterator[str]:
     line = name + one_line(state)
     is_value = isinstance(state, Fields) and state.checksum is not None and name != ""
     if not isinstance(state, list | dict) or len(line) <= width or depth == 0 or is_value:
-        yield cut(line, width)
+        yield shorten(line, width)
         return
     yield name + (state.kind if isinstance(state, Fields) else f"{len(state)} items")
-    for member, held in state.items() if isinstance(state, dict) else enumerate(state):
+    for member, content in state.items() if isinstance(state, dict) else enumerate(state):
         label = f"{member}: " if isinstance(state, Fields) else f"[{member}]: "
-        for inner in _lines(label, held, width - 2, depth - 1):
+        for inner in _lines(label, content, width - 2, depth - 1):
             yield f"  {inner}"
 
 
 OUTSIDE = "<outside>"
-"""Stands in a container for a member that is no state."""
+"""Replaces a member of a container that is no state."""
 TOO_DEEP = "<too deep>"
 
 _MAX_DEPTH = 64
@@ -210,34 +208,36 @@ _MAX_KEPT = 1024
 _TAKEN_AS_TEXT = (date, time, timedelta, tzinfo, Decimal, Fraction, UUID, PurePath, complex, range, slice, count)
 _NO_LIVE_OBJECTS = (Value, Ref, Enum, type, FunctionType, str, bytes, int, float, type(None))
 _KERNEL = ("flykka.runtime.leader_session", "flykka.runtime.patterns.fsm")
-"""Modules of the kernel whose objects actors hold as state of their own."""
+"""Modules of the kernel whose objects actors have as their own state."""
 
 
 def describe(instance: object) -> State:
-    """The state of an actor's instance, or of anything else. Immutable parts share their trees: do not change these."""
-    return _StateWalk({id(each) for each in _given(instance)}).tree(instance)
+    """Describe an actor's instance, or any other object. Immutable parts share their trees: do not change these."""
+    return _StateWalk({id(each) for each in _props_objects(instance)}).tree(instance)
 
 
 def digest(instance: object) -> int:
-    """The state in one number, the same in every process. Two instances that differ in it differ in `describe`."""
+    """Return the state as one number, the same in every process. Instances with different digests differ in
+    `describe`.
+    """
     return checksum(describe(instance))
 
 
 class _Outside:
-    """Marks what a description leaves out."""
+    """Marks parts that a description leaves out."""
 
 
 _LEFT_OUT = _Outside()
 
 _kept: dict[int, tuple[Value, Fields]] = {}
-"""Descriptions of values, which never change: an actor holds the same ones turn after turn."""
+"""Descriptions of values, which never change: an actor has the same ones turn after turn."""
 
 
 class _StateWalk:
-    """Walk through an instance, level by level; `outside` are the ids of live objects that it was given.
+    """Traverses an instance level by level; `outside` are the ids of live objects among its arguments.
 
-    What several parts of an actor share is described where it is nearest to the actor, and named by that place
-    elsewhere. That ends cycles too.
+    A part that is shared is described at the place nearest to the actor, and elsewhere referred to by that place. That
+    ends cycles too.
     """
 
     def __init__(self, outside: set[int], places: dict[int, str] | None = None) -> None:
@@ -246,15 +246,14 @@ class _StateWalk:
         self._later: deque[tuple[list[State] | dict[str, State], object, str, int]] = deque()
 
     def tree(self, item: object, place: str = "") -> State:
-        """The description of `item`."""
         top = self._member(item, place, 0)
         while self._later:
             container, compound, place, depth = self._later.popleft()
             if isinstance(container, list):
                 container.extend(self._members(compound, place, depth))
             elif isinstance(container, Fields):
-                for name, held in _named_parts(compound):
-                    described = self._described(held, f"{place}.{name}" if place else name, depth)
+                for name, content in _named_parts(compound):
+                    described = self._describe(content, f"{place}.{name}" if place else name, depth)
                     if not isinstance(described, _Outside):
                         container[name] = described
             else:
@@ -264,30 +263,30 @@ class _StateWalk:
     def _members(self, items: object, place: str, depth: int) -> Iterable[State]:
         assert isinstance(items, Iterable)
         if isinstance(items, Set):
-            described = [self._whole(each, f"{place}[]") for each in items]
+            described = [self._describe_now(each, f"{place}[]") for each in items]
             return sorted(described, key=lambda each: (type(each).__name__, one_line(each)))
         return [self._member(each, f"{place}[{index}]", depth) for index, each in enumerate(items)]
 
     def _fill_mapping(self, container: dict[str, State], mapping: object, place: str, depth: int) -> None:
         assert isinstance(mapping, Mapping)
-        for key, held in mapping.items():
-            name = one_line(self._whole(key, f"{place}.keys()"))
+        for key, content in mapping.items():
+            name = one_line(self._describe_now(key, f"{place}.keys()"))
             while name in container:
-                name += "'"  # As 7 beside "7".
-            container[name] = self._member(held, f"{place}[{name}]", depth)
+                name += "'"  # For example 7 and "7".
+            container[name] = self._member(content, f"{place}[{name}]", depth)
 
-    def _whole(self, item: object, place: str) -> State:
-        """A key, or a member of a set, which is needed at once."""
+    def _describe_now(self, item: object, place: str) -> State:
+        """Describe a key, or a member of a set, which is needed at once."""
         plain = _plain(item)
         if not isinstance(plain, _Outside):
             return plain
         return _StateWalk(self._outside, self._places).tree(item, place)
 
     def _member(self, item: object, place: str, depth: int) -> State:
-        described = self._described(item, place, depth)
+        described = self._describe(item, place, depth)
         return OUTSIDE if isinstance(described, _Outside) else described
 
-    def _described(self, item: object, place: str, depth: int) -> State | _Outside:
+    def _describe(self, item: object, place: str, depth: int) -> State | _Outside:
         plain = _plain(item)
         if not isinstance(plain, _Outside):
             return plain
@@ -302,14 +301,14 @@ class _StateWalk:
             if id(item) in self._places:
                 return f"<{self._places[id(item)] or 'itself'}>"
             self._places[id(item)] = place
-        return self._begun(empty, item, place, depth)
+        return self._add_compound(empty, item, place, depth)
 
     def _value(self, value: Value, place: str, depth: int) -> State:
         if depth < 0:  # Within another value, which is kept as a whole.
-            return self._begun(Fields(type(value).__name__), value, place, depth)
-        kept = _kept.get(id(value))
-        if kept is not None and kept[0] is value:
-            return kept[1]
+            return self._add_compound(Fields(type(value).__name__), value, place, depth)
+        cached = _kept.get(id(value))
+        if cached is not None and cached[0] is value:
+            return cached[1]
         walk = _StateWalk(self._outside)
         described = Fields(type(value).__name__)
         walk._later.append((described, value, "", -_MAX_DEPTH))
@@ -320,7 +319,7 @@ class _StateWalk:
         _kept[id(value)] = (value, described)
         return described
 
-    def _begun(self, empty: list[State] | dict[str, State], item: object, place: str, depth: int) -> State:
+    def _add_compound(self, empty: list[State] | dict[str, State], item: object, place: str, depth: int) -> State:
         if depth + 1 in (0, _MAX_DEPTH):
             return TOO_DEEP
         self._later.append((empty, item, place, depth + 1))
@@ -328,7 +327,7 @@ class _StateWalk:
 
 
 def _plain(item: object) -> State | _Outside:
-    """The description of an item that needs no look inside; any other is marked."""
+    """Return the description of an item without parts; otherwise a mark."""
     if item is None or isinstance(item, bool):
         return item
     if isinstance(item, Enum):
@@ -343,7 +342,7 @@ def _plain(item: object) -> State | _Outside:
 
 
 def _empty(item: object) -> State | _Outside:
-    """The container to fill for `item`, or all there is to say of it."""
+    """Return the container to fill for `item`, or its complete description."""
     match item:
         case Mapping():
             return {}
@@ -365,7 +364,7 @@ def _empty(item: object) -> State | _Outside:
 
 
 def _is_immutable(item: object) -> bool:
-    """Tell whether it does not matter if two places hold the same one or two that are equal."""
+    """Return True if it does not matter whether two places hold the same object or two equal ones."""
     if isinstance(item, tuple | frozenset | partial):
         return True
     parameters = getattr(type(item), "__dataclass_params__", None)
@@ -381,7 +380,9 @@ def _named_parts(item: object) -> Iterable[tuple[str, object]]:
 
 
 def _attributes(item: object) -> Iterator[tuple[str, object]]:
-    """The attributes of an object: slots as they are declared, then the rest by name. No property is called."""
+    """Yield the attributes of an object: slots in order of declaration, then the others by name. No property is
+    called.
+    """
     kind: type = type(item)
     yield from ((name, getattr(item, name)) for name in slots_of(kind) if hasattr(item, name))
     attributes = getattr(item, "__dict__", {})
@@ -389,7 +390,9 @@ def _attributes(item: object) -> Iterator[tuple[str, object]]:
 
 
 def _is_outside(cls: type) -> bool:
-    """Tell whether instances of a class are no state of an actor: they belong to the kernel, to Python, or say so."""
+    """Return True if instances of a class are no state of an actor: they belong to the kernel or to Python, or declare
+    it.
+    """
     if getattr(cls, "outside_state", False):
         return True
     if issubclass(cls, BaseException | Actor):
@@ -400,21 +403,21 @@ def _is_outside(cls: type) -> bool:
     return module.partition(".")[0] in sys.stdlib_module_names
 
 
-def _given(instance: object) -> Iterator[object]:
-    """The live objects among the arguments of an actor's Props, at whatever depth of the values there."""
+def _props_objects(instance: object) -> Iterator[object]:
+    """Yield the live objects among the arguments of an actor's Props, also nested ones."""
     context = getattr(instance, "context", None)
     if isinstance(context, ActorContext):
-        yield from _live(context._cell.props.arguments)
+        yield from _live_objects(context._cell.props.arguments)
 
 
-def _live(item: object) -> Iterator[object]:
+def _live_objects(item: object) -> Iterator[object]:
     if isinstance(item, Mapping):
-        yield from _live(tuple(item.values()))
+        yield from _live_objects(tuple(item.values()))
     elif isinstance(item, tuple | list | Set):
         for each in item:
-            yield from _live(each)
+            yield from _live_objects(each)
     elif is_dataclass(item) and not isinstance(item, Value | type):
         for field in fields(item):
-            yield from _live(getattr(item, field.name))
+            yield from _live_objects(getattr(item, field.name))
     elif not isinstance(item, _NO_LIVE_OBJECTS):
         yield item

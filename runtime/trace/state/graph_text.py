@@ -1,4 +1,4 @@
-"""Graphs to be looked at, without making anything of them."""
+"""Shows graphs as text, without creating their objects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-from flykka.messages.wire.forms import TAG_KEY
+from flykka.messages.wire.schemas import TAG_KEY
 from flykka.messages.wire.unpacking import unpack
 from flykka.runtime.errors import TraceError
 
@@ -16,7 +16,7 @@ _MAX_PARTS = 1_000
 
 
 def unpacked(graph: bytes) -> tuple[list[Any], list[Any]]:
-    """The nodes of a graph, and the items that were packed. Raises `ValueError` or `TypeError` for anything else."""
+    """Return the nodes of a graph, and the packed items. Raises `ValueError` or `TypeError` for anything else."""
     nodes, items = unpack(graph, unicode_errors="surrogatepass", strict_map_key=False)
     for kind, _ in nodes:
         if type(kind) is not str:
@@ -27,10 +27,10 @@ def unpacked(graph: bytes) -> tuple[list[Any], list[Any]]:
 
 
 def graph_text(graph: bytes) -> str:
-    """The first item of a graph in one line, such as `app:Worker(1, <app:Session>)`: of the last there is no copy.
+    """Return the first item of a graph in one line, such as `app:Worker(1, <app:Session>)`; `<...>` has no copy.
 
     Raises:
-        TraceError: it is no graph.
+        TraceError: it is not a graph.
     """
     try:
         nodes, items = unpacked(graph)
@@ -40,18 +40,20 @@ def graph_text(graph: bytes) -> str:
 
 
 def classes_of(graph: bytes, name: str, owners: str = "") -> list[str]:
-    """The names of the classes of what objects and Props in a graph have under this name.
+    """Return the class names of the objects that objects and Props in a graph have under this name.
 
-    Of those alone whose own class has a name that begins with `owners`.
+    Only those whose own class name starts with `owners`.
     """
     try:
         nodes, _ = unpacked(graph)
         named = [pair for kind, content in nodes for pair in _named_parts(nodes, kind, content, owners)]
-        held = [nodes[item[0]] for key, item in named if key == name and isinstance(item, list)]
-        found = [content[0] if kind == "object" else content for kind, content in held if kind in ("object", "opaque")]
+        contents = [nodes[item[0]] for key, item in named if key == name and isinstance(item, list)]
+        classes = [
+            content[0] if kind == "object" else content for kind, content in contents if kind in ("object", "opaque")
+        ]
     except _MALFORMED:
-        return []  # The error comes when the actor is made.
-    return [each for each in found if isinstance(each, str)]
+        return []  # The error is raised when the actor is created.
+    return [each for each in classes if isinstance(each, str)]
 
 
 def _named_parts(nodes: list[Any], kind: str, content: Any, owners: str) -> Iterable[tuple[str, Any]]:
@@ -65,7 +67,7 @@ def _named_parts(nodes: list[Any], kind: str, content: Any, owners: str) -> Iter
 
 
 class _Text:
-    """Writes the nodes of a graph as text, which ends where it has become long: nodes may be shared many times."""
+    """Writes the nodes of a graph as text, up to a maximum length: nodes may be shared many times."""
 
     def __init__(self, nodes: list[Any]) -> None:
         self._nodes = nodes
@@ -93,8 +95,8 @@ class _Text:
             case "object":
                 return f"{content[0]}({', '.join(_assigned(text, content[1]))})"
             case "value":
-                said = unpack(content, strict_map_key=False)
-                return str(said.get(TAG_KEY, "?"))[:_MAX_PARTS] if isinstance(said, dict) else "?"
+                values = unpack(content, strict_map_key=False)
+                return str(values.get(TAG_KEY, "?"))[:_MAX_PARTS] if isinstance(values, dict) else "?"
             case "ref":
                 return f"{content[0]}#{content[1]}"
             case "enum":

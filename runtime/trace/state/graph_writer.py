@@ -1,16 +1,16 @@
-"""Live objects as a table: what an actor is made of, and what it holds, shared and cyclic as it is, without any pickle.
+"""Live objects as a table: an actor's Props and state with all sharing and cycles, without pickle.
 
     graph = [nodes, items]
     item  = a plain value, or [place among the nodes]
-    node  = [kind, content], in which items stand
+    node  = [kind, content], which contains items
 
-An object of a class is its class by name and its attributes. It is made again without its initialiser, and nothing that
-is named in a graph is called. What stands for the world outside is told by what it is to the actor: its context, its
-system. What has no form here, a lock, a thread, a closure, makes the whole graph impossible, and the refusal says where
-it is; except within the arguments of Props, where such an argument is opaque: a replay puts a stand-in there.
+An object is written as the name of its class and its attributes. It is recreated without its initialiser, and nothing
+named in a graph is called. The actor's context and its system are written as such. An object without a form, such as a
+lock, a thread or a closure, makes the whole graph impossible, and the error names its place; but within the arguments
+of Props such an object is opaque, and a replay replaces it by a stand-in.
 
-Props alone, of an actor that has not begun, are taken apart less far: of their arguments only values, containers and
-dataclasses have a form, for any other object belongs to the actor's parent.
+Of the Props alone, before the actor has started, less is written: only values, containers and dataclasses among the
+arguments have a form, because any other object belongs to the actor's parent.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.runtime")
 
 MAX_PROPS_BYTES = 16 * 1024 * 1024
-"""Larger Props are not written: the caller of a replay has to say how the actor is made. Nor are larger states."""
+"""Larger Props are not written: the caller of a replay has to provide them. The same limit applies to states."""
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 MAX_NODES = 200_000
@@ -53,46 +53,46 @@ Node = tuple[str, Any]
 
 
 def learn_opaque(cell: Cell) -> None:
-    """Find out what an actor that is spawned from outside is given of the world there: others hold it too."""
+    """Find out which external objects an actor that is spawned from outside gets: others hold them too."""
     GraphWriter(cell).pack(cell.props)
 
 
 def pack_props(props: Props) -> bytes | None:
-    """The graph of Props, taken now: what the arguments hold may change later.
+    """Return the graph of Props, created now because their arguments may change later.
 
-    None where it is too large, or where an argument cannot even be looked at: no spawning fails for that.
+    None if it is too large, or if an argument cannot even be described: spawning does not fail for that.
     """
     try:
         packed = GraphWriter(None).pack(props)
     except Exception:
-        # Of msgpack's limits, or of whatever code an argument runs when it is looked at.
+        # Raised by msgpack's limits, or by code that an argument runs when it is described.
         logger.debug("no graph can be made of %r", props, exc_info=True)
         return None
     return packed if len(packed) <= MAX_PROPS_BYTES else None
 
 
 class NoFormError(Exception):
-    """Something that an actor holds cannot be written down."""
+    """An object that an actor holds cannot be written."""
 
 
 class GraphWriter:
-    """Writes the objects of one cell, in a turn of it, so that nothing moves meanwhile; or Props, without a cell."""
+    """Writes the objects of one cell, in a turn of it, so that nothing changes meanwhile; or Props, without a cell."""
 
     def __init__(self, cell: Cell | None) -> None:
         self._cell = cell
         self._nodes: list[Node | None] = []
         self._places: dict[int, int] = {}
-        self._held: list[object] = []
+        self._kept_alive: list[object] = []
         self._path: list[str] = []
         self._in_props = 0
 
     def pack(self, *items: object) -> bytes:
-        """The graph of everything that `items` lead to. Raises `NoFormError`."""
+        """Return the graph of all objects reachable from `items`. Raises `NoFormError`."""
         try:
-            written = [self._item(item) for item in items]
-            packed: bytes = msgpack.Packer(unicode_errors="surrogatepass").pack([self._nodes, written])
-        except (RecursionError, ValueError) as refusal:
-            raise NoFormError(f"{self._where()}: {refusal}") from None
+            places = [self._item(item) for item in items]
+            packed: bytes = msgpack.Packer(unicode_errors="surrogatepass").pack([self._nodes, places])
+        except (RecursionError, ValueError) as error:
+            raise NoFormError(f"{self._where()}: {error}") from None
         if self._cell is not None and len(packed) > MAX_PROPS_BYTES:
             raise NoFormError(f"it holds {len(packed):,} bytes, more than {MAX_PROPS_BYTES:,}")
         return packed
@@ -106,17 +106,17 @@ class GraphWriter:
             place = self._places[id(item)] = len(self._nodes)
             if place >= MAX_NODES:
                 raise NoFormError(f"it holds more than {MAX_NODES:,} objects")
-            # Held, so that the id of what is made in passing is not another's.
-            self._held.append(item)
+            # FlightRecordState, so that the id of a temporary object is not reused.
+            self._kept_alive.append(item)
             self._nodes.append(None)
             self._nodes[place] = self._node(item)
         return [place]
 
     def _step(self, name: object, item: object) -> object:
         self._path.append(str(name))
-        written = self._item(item)
+        packed = self._item(item)
         self._path.pop()
-        return written
+        return packed
 
     def _items(self, items: Iterable[object]) -> list[object]:
         return [self._step(f"[{place}]", item) for place, item in enumerate(items)]
@@ -164,7 +164,7 @@ class GraphWriter:
         if kind in (list, tuple):
             return kind.__name__, self._items(item)
         if kind in (set, frozenset):
-            # A set has no order, and the same set is to make the same bytes.
+            # A set has no order, and equal sets must give equal bytes.
             return kind.__name__, self._items(sorted(item, key=repr))
         if kind in (dict, OrderedDict, Counter):
             return kind.__name__, self._pairs(item.items())
@@ -183,21 +183,23 @@ class GraphWriter:
         return [factory, args, kwargs, props.dispatcher, props.stash_capacity]
 
     def _argument(self, item: object) -> object:
-        """An argument, opaque where it has no form. What has none is not tried again: it may lead to half the world."""
+        """Return an argument, opaque if it has no form. Its class is not tried again, since it may lead to a large
+        graph.
+        """
         kind: type = type(item)
-        nodes, held, depth = len(self._nodes), len(self._held), len(self._path)
+        nodes, kept_alive, depth = len(self._nodes), len(self._kept_alive), len(self._path)
         if kind not in _OPAQUE:
             try:
                 return self._item(item)
             except (NoFormError, RecursionError):
                 if kind.__module__ != "builtins":
                     _OPAQUE.add(kind)
-                for each in self._held[held:]:
+                for each in self._kept_alive[kept_alive:]:
                     self._places.pop(id(each), None)
-                del self._nodes[nodes:], self._held[held:], self._path[depth:]
+                del self._nodes[nodes:], self._kept_alive[kept_alive:], self._path[depth:]
         place = self._places.setdefault(id(item), len(self._nodes))
         if place == len(self._nodes):
-            self._held.append(item)
+            self._kept_alive.append(item)
             self._nodes.append(("opaque", name_in_trace(item)))
         return [place]
 
@@ -206,44 +208,44 @@ class GraphWriter:
         if kind in _OPAQUE or (self._cell is None and not is_dataclass(kind)):
             return "opaque", name_in_trace(item)
         if not (_is_of_module(kind) and _is_plain_class(kind)):
-            raise NoFormError(f"{self._where()} is a {name_in_trace(kind)}, of which a trace can keep no copy")
-        # A dataclass among the arguments of Props is taken apart, as in a recipe: what has no form is in one field.
+            raise NoFormError(f"{self._where()} is a {name_in_trace(kind)}, which a trace cannot copy")
+        # A dataclass among the arguments of Props is written field by field: only the field without a form is opaque.
         write = self._argument if self._in_props and is_dataclass(kind) else self._item
-        written = []
+        packed = []
         for name, value in _attributes(item):
             self._path.append(f".{name}")
-            written.append([name, write(value)])
+            packed.append([name, write(value)])
             self._path.pop()
-        return "object", [name_in_trace(kind), written]
+        return "object", [name_in_trace(kind), packed]
 
     def _where(self) -> str:
         return "".join(self._path).removeprefix(".") or "it"
 
 
 def _is_of_module(item: Any) -> bool:
-    """Tell whether `item` is found again under its name."""
-    found: object = sys.modules.get(item.__module__)
+    """Return True if `item` can be found under its name."""
+    member: object = sys.modules.get(item.__module__)
     for part in item.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is item
+        member = getattr(member, part, None)
+    return member is item
 
 
 def _attributes(item: object) -> list[tuple[str, object]]:
-    """The attributes of an object: its slots, as far as they are set, and its `__dict__`."""
+    """Return the attributes of an object: its slots that are set, and its `__dict__`."""
     kind: type = type(item)
     slots = [(name, getattr(item, name)) for name in slots_of(kind) if hasattr(item, name)]
-    # Of an object of a generic class, typing notes down as what it was made. Nobody reads it.
+    # Typing stores the parametrised class in objects of generic classes; no reader uses it.
     left_out = {"__orig_class__"}
     if getattr(kind, "outside_state", False):
-        # An object that reaches the outside world is made again, of its arguments.
+        # An object that accesses the outside is created again from its arguments.
         left_out |= {name for name in dir(kind) if isinstance(getattr(kind, name, None), cached_property)}
-    own = getattr(item, "__dict__", {}).items()
-    return [*slots, *((name, value) for name, value in own if name not in left_out)]
+    instance_attributes = getattr(item, "__dict__", {}).items()
+    return [*slots, *((name, value) for name, value in instance_attributes if name not in left_out)]
 
 
 @cache
 def slots_of(kind: type) -> tuple[str, ...]:
-    """The names of the slots of a class, in the order of their declaration."""
+    """Return the names of the slots of a class, in the order of their declaration."""
     names = []
     for base in reversed(kind.__mro__):
         slots = vars(base).get("__slots__", ())
@@ -256,7 +258,9 @@ def slots_of(kind: type) -> tuple[str, ...]:
 
 @cache
 def _is_plain_class(kind: type) -> bool:
-    """Tell whether an object is nothing but its attributes: no container of C's, no exception, no file."""
+    """Return True if an object consists of its attributes alone: no container implemented in C, no exception, no
+    file.
+    """
     try:
         object.__new__(kind)
     except TypeError:
@@ -265,8 +269,8 @@ def _is_plain_class(kind: type) -> bool:
 
 
 _HEAP_TYPE = 1 << 9
-"""CPython's mark of a class that was made by a class statement."""
+"""CPython's flag of a class that was created by a class statement."""
 
 
 _OPAQUE: set[type] = set()
-"""Classes of arguments that had no form: what an actor was given to reach the world outside. Opaque wherever it is."""
+"""Classes of arguments that had no form, with which an actor accesses the outside. Opaque everywhere."""

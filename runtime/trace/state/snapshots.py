@@ -1,10 +1,9 @@
-"""The state of an actor between two of its turns: its instance, and what the kernel has noted down about it.
+"""The state of an actor between two of its turns: its instance, and the kernel's state of it.
 
-A ring of turns begins somewhere in the midst of a run, so that it begins with snapshots: of each actor
-that takes a turn in it there is one from before its first. A replay makes the cell, puts the snapshot into it, and goes
-on from there.
+A ring of turns starts somewhere within a run, so it starts with snapshots: one for each actor with turns in it, taken
+before the first. A replay creates the cell, restores the snapshot, and continues from there.
 
-This file knows the insides of a cell's parts, so that none of them has to know of snapshots.
+This module accesses private parts of cells, so that these need not know about snapshots.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.messages.wire.ref import Ref
 from flykka.messages.wire.unpacking import unpack
 from flykka.runtime.cell.async_cell import AsyncCell
-from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.lifecycle import CellState
 from flykka.runtime.cell.parts import Behaviours, SeededRandom, Stash
 from flykka.runtime.cell.receive_timeout import ReceiveTimeoutTask
 from flykka.runtime.mailbox.envelope import Envelope
@@ -28,17 +27,17 @@ if TYPE_CHECKING:
     from flykka.runtime.cell.cell import Cell
 
 IDLE = "it took no turn in the ring"
-"""The reason why there is no state of who needs none."""
+"""The reason why an actor has no state that needs none."""
 
-_RESTORABLE = frozenset({Life.STARTING, Life.RUNNING, Life.STOPPING})
+_RESTORABLE = frozenset({CellState.STARTING, CellState.RUNNING, CellState.STOPPING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """An actor as it was before its first turn in a ring.
+    """An actor before its first turn in a ring.
 
-    `state` is the graph of its Props and of what `restore` takes; None where there is none, and `reason` says why.
-    `props` are the Props alone, as far as `pack_props` takes them apart.
+    `state` is the graph of its Props and of the argument of `restore`; if it is None, `reason` explains why. `props`
+    are the Props alone, as written by `pack_props`.
     """
 
     ref: Ref
@@ -50,7 +49,7 @@ class Snapshot:
 
 
 def read_snapshots(packed: bytes) -> list[Snapshot]:
-    """The snapshots of one frame. Raises `ValueError` or `TypeError` for anything else."""
+    """Return the snapshots of one frame. Raises `ValueError` or `TypeError` for anything else."""
     snapshots = []
     for path, incarnation, parent, actor, props, state, reason in unpack(packed):
         texts, graphs = (actor, "" if reason is None else reason), (props or b"", state or b"")
@@ -70,18 +69,20 @@ def read_snapshots(packed: bytes) -> list[Snapshot]:
 
 
 def snapshot_of(cell: Cell) -> tuple[bytes | None, bytes | None, str | None]:
-    """The Props, the state, and why there is none; called in a turn of the cell, before anything is done in it."""
+    """Return the Props, the state, and the reason if there is none; called in a turn of the cell before it does
+    anything.
+    """
     props = pack_props(cell.props)
-    if cell.life not in _RESTORABLE:
-        return props, None, f"it was {cell.life.name.lower()} when the ring began"
+    if cell.state not in _RESTORABLE:
+        return props, None, f"it was {cell.state.name.lower()} when the ring began"
     if isinstance(cell, AsyncCell) and cell.is_suspended():
         return props, None, "it was in the midst of a coroutine when the ring began"
     try:
         return props, GraphWriter(cell).pack(cell.props, _state(cell)), None
-    except NoFormError as refusal:
-        return props, None, str(refusal)
+    except NoFormError as no_form:
+        return props, None, str(no_form)
     except Exception as error:  # noqa: BLE001 - of code that its objects run when they are looked at: not the turn's.
-        return props, None, f"what it holds cannot be looked at ({type(error).__name__}: {error})"
+        return props, None, f"its attributes cannot be read ({type(error).__name__}: {error})"
 
 
 def _state(cell: Cell) -> dict[str, object]:
@@ -89,7 +90,7 @@ def _state(cell: Cell) -> dict[str, object]:
     faults, chance = cell.faults, cell._seeded_random
     watch, timers, sessions = cell._death_watch, cell._timers, cell._sessions
     return {
-        "life": cell.life.name,
+        "life": cell.state.name,
         "instance": instance,
         "behaviours": None if behaviours is None else list(behaviours._stack),
         "timers": [] if timers is None else [_timer(timer) for timer in timers._active.values()],
@@ -121,19 +122,19 @@ def _stashed(entry: object) -> tuple[object, ...]:
 
 
 def restore(cell: Cell, state: dict[str, Any]) -> None:
-    """Give a fresh cell the state that `snapshot_of` has written of another one."""
-    cell.life = Life[state["life"]]
+    """Restore the state written by `snapshot_of` in a new cell."""
+    cell.state = CellState[state["life"]]
     instance = cell.instance = state["instance"]
     if instance is not None:
-        cell.behave(instance.handle_message)
+        cell.set_behaviour(instance.handle_message)
         if state["behaviours"] is not None:
             behaviours = cell.behaviours = Behaviours(cell, instance.handle_message)
             behaviours._stack[:] = state["behaviours"]
-            cell.behave(behaviours.top)
+            cell.set_behaviour(behaviours.top)
     if state["receive_timeout"] is not None:
         timeout_ms, heard_ms = state["receive_timeout"]
         timeout = cell.receive_timeout = ReceiveTimeoutTask(cell, timeout_ms)
-        cell.behave(instance.handle_message if cell.behaviours is None else cell.behaviours.top)
+        cell.set_behaviour(instance.handle_message if cell.behaviours is None else cell.behaviours.top)
         timeout._heard_ms = heard_ms
     for key, message, delay_ms, repeats, cause, due_ms in state["timers"]:
         timer = cell.timers._active[key] = Timer(key, message, delay_ms, Repeats[repeats], cause)
@@ -156,7 +157,7 @@ def restore(cell: Cell, state: dict[str, Any]) -> None:
     cell.faults._history = state["history"]
     cell.faults.pre_restart_ran = state["let_go"]
     children = {child.ref: child for child in cell.children.all()}
-    # In the order of their spawning, as far as they are there.
+    # In the order of their spawning, as far as they exist.
     places = {ref: place for place, ref in enumerate(state["children"])}
     by_name = cell.children._by_name
     for child in sorted(children.values(), key=lambda child: places.get(child.ref, -1)):

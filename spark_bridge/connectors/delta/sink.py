@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from pyspark.sql.types import StringType, StructType
 
-from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.actors.checkpoint_storage.file_names import file_name_part
 from flykka.runtime.secrets import masked_uri
 from flykka.spark_bridge.connectors.connector import require
 from flykka.spark_bridge.connectors.delta.columns import (
@@ -174,7 +174,7 @@ class DeltaSink(TransactionalSink):
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
         """Below the table, for a rename must not leave the file system."""
-        return f"{self.path}/{STAGING}/{in_a_name(job_id)}"
+        return f"{self.path}/{STAGING}/{file_name_part(job_id)}"
 
     def publish(self, transaction: Transaction) -> None:
         self._append(transaction, replaces=False)

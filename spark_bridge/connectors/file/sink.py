@@ -28,7 +28,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from flykka.actors.checkpoint_storage.file_digests import sync_files
-from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.actors.checkpoint_storage.file_names import file_name_part
 from flykka.actors.checkpoint_storage.staged_paths import batch_folder
 from flykka.messages.state.handles import FileDigest, PendingFile
 from flykka.runtime.memory_size import MemorySize, positive_size_bytes
@@ -65,7 +65,7 @@ _NAME = re.compile(r"part-(?P<job>[A-Za-z0-9_.]*)-[0-9a-f]{8}-[A-Za-z0-9_.]*-[0-
 
 
 def published_prefix(job_name: str) -> str:
-    return f"part-{in_a_name(job_name)}-"
+    return f"part-{file_name_part(job_name)}-"
 
 
 def published_files(folder: str, paths: Iterable[str], job_name: str) -> PublishedFiles:
@@ -423,7 +423,7 @@ class FileSink(Sink):
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
         """Below the folder itself, for a rename must not leave the file system."""
-        return f"{self.path}/{STAGING}/{in_a_name(job_id)}"
+        return f"{self.path}/{STAGING}/{file_name_part(job_id)}"
 
     def __str__(self) -> str:
         return f"{self.format} {masked_uri(self.path)}"

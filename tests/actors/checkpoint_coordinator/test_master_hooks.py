@@ -78,7 +78,7 @@ def test_a_hook_that_raises_is_named_with_the_checkpoint() -> None:
 
     with pytest.raises(MasterHookError, match="'a' failed for checkpoint 7") as raised:
         hooks.trigger(7, 0)
-    with pytest.raises(MasterHookError, match="'a' could not go back to checkpoint 7"):
+    with pytest.raises(MasterHookError, match="'a' could not be restored to checkpoint 7"):
         hooks.restore(7, [("a", None)])
 
     assert isinstance(raised.value.__cause__, ValueError)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flykka.messages.control.job import (
-    JobClientHeartbeatNoted,
+    JobClientHeartbeatAccepted,
     JobNotFound,
     JobResultFailure,
     JobStatus,
@@ -23,7 +23,7 @@ from tests.actors.job_cluster import JobCluster
 from tests.actors.machines.graph.graphs import JOB, failure
 
 TIMEOUT_MS = 3_000
-WHY = "the client of job 'job' has given no sign of life for 3000 ms, and the job was to end with it"
+WHY = "the client of job 'job' has sent no heartbeat for 3000 ms, and the job ends with its client"
 
 
 def attached(cluster: JobCluster) -> JobGraph:
@@ -61,7 +61,7 @@ def test_a_job_whose_client_gives_signs_of_life_goes_on(cluster: JobCluster) -> 
         give_sign_of_life(cluster)
 
     assert cluster.statuses()[-1] is JobStatus.RUNNING
-    assert len(cluster.heard(cluster.client, JobClientHeartbeatNoted)) == 5
+    assert len(cluster.heard(cluster.client, JobClientHeartbeatAccepted)) == 5
 
 
 def test_a_job_that_is_not_to_end_with_its_client_does_not(cluster: JobCluster) -> None:
@@ -113,4 +113,4 @@ def test_the_next_job_manager_gives_the_client_its_time_again(cluster: JobCluste
     give_sign_of_life(cluster)
 
     assert JobStatus.CANCELED not in began
-    assert cluster.heard(cluster.client, JobClientHeartbeatNoted)
+    assert cluster.heard(cluster.client, JobClientHeartbeatAccepted)

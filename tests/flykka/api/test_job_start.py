@@ -54,7 +54,7 @@ def find_start(folder: Path, job_type: JobType = JobType.STREAMING) -> Found:
 
 def test_a_killed_run_is_continued_from_its_newest_checkpoint(storage: CheckpointStorage, tmp_path: Path) -> None:
     storage.write_job_graph(replace(graph_of(vertex("source")), job_id=JOB))
-    storage.note_run(JobRun(job_id=JOB, job_name="counts", restore_path=write_checkpoint(storage, EARLIER, 3)))
+    storage.record_run(JobRun(job_id=JOB, job_name="counts", restore_path=write_checkpoint(storage, EARLIER, 3)))
     write_checkpoint(storage, JOB, 4)
     newest = write_checkpoint(storage, JOB, 5)
 
@@ -66,9 +66,9 @@ def test_a_run_without_a_checkpoint_of_its_own_is_continued_from_where_it_began(
     storage: CheckpointStorage, tmp_path: Path, end: JobEnded | None
 ) -> None:
     began = write_checkpoint(storage, EARLIER, 3)
-    storage.note_run(JobRun(job_id=JOB, job_name="counts", restore_path=began))
+    storage.record_run(JobRun(job_id=JOB, job_name="counts", restore_path=began))
     if end is not None:
-        storage.note_end_of_run("counts", end)
+        storage.record_end_of_run("counts", end)
 
     assert find_start(tmp_path).checkpoint == began
 
@@ -77,9 +77,9 @@ def test_a_run_that_has_published_more_than_it_began_with_and_kept_nothing_is_no
     storage: CheckpointStorage, tmp_path: Path
 ) -> None:
     began = write_checkpoint(storage, EARLIER, 3)
-    storage.note_run(JobRun(job_id=JOB, job_name="counts", restore_path=began))
+    storage.record_run(JobRun(job_id=JOB, job_name="counts", restore_path=began))
     storage.delete_job(JOB, began)
-    storage.note_end_of_run("counts", JobEnded(job_id=JOB, status=JobStatus.CANCELED))
+    storage.record_end_of_run("counts", JobEnded(job_id=JOB, status=JobStatus.CANCELED))
 
     assert find_start(tmp_path).checkpoint is None
 
@@ -101,8 +101,8 @@ def test_a_batch_job_is_continued_from_nothing(storage: CheckpointStorage, tmp_p
 
 def test_a_checkpoint_that_is_gone_is_told_and_not_passed_over(storage: CheckpointStorage, tmp_path: Path) -> None:
     gone = str(tmp_path / "job" / "chk-3")
-    storage.note_run(JobRun(job_id=JOB, job_name="counts"))
-    storage.note_end_of_run("counts", JobEnded(job_id=JOB, status=JobStatus.FINISHED, checkpoint_path=gone))
+    storage.record_run(JobRun(job_id=JOB, job_name="counts"))
+    storage.record_end_of_run("counts", JobEnded(job_id=JOB, status=JobStatus.FINISHED, checkpoint_path=gone))
 
     misfit = find_start(tmp_path).misfit
 
@@ -113,7 +113,7 @@ def test_a_checkpoint_that_is_gone_is_told_and_not_passed_over(storage: Checkpoi
 def test_what_a_killed_run_has_staged_is_nobodys_where_it_has_no_checkpoint(
     storage: CheckpointStorage, tmp_path: Path
 ) -> None:
-    storage.note_run(JobRun(job_id=EARLIER, job_name="counts"))
+    storage.record_run(JobRun(job_id=EARLIER, job_name="counts"))
     before = search(tmp_path).orphan()
     write_checkpoint(storage, EARLIER, 1)
 
@@ -124,12 +124,12 @@ def test_what_a_killed_run_has_staged_is_nobodys_where_it_has_no_checkpoint(
 def test_a_run_that_has_ended_or_goes_on_in_a_process_is_no_orphan(
     storage: CheckpointStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage.note_run(JobRun(job_id=EARLIER, job_name="counts"))
+    storage.record_run(JobRun(job_id=EARLIER, job_name="counts"))
     running = RunningJob(job_id=EARLIER, name="counts", process=1)
     monkeypatch.setattr("flykka.api.job_start.running_jobs", lambda: (running,))
     while_it_runs = search(tmp_path).orphan()
     monkeypatch.setattr("flykka.api.job_start.running_jobs", lambda: ())
-    storage.note_end_of_run("counts", JobEnded(job_id=EARLIER, status=JobStatus.FINISHED))
+    storage.record_end_of_run("counts", JobEnded(job_id=EARLIER, status=JobStatus.FINISHED))
 
     assert while_it_runs is None
     assert search(tmp_path).orphan() is None

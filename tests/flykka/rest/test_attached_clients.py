@@ -89,8 +89,8 @@ def test_a_client_that_gives_no_other_sign_of_life_costs_its_job(served: Served,
     assert (answer.status_code, answer.json()) == (202, {})
     assert result.application_status == "CANCELED"
     assert result.cause == (
-        "ClientHeartbeatTimeoutError: the client of job 'a <job>' has given no sign of life, and the job was to end"
-        " with it"
+        "ClientHeartbeatTimeoutError: the client of job 'a <job>' has sent no heartbeat, and the job ends with its"
+        " client"
     )
     (entry,) = served.http.get(f"{JOB_PATH}/exceptions").json()["exceptionHistory"]["entries"]
     assert entry["exceptionName"] == "ClientHeartbeatTimeoutError"

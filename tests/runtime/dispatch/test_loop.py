@@ -137,7 +137,7 @@ async def test_the_world_outside_is_refused_in_virtual_time(
 ) -> None:
     ref = system.spawn(does(lambda _: reach()), "a")
 
-    with pytest.raises(AskFailedError, match=rf"{ForeignAwaitError.__name__}: loop\.{named}\(\) reaches") as failed:
+    with pytest.raises(AskFailedError, match=rf"{ForeignAwaitError.__name__}: loop\.{named}\(\) uses") as failed:
         await ref.ask(says("go"), block=False)
 
     assert "virtual time cannot wait for" in failed.value.failure.message

@@ -16,7 +16,7 @@ from typing import Protocol
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.cell.cell import Cell
-from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.lifecycle import CellState
 from flykka.runtime.errors import AskCycleError, KernelError
 from flykka.runtime.events import ActorTerminated, DeadLetter, EndReason
 from flykka.runtime.futures.future import Future
@@ -246,8 +246,8 @@ class World:
             cell = _cell(ref)
             if _waits_for_time(ref):
                 continue
-            if cell.life is not Life.RUNNING:
-                self.breaks("at rest nobody waits for a directive", f"{ref} is {cell.life}")
+            if cell.state is not CellState.RUNNING:
+                self.breaks("at rest nobody waits for a directive", f"{ref} is {cell.state}")
             if not ref.actor_inbox.empty():
                 self.breaks("at rest no message waits", ref)
         for watcher, watched in self._watching:
@@ -285,7 +285,7 @@ def _held(cell: Cell) -> list[str]:
     kept = {
         "an instance": cell.instance,
         "timers": cell.timers._active,
-        "resources": cell.resources._held,
+        "resources": cell.resources._resources,
         "messages": cell.mailbox.messages,
         "signals": cell.mailbox.control,
         "a stash": cell.stash,

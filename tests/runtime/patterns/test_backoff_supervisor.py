@@ -187,7 +187,7 @@ def test_by_default_messages_to_a_stopped_child_are_dead_letters(system: SeededS
     tell(system, ref, "end")
 
     tell(system, ref, "hello")
-    with pytest.raises(ActorDeadError, match="its child is stopped, and will be started again"):
+    with pytest.raises(ActorDeadError, match="its child is stopped, and will be restarted"):
         ref.ask(says("q"))
 
     assert [letter.message for letter in letters] == [says("hello"), says("q")]

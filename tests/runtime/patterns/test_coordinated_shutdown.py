@@ -92,7 +92,7 @@ def test_a_task_that_raises_is_named_and_the_rest_goes_on(
     system.terminate().wait(timeout=1)
 
     assert log == ["beside", "behind"]
-    assert "shutdown task 'broken' of phase 'service-unbind' failed; the shutdown goes on" in caplog.text
+    assert "shutdown task 'broken' of phase 'service-unbind' failed; the shutdown continues" in caplog.text
     assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["broken"]
 
 
@@ -124,7 +124,8 @@ def test_a_late_task_is_named_and_left_behind(caplog: pytest.LogCaptureFixture) 
 
     assert log == ["behind"]
     assert (
-        "shutdown task 'never' of phase 'service-unbind' has not ended within 2.0 s; the shutdown goes" in caplog.text
+        "shutdown task 'never' of phase 'service-unbind' has not ended within 2.0 s; the shutdown continues"
+        in caplog.text
     )
     assert system.terminated.wait(timeout=0)
 
@@ -199,7 +200,7 @@ def test_what_comes_too_late_is_refused() -> None:
     system = SeededSystem(1)
     system.terminate().wait(timeout=1)
 
-    with pytest.raises(ShutdownBegunError, match="task 'x' comes too late: phase 'service-stop' has begun"):
+    with pytest.raises(ShutdownBegunError, match="task 'x' comes too late: phase 'service-stop' has started"):
         system.coordinated_shutdown.add_task(SERVICE_STOP, "x", int)
 
 
@@ -247,7 +248,7 @@ def test_where_no_task_can_begin_any_more_the_actors_still_stop(caplog: pytest.L
     system.terminate().wait(timeout=1)
 
     assert log == ["a start", "a stop"]
-    assert "shutdown task 'note' of phase 'service-stop' could not begin" in caplog.text
+    assert "shutdown task 'note' of phase 'service-stop' could not start" in caplog.text
 
 
 LEFT_BEHIND = """

@@ -166,7 +166,7 @@ def test_what_a_boundary_tells_itself_can_only_be_dropped(outside: ReplaySession
     fork = outside.fork()
 
     for fault in (fork.duplicate, lambda: fork.delay("1s")):
-        with pytest.raises(ForkError, match=r"handles what /user/depot told itself .* only dropped"):
+        with pytest.raises(ForkError, match=r"handles a message that /user/depot sent to itself .* only dropped"):
             fault()
     fork.drop()
     run = fork.run()
@@ -231,7 +231,7 @@ def test_a_fork_ends_where_it_is_told_to(session: ReplaySession) -> None:
 
     run = fork.run("1m", until=lambda record: isinstance(record, Turn) and record.message == Receipt(number=2))
 
-    assert run.ended == "what was waited for has come"
+    assert run.ended == "the condition is met"
     assert max(brought(fork)) == 2
 
 
@@ -294,7 +294,7 @@ def test_a_fork_with_the_same_fault_is_the_same(session: ReplaySession) -> None:
     [
         (lambda fork: fork.drop(), "turn 5 handles the kernel's Create, which cannot be dropped"),
         (lambda fork: fork.delay("5s"), "which cannot be delayed"),
-        (lambda fork: fork.duplicate(), "which cannot be told twice"),
+        (lambda fork: fork.duplicate(), "which cannot be sent twice"),
         (lambda fork: fork.crash("cellar"), "no actor lives at /user/cellar at turn 5; there are /user/courier-a, "),
         (lambda fork: fork.crash("/"), "/ is no actor that can die alone: it is the whole system"),
         (lambda fork: fork.crash("/user"), "/user is no actor that can die alone: it is the whole system"),

@@ -19,7 +19,7 @@ from flykka.runtime.errors import ForeignModuleError, UnresolvedPropsError
 from flykka.runtime.replay.props_resolver import PropsResolver
 from flykka.runtime.replay.recordable import is_own
 from flykka.runtime.trace.file.frame_format import block, end, header, snapshots
-from flykka.runtime.trace.noted import SPAWNED
+from flykka.runtime.trace.record_tuples import SPAWNED
 from flykka.runtime.trace.records import Spawned
 from tests.layout.sources import ROOT
 

@@ -161,8 +161,8 @@ def test_a_field_that_a_dataclass_has_got_since_has_its_default() -> None:
 @pytest.mark.parametrize(
     ("told", "reason"),
     [
-        (None, "the trace does not tell how m:A was made"),
-        (packed(Keeper, Session()), "was given a Session, of which a trace has no copy"),
+        (None, "the trace does not record how m:A was made"),
+        (packed(Keeper, Session()), "was given a Session, which a trace does not copy"),
         (graph(f"{HERE}:NoSuchActor"), "has no class or function 'NoSuchActor' any more"),
         (
             graph("__main__:NoSuchActor"),
@@ -177,7 +177,7 @@ def test_a_field_that_a_dataclass_has_got_since_has_its_default() -> None:
             graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Slotted", [["weight", 3]]])),
             "m:A cannot be spawned as recorded",
         ),
-        (graph(f"{HERE}:Keeper", ("context", None)), "a 'context' is nothing that Props are made of"),
+        (graph(f"{HERE}:Keeper", ("context", None)), "a 'context' cannot be part of Props"),
     ],
 )
 def test_what_cannot_be_made_says_why(told: bytes | None, reason: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka.messages.wire.message import Value, value
-from flykka.runtime.trace.state.description import Absent, changes, cut, describe, lines_of, part_of
+from flykka.runtime.trace.state.description import Absent, changes, describe, lines_of, part_of, shorten
 
 
 @value("test.parcel_note")
@@ -68,4 +68,4 @@ def test_what_a_change_names_is_there() -> None:
 
 
 def test_a_text_is_cut_where_it_is_too_long() -> None:
-    assert (cut("abcdef", 6), cut("abcdefg", 6)) == ("abcdef", "abc...")
+    assert (shorten("abcdef", 6), shorten("abcdefg", 6)) == ("abcdef", "abc...")

@@ -112,7 +112,7 @@ def test_an_actor_that_fails_unexpectedly_fails_the_test(pytester: pytest.Pytest
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
-            "*actors failed that no one expected to:",
+            "*actors failed unexpectedly:",
             "*RuntimeError of /user/a#1: as the part says",
             "*with system.expect_failure(*",
         ]
@@ -172,7 +172,7 @@ def test_an_expected_failure_is_none(pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("expected", "text"),
     [
-        ("KeyError", "expected KeyError within 0.1 s; what failed was RuntimeError of /user/a#1: as the part says"),
+        ("KeyError", "expected KeyError within 0.1 s; failed were RuntimeError of /user/a#1: as the part says"),
         ("RuntimeError, of='/user/b'", "expected RuntimeError of /user/b within 0.1 s; *"),
         ("match='other'", "expected a failure that matches 'other' within 0.1 s; *"),
         ("RuntimeError, count=2", "expected 2 x RuntimeError within 0.1 s; *"),
@@ -216,7 +216,7 @@ def test_an_actor_that_outlives_the_test_is_named(pytester: pytest.Pytester) -> 
     )
 
     result.assert_outcomes(passed=2, errors=1)
-    result.stdout.fnmatch_lines(["*actors outlive the test:", "*/user/a had not ended 0.1 s after it was told to"])
+    result.stdout.fnmatch_lines(["*actors outlive the test:", "*/user/a had not ended 0.1 s after it was asked to"])
     assert "threads outlive" not in result.stdout.str()
 
 
@@ -242,7 +242,7 @@ def test_a_coroutine_that_does_not_end_is_named(pytester: pytest.Pytester) -> No
     )
 
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*/user/a had not ended 2.0 s after it was told to"])
+    result.stdout.fnmatch_lines(["*/user/a had not ended 2.0 s after it was asked to"])
 
 
 def test_a_thread_that_outlives_the_test_is_named_with_its_place(pytester: pytest.Pytester) -> None:

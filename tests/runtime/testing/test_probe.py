@@ -82,7 +82,7 @@ def test_one_fishes_for_a_message_and_throws_the_others_back(probe: TestProbe, s
 def test_one_fishes_no_longer_than_one_says(probe: TestProbe, system: SeededSystem) -> None:
     told_each_second(probe, system, "a", "b", "c")
 
-    with pytest.raises(AssertionError, match=r"fished in vain; what came was \[Say\(text='a'\), Say\(text='b'\)\]"):
+    with pytest.raises(AssertionError, match=r"no message matched; received were \[Say\(text='a'\), Say\(text='b'\)\]"):
         probe.fish_for_message(lambda message: message == says("c"), 2.5)
 
 
@@ -151,7 +151,7 @@ def test_a_reply_answers_a_tell_and_an_ask(probe: TestProbe, system: SeededSyste
 def test_no_one_waits_for_a_reply_to_the_test_itself(probe: TestProbe) -> None:
     probe_with_messages(probe, "a").expect_message(Say)
 
-    with pytest.raises(AssertionError, match="no one to reply to"):
+    with pytest.raises(AssertionError, match="no sender to reply to"):
         probe.reply(says("b"))
 
 

@@ -9,7 +9,7 @@ import pytest
 from flykka.runtime.context import ActorContext
 from flykka.runtime.durations import Duration
 from flykka.runtime.errors import DurationError
-from flykka.runtime.mailbox.envelope import Envelope, Told
+from flykka.runtime.mailbox.envelope import Envelope, TellEntry
 from flykka.runtime.mailbox.mailbox import Mailbox
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe
@@ -110,7 +110,7 @@ def test_a_fixed_rate_that_is_cancelled_while_it_fires_on_another_thread_leaves_
     assert ref is not None
     put = ref.actor_inbox.put
 
-    def kill_and_put(_mailbox: Mailbox, entry: Told | Envelope) -> None:
+    def kill_and_put(_mailbox: Mailbox, entry: TellEntry | Envelope) -> None:
         system.kill(ref)
         put(entry)
 

@@ -16,7 +16,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send, Stop
 from flykka.runtime.trace.file.message_encoding import weight
 from flykka.runtime.trace.file.reader import TraceReader
-from flykka.runtime.trace.record.flight_recorder import FlightRecorder, Held
+from flykka.runtime.trace.record.flight_recorder import FlightRecorder, FlightRecordState
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import DeadLetterRecord, Ring
 from tests.runtime.players import Say, fails, player, replies, says
@@ -49,9 +49,9 @@ def test_it_tells_how_much_a_dump_would_write_and_of_which_time(tmp_path: Path) 
 
     trace = TraceReader.open(tmp_path / "ring.trace")
     times = [record.now_ms for record in trace.records()]
-    assert empty == Held(records=0, limit=2_500, not_kept=0)
+    assert empty == FlightRecordState(records=0, limit=2_500, not_kept=0)
     assert trace.header.ring is not None
-    assert held == Held(
+    assert held == FlightRecordState(
         records=len(times),
         limit=2_500,
         not_kept=trace.header.ring.not_kept,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.actors.checkpoint_storage.file_names import file_name_part
 from flykka.spark_bridge.connectors.file.sink import published_files, published_prefix
 from flykka.spark_bridge.program.sink import PublishedFiles
 
@@ -14,7 +14,7 @@ UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
 
 def name_of(job: str, uid: str = "output", checkpoint: int = 3) -> str:
-    return f"{published_prefix(job)}{in_a_name(uid)}-0-{checkpoint}-0-{UUID}.snappy.parquet"
+    return f"{published_prefix(job)}{file_name_part(uid)}-0-{checkpoint}-0-{UUID}.snappy.parquet"
 
 
 def test_the_files_of_a_folder_are_sorted_by_who_has_published_them() -> None:

@@ -1,11 +1,10 @@
-"""Wire forms of the values of an annotation, and of a class: the machinery that the codec runs on.
+"""Wire schemas of annotations and classes, on which the codec is built.
 
-On the wire there are None, bool, int, float, str, bytes, tuples, maps (always a declared value, its tag under the empty
-key) and one extension type (always a ref). `annotations` compiles the forms.
+The wire has None, bool, int, float, str, bytes, tuples, maps (always a declared value, its tag under the empty key) and
+one extension type (always a ref). `annotations` compiles the schemas.
 
-Types are compared exactly: a bool is not an int, an enum's member is not a str, a named tuple is not a tuple. What went
-in would not come out again otherwise. The one exception is Python's own: an int may stand where a float is declared,
-and travels as a float.
+Types are compared exactly, so that values survive a round trip: a bool is not an int, an enum's member is not a str, a
+named tuple is not a tuple. As in Python itself, an int is accepted for a declared float; it is sent as a float.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _ABSENT = object()
 _SHOWN = 80
 
 
-class Misfit(Exception):
-    """Something is not what its declaration says. On its way up every level adds its step to the path."""
+class SchemaMismatch(Exception):
+    """A value does not fit its declaration. Each level adds its step to the path while the error propagates."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -36,18 +35,18 @@ class Misfit(Exception):
         self._steps: list[str] = []
 
     def within(self, step: str) -> None:
-        """Note that all this happened at `step` of what lies one level further out."""
+        """Record that the error occurred at `step` of the enclosing level."""
         self._steps.append(step)
 
     @property
     def path(self) -> str:
-        """Its place, from the outermost value: `state.operators[0].operator_id`."""
+        """The location of the error from the outermost value: `state.operators[0].operator_id`."""
         return "".join(reversed(self._steps)).removeprefix(".")
 
 
 @dataclass(frozen=True, slots=True)
-class Alternative:
-    """A member of an annotation's union: the type on the wire, the types in Python, and the way between them."""
+class UnionMember:
+    """A member of an annotation's union: its wire type, the Python types that it accepts, and the conversion."""
 
     wire_type: type
     accepts: Callable[[type], bool]
@@ -55,12 +54,12 @@ class Alternative:
     decode: Decode
 
 
-class Form:
-    """The wire form of the values of an annotation. `plain` are the types that are their own wire form."""
+class WireSchema:
+    """The wire schema of an annotation. `plain` are the types that are encoded as themselves."""
 
     __slots__ = ("_alternatives", "_decoders", "_encoders", "_name", "plain")
 
-    def __init__(self, name: str, plain: Iterable[type], alternatives: Iterable[Alternative]) -> None:
+    def __init__(self, name: str, plain: Iterable[type], alternatives: Iterable[UnionMember]) -> None:
         self._name = name
         self.plain = frozenset(plain)
         self._alternatives = tuple(alternatives)
@@ -68,7 +67,7 @@ class Form:
         self._encoders: dict[type, Encode] = {}
 
     def encode(self, value: object) -> object:
-        """The wire form of `value`. Raises `Misfit`."""
+        """Return the wire form of `value`. Raises `SchemaMismatch`."""
         kind = type(value)
         if kind in self.plain:
             return value
@@ -78,76 +77,76 @@ class Form:
         return encode(value)
 
     def decode(self, wire: object, resolve: Resolve) -> object:
-        """The value of `wire`. Raises `Misfit`."""
+        """Return the value of `wire`. Raises `SchemaMismatch`."""
         kind = type(wire)
         if kind in self.plain:
             return wire
         decode = self._decoders.get(kind)
         if decode is None:
-            raise Misfit(f"expected {self._name}, found {wire_name(wire)}")
+            raise SchemaMismatch(f"expected {self._name}, found {wire_name(wire)}")
         return decode(wire, resolve)
 
     def _encoder(self, kind: type) -> Encode:
         for alternative in self._alternatives:
             if alternative.accepts(kind):
                 return alternative.encode
-        raise Misfit(f"expected {self._name}, got {kind.__qualname__}")
+        raise SchemaMismatch(f"expected {self._name}, got {kind.__qualname__}")
 
 
-class FieldForm(NamedTuple):
+class FieldSchema(NamedTuple):
     """A field of a class: a tuple, because every message unpacks one per field."""
 
     name: str
     read: Callable[[Value], object]
-    form: Form
+    schema: WireSchema
     required: bool
-    """Tell whether the field has no default."""
+    """True if the field has no default."""
 
 
 @dataclass(frozen=True, slots=True)
-class ClassForm:
-    """The wire form of the instances of a declared class: a map of the tag and every field, as declared."""
+class ClassSchema:
+    """The wire schema of a declared class: a map of the tag and every field, in declaration order."""
 
     cls: type[Value]
-    fields: tuple[FieldForm, ...]
+    fields: tuple[FieldSchema, ...]
 
     def to_wire(self, value: Value) -> dict[str, object]:
-        """The map of `value`. Raises `Misfit`."""
+        """Return the map of `value`. Raises `SchemaMismatch`."""
         wire: dict[str, object] = {TAG_KEY: self.cls.wire_tag}
         name = ""
         try:
-            for name, read, form, _ in self.fields:
+            for name, read, schema, _ in self.fields:
                 item = read(value)
-                wire[name] = item if type(item) in form.plain else form.encode(item)
-        except Misfit as misfit:
-            misfit.within(f".{name}")
+                wire[name] = item if type(item) in schema.plain else schema.encode(item)
+        except SchemaMismatch as mismatch:
+            mismatch.within(f".{name}")
             raise
         return wire
 
     def from_wire(self, wire: dict[str, object], resolve: Resolve) -> Value:
-        """The value of a map; keys that this class does not know are a newer peer's. Raises `Misfit`."""
+        """Return the value of a map, ignoring unknown keys of a newer peer. Raises `SchemaMismatch`."""
         fields: dict[str, object] = {}
         name = ""
         try:
-            for name, _, form, required in self.fields:
+            for name, _, schema, required in self.fields:
                 item = wire.get(name, _ABSENT)
-                if type(item) in form.plain:
+                if type(item) in schema.plain:
                     fields[name] = item
                 elif item is not _ABSENT:
-                    fields[name] = form.decode(item, resolve)
+                    fields[name] = schema.decode(item, resolve)
                 elif required:
-                    raise Misfit("required, but absent")
-        except Misfit as misfit:
-            misfit.within(f".{name}")
+                    raise SchemaMismatch("required, but absent")
+        except SchemaMismatch as mismatch:
+            mismatch.within(f".{name}")
             raise
         try:
             return self.cls(**fields)
-        except (TypeError, ValueError) as refusal:
-            raise Misfit(f"refused by {self.cls.__qualname__}: {refusal}") from refusal
+        except (TypeError, ValueError) as error:
+            raise SchemaMismatch(f"refused by {self.cls.__qualname__}: {error}") from error
 
 
 def wire_name(wire: object) -> str:
-    """The tag of a value on the wire, or else what it is."""
+    """Return the tag of a value on the wire, or the type of anything else."""
     if isinstance(wire, dict):
         tag = wire.get(TAG_KEY)
         return shorten(tag) if isinstance(tag, str) else "a map without a tag"
@@ -155,5 +154,5 @@ def wire_name(wire: object) -> str:
 
 
 def shorten(text: str) -> str:
-    """A text from the wire for an error: it may be of any length."""
+    """Shorten a text from the wire for an error, since it may have any length."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

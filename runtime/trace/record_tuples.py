@@ -1,6 +1,6 @@
-"""Records as they are noted in passing: plain tuples, headed by their kind, that hold messages and not copies of them.
+"""Records as plain tuples that start with their kind and hold messages instead of copies.
 
-Not the envelope: that of a failure holds the living exception with its frames, that of an ask the future.
+They do not hold envelopes: that of a failure contains the live exception with its frames, that of an ask the future.
 """
 
 from __future__ import annotations
@@ -14,26 +14,24 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref
     from flykka.runtime.props import Props
 
-Noted = tuple[Any, ...]
+RecordTuple = tuple[Any, ...]
 
 TURN = 0
-"""Behind it sequence, time, recipient, sender, cause, kind, message, effects, failure and digest."""
+"""Followed by sequence, time, recipient, sender, cause, kind, message, effects, failure and digest."""
 KILLED = 1
 DEAD_LETTER = 2
 SPAWNED = 3
 
 
-def note_spawned(sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> Noted:
-    """An actor was spawned from outside any turn."""
+def spawned_tuple(sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> RecordTuple:
     return (SPAWNED, sequence, now_ms, ref, parent, props.factory_name, pack_props(props))
 
 
-def note_killed(sequence: int, now_ms: int, ref: Ref) -> Noted:
+def killed_tuple(sequence: int, now_ms: int, ref: Ref) -> RecordTuple:
     return (KILLED, sequence, now_ms, ref)
 
 
-def note_dead_letter(
+def dead_letter_tuple(
     sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
-) -> Noted:
-    """A message found no one to handle it."""
+) -> RecordTuple:
     return (DEAD_LETTER, sequence, now_ms, message, sender, recipient, reason)
