@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class Derivation:
     """Result of an operator of the rows before it, slice by slice; a source has none before it.
 
     With `columns` the operator makes no rows: it computes these of rows that go on as they are.
@@ -55,13 +55,13 @@ class Origins:
     """
 
     def __init__(self) -> None:
-        self._made: dict[str, Made] = {}
+        self._derivations: dict[str, Derivation] = {}
         self._lock = Lock()
 
-    def note(self, uid: str, made: Made) -> None:
+    def record(self, uid: str, derivation: Derivation) -> None:
         """Keep the result of an operator; nothing is computed."""
         with self._lock:
-            self._made[uid] = made
+            self._derivations[uid] = derivation
 
     def operators_named_by(self, raised: BaseException) -> list[str]:
         """Return the uids of the operators that may have raised this, in the order of the chain; none if unknown.
@@ -69,14 +69,14 @@ class Origins:
         An error that names a function or an expression may fit several operators that use the same.
         """
         names = _named(raised)
-        return [uid for uid, made in self._last() if names & made.marks().keys()] if names else []
+        return [uid for uid, derivation in self._last() if names & derivation.marks().keys()] if names else []
 
     def readers_of(self, path: str) -> list[str]:
-        return [uid for uid, made in self._last() if path in made.files()]
+        return [uid for uid, derivation in self._last() if path in derivation.files()]
 
-    def _last(self) -> list[tuple[str, Made]]:
+    def _last(self) -> list[tuple[str, Derivation]]:
         with self._lock:
-            return list(self._made.items())
+            return list(self._derivations.items())
 
 
 def _named(raised: BaseException) -> set[str]:

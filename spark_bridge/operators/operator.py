@@ -110,7 +110,7 @@ class Operator(Generic[Rows]):
         """Give its function events of its coordinator. Only the head of a chain is asked."""
         raise AssertionError(f"{self.operator_id} has no coordinator")
 
-    def note_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
+    def record_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
         """Note the results of global aggregates, for the next batch. Only the head of a chain is told."""
 
     @property

@@ -147,7 +147,7 @@ class OperatorChain(ABC, Generic[Rows]):
     def processed(self, command: ProcessBatch) -> StageResult:
         """Take batches through the chain; what operators keep of them waits for `update_state`."""
         batches = command.batches
-        self.head.note_aggregates(command.aggregates)
+        self.head.record_aggregates(command.aggregates)
         element = Element(
             rows=self.claim([batch.batch_id for batch in batches]),
             stage=command.stage,
@@ -189,7 +189,7 @@ class OperatorChain(ABC, Generic[Rows]):
         """Let the head handle events of its coordinator, and emit what follows."""
         head = self.head
         assert head.operator_id == command.operator_id, f"{command.operator_id} is not at the head of its chain"
-        head.note_aggregates(command.aggregates)
+        head.record_aggregates(command.aggregates)
         output = head.handle_operator_events(command.events, command.watermark_ms, command.processing_time_ms)
         return self.result(command.stage, self._emitted([(head, output)], command.stage))
 

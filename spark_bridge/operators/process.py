@@ -117,7 +117,7 @@ class FunctionSends:
     def _pickled(self) -> bytes:
         return pickle.dumps(self._accumulator)
 
-    def note_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
+    def record_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
         """Note results of global aggregates, for calls that begin from now on."""
         if results:
             # Another object: calls that have begun keep what they were given.
@@ -152,7 +152,7 @@ WorkOfFunction = ProcessRows | TellWatermark | HandleCoordinatorEvents[ProcessFu
 class ProcessOperator(Operator[Slices]):
     """A function without keys, called for the rows of each of Spark's partitions in their order."""
 
-    told_in: ClassVar[tuple[StructField, ...]] = ()
+    report_columns: ClassVar[tuple[StructField, ...]] = ()
     """Columns in which workers tell more than the rows that the function emits."""
 
     def __init__(self, context: OperatorContext, code: ProcessCode) -> None:
@@ -161,7 +161,7 @@ class ProcessOperator(Operator[Slices]):
         self._side = code.side
         self._sends = FunctionSends(context)
         self.spec = function_spec(context, code)
-        self._emitted_type = emitted_type(code.emitted, code.side, self.told_in)
+        self._emitted_type = emitted_type(code.emitted, code.side, self.report_columns)
 
     def process_batch(self, element: Element[Slices]) -> Output[Slices]:
         """Call the function for every row of a batch."""
@@ -195,15 +195,15 @@ class ProcessOperator(Operator[Slices]):
         )
         return self._emitted(self._context.scope.session.range(1), work, f"events-{spec.call.number}")
 
-    def note_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
-        self._sends.note_aggregates(results)
+    def record_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
+        self._sends.record_aggregates(results)
 
-    def on_told(self, numbers: Mapping[str, Any]) -> None:
+    def on_report(self, numbers: Mapping[str, Any]) -> None:
         """Take what workers have told, when all rows are emitted."""
 
     def _emitted(self, rows: DataFrame, work: WorkOfFunction, name: str) -> Output[Slices]:
         processed = exactly_named(rows).mapInArrow(work, self._emitted_type)
-        names = [field.name for field in self.told_in]
+        names = [field.name for field in self.report_columns]
         wanted = {name: F.max(name) for name in names}
         emitted = (
             computed_once(self._context, processed, f"{self._context.descriptor.attempt}/{name}", wanted)
@@ -214,7 +214,7 @@ class ProcessOperator(Operator[Slices]):
         return Output(
             rows=(main,),
             side=side,
-            on_emitted=lambda: self.on_told(emitted.numbers()),
+            on_emitted=lambda: self.on_report(emitted.numbers()),
             sent=lambda: self._sends.take(work.spec),
         )
 
@@ -292,7 +292,7 @@ class CheckpointedProcessOperator(ProcessOperator):
     """A function without keys."""
 
     keeps_state = True
-    told_in = (STATE_FIELD,)
+    report_columns = (STATE_FIELD,)
 
     def __init__(self, context: OperatorContext, code: ProcessCode) -> None:
         super().__init__(context, code)
@@ -318,7 +318,7 @@ class CheckpointedProcessOperator(ProcessOperator):
     def discard_snapshot(self, checkpoint_id: int) -> None:
         self._state.at_barriers.discard(checkpoint_id)
 
-    def on_told(self, numbers: Mapping[str, Any]) -> None:
+    def on_report(self, numbers: Mapping[str, Any]) -> None:
         self._state.take(numbers)
 
     def _emitted(self, rows: DataFrame, work: WorkOfFunction, name: str) -> Output[Slices]:

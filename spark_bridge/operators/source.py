@@ -59,7 +59,7 @@ class SourceOperator(Operator[Slices]):
         """True if each reader of its rows reads the columns that it needs."""
         return self._code.source.reads_columns
 
-    def note_read(self, splits: tuple[SourceSplit, ...]) -> tuple[StagedOutput, ...]:
+    def record_read(self, splits: tuple[SourceSplit, ...]) -> tuple[StagedOutput, ...]:
         """Note splits that were read, for the checkpoint whose barrier comes next."""
         if not self.commits:
             return ()

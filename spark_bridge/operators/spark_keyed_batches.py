@@ -129,8 +129,8 @@ class SparkKeyedBatches:
         self._context = context
         self._code = code
         self._function = function
-        self._told_in = (*self.told_in, StructField(CONTROL, ArrayType(LongType())))
-        self._emitted_type = emitted_type(code.emitted, code.side, self._told_in)
+        self._report_columns = (*self.report_columns, StructField(CONTROL, ArrayType(LongType())))
+        self._emitted_type = emitted_type(code.emitted, code.side, self._report_columns)
 
     @cached_property
     def _groups(self) -> KeyGroups:
@@ -139,11 +139,11 @@ class SparkKeyedBatches:
         return KeyGroups(keys=keys, max_parallelism=self._context.descriptor.vertex.max_parallelism)
 
     @property
-    def told_in(self) -> tuple[StructField, ...]:
+    def report_columns(self) -> tuple[StructField, ...]:
         """Columns in which workers tell more than rows and the changes of state."""
         return ()
 
-    def on_told(self, numbers: Mapping[str, Any]) -> None:
+    def on_report(self, numbers: Mapping[str, Any]) -> None:
         """Take what workers have told in them."""
 
     @property
@@ -204,7 +204,7 @@ class SparkKeyedBatches:
             function=function,
         )
         processed = exactly_named(rows.coalesce(1)).mapInArrow(process, self._emitted_type)
-        wanted = {field.name: F.max(field.name) for field in self._told_in}
+        wanted = {field.name: F.max(field.name) for field in self._report_columns}
         # What is computed changes state.
         emitted = (
             computed_once(self._context, processed, target, wanted)
@@ -216,7 +216,7 @@ class SparkKeyedBatches:
             seen = emitted.numbers()
             *numbers, next_timer_ms, late_rows = seen[CONTROL]
             segment = self.backend.written(target, *numbers)
-            self.on_told(seen)
+            self.on_report(seen)
             return KeyedOutcome(segment=segment, next_timer_ms=next_timer_ms, late_rows=late_rows)
 
         main, side = emitted.parted(self._code.side, others=list(wanted))

@@ -89,8 +89,8 @@ class SparkKeyedProcessOperator(KeyedProcessOperator[Slices, StateRows]):
     ) -> Output[Slices]:
         return self._spark_function.handled(events, watermark_ms, processing_time_ms)
 
-    def note_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
-        self._spark_function.sends.note_aggregates(results)
+    def record_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
+        self._spark_function.sends.record_aggregates(results)
 
 
 class CheckpointedKeyedProcessOperator(SparkKeyedProcessOperator):
@@ -141,10 +141,10 @@ class SparkKeyedFunction(SparkKeyedBatches):
         self._times = (WATERMARK_MIN, 0)
 
     @property
-    def told_in(self) -> tuple[StructField, ...]:
+    def report_columns(self) -> tuple[StructField, ...]:
         return () if self._state is None else (STATE_FIELD,)
 
-    def on_told(self, numbers: Mapping[str, Any]) -> None:
+    def on_report(self, numbers: Mapping[str, Any]) -> None:
         if self._state is not None:
             self._state.take(numbers)
 
@@ -201,13 +201,13 @@ class SparkKeyedFunction(SparkKeyedBatches):
         )
         name = f"{self._context.descriptor.attempt}/events-{spec.call.number}"
         rows = self._context.scope.session.range(1).coalesce(1).mapInArrow(work, self._emitted_type)
-        wanted = {each.name: F.max(each.name) for each in self.told_in}
+        wanted = {each.name: F.max(each.name) for each in self.report_columns}
         emitted = computed_once(self._context, rows, name, wanted)
         main, side = emitted.parted(self._code.side, others=[*wanted, CONTROL])
         return Output(
             rows=(self.results(main),),
             side=side,
-            on_emitted=lambda: self.on_told(emitted.numbers()),
+            on_emitted=lambda: self.on_report(emitted.numbers()),
             sent=lambda: self.sends.take(spec),
         )
 
