@@ -38,7 +38,7 @@ from flykka.spark_bridge.program.aggregates import PartialAggregates, RowsApplie
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 from flykka.spark_bridge.rows.exact_names import exactly_named
-from flykka.spark_bridge.rows.type_support import Use, misfit, without_lengths
+from flykka.spark_bridge.rows.type_support import Use, unsupported_type, without_lengths
 from flykka.spark_bridge.worker.parts import PartFunction
 
 
@@ -82,7 +82,7 @@ def key_schema(prototype: DataFrame, keys: Sequence[Column | str]) -> StructType
 
 
 def check_types(columns: StructType, use: Use) -> None:
-    if wrong := misfit(columns, use):
+    if wrong := unsupported_type(columns, use):
         raise PrototypeError(wrong)
 
 
