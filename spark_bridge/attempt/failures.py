@@ -33,10 +33,12 @@ class AttemptFailures:
         self._session, self._sessions = services.session, services.sessions
 
     def of_attempt(self, what: str, raised: BaseException) -> SerializedThrowable:
-        """Describe why the attempt fails. If its session was stopped, this starts another one, which may take a second."""
+        """Describe why the attempt fails. If its session was stopped, this starts another one, which may take a
+        second.
+        """
         try:
             cause = self._located(what, raised)
-        except Exception:  # noqa: BLE001 - the JVM that knows the plan may be gone; that there was a failure must be told
+        except Exception:  # noqa: BLE001 - the JVM may be gone, but the failure must be reported
             cause = serialized(what, raised, self._lines(self._chain.computing))
         return self._sessions.explain(self._session, self._with_lost_partition(cause))
 

@@ -42,7 +42,7 @@ def check_written(prototype: DataFrame, layout: FileLayout) -> None:
     _ask_spark(files, layout)
 
 
-def check_file_types(prototype: DataFrame, format: FileFormat) -> None:  # noqa: A002 - the word for it
+def check_file_types(prototype: DataFrame, format: FileFormat) -> None:  # noqa: A002 - the usual name
     """Raise `PrototypeError`, which names a column, where files of this format have no such type."""
     if format in _OF_FORMAT:
         check_types(prototype.schema, _OF_FORMAT[format])

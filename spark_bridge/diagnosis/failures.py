@@ -49,7 +49,7 @@ def serialized(where: str, raised: BaseException, written: Sequence[UserLine] = 
         name, text, line = _described(raised)
         suppresses = suppresses or _class_suppresses(name) or _is_of_plan(raised)
         name = name.rpartition(".")[2]
-    except Exception:  # noqa: BLE001 - the JVM that knows more is gone; the failure must be reported
+    except Exception:  # noqa: BLE001 - the JVM may be gone, but the failure must be reported
         name, text, line = type(raised).__name__, "and what it said is lost: it cannot be turned into text", None
     if name in OF_STORAGE:
         text = "; ".join([text, *getattr(raised, "__notes__", ())])

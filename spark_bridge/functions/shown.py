@@ -17,6 +17,6 @@ def shown(value: object) -> str:
     """Return the representation of a value, cut short; a value that has none is named by its type."""
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - the error to be told is another one
+    except Exception:  # noqa: BLE001 - another error is being reported
         return f"<{type(value).__name__}>"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

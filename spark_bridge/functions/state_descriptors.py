@@ -313,7 +313,7 @@ class StateDescriptor:
 class ValueStateDescriptor(StateDescriptor):
     """Single value for each key; `default` is returned where there is none."""
 
-    def __init__(self, name: str, type: str, default: Any = None) -> None:  # noqa: A002 - the word for it
+    def __init__(self, name: str, type: str, default: Any = None) -> None:  # noqa: A002 - the usual name
         super().__init__(checked_name(name), column_type(type, name))
         self.form = self._form_of(self._column)
         self.default = None if default is None else self.form.stored(default)
@@ -364,7 +364,7 @@ class ReducingStateDescriptor(StateDescriptor):
         self,
         name: str,
         reduce_function: ReduceFunction[Any] | Callable[[Any, Any], Any],
-        type: str,  # noqa: A002 - the word for it
+        type: str,  # noqa: A002 - the usual name
     ) -> None:
         super().__init__(checked_name(name), column_type(type, name))
         self.form = self._form_of(self._column)

@@ -93,4 +93,4 @@ class GroupAggregateCode(AggregateCode):
         return {}
 
     def previewed(self, rows: DataFrame) -> DataFrame:
-        return self.plan.results_of(self.local_state(rows))
+        return self.plan.compute_results(self.local_state(rows))

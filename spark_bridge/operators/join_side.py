@@ -17,7 +17,7 @@ from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.code import KeyByCode, LocalCode
 from flykka.spark_bridge.operators.operator import MapOperator, Operator
 from flykka.spark_bridge.operators.spark_windows import by_window, in_windows, pane_of, since_last_start
-from flykka.spark_bridge.program.aggregates import TIME, KeptRows, kept_rows
+from flykka.spark_bridge.program.aggregates import TIME, RowState, row_state
 from flykka.spark_bridge.program.event_time import event_time_micros
 from flykka.spark_bridge.program.expressions import columns_read
 from flykka.spark_bridge.rows.materialise import Slices
@@ -56,7 +56,7 @@ class JoinSide:
     `has_arrivals`, that column is the time at which the row came.
     """
 
-    rows: KeptRows
+    rows: RowState
     schema: StructType
     event_time: EventTime | None
     side_outputs_late_data: bool = False
@@ -92,7 +92,7 @@ class JoinSide:
         needed = {*read, *columns_read(rows.select(*joined.keys)), *times}
         names = [name for name in rows.columns if name in needed or joined.side_outputs_late_data]
         return cls(
-            rows=kept_rows(rows, joined.keys, names),
+            rows=row_state(rows, joined.keys, names),
             schema=StructType([rows.schema[name] for name in names]),
             event_time=joined.event_time,
             side_outputs_late_data=joined.side_outputs_late_data,

@@ -18,7 +18,7 @@ from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.code import AggregateCode
 from flykka.spark_bridge.operators.window import LATE_DATA, Arrived, WindowAggregateOperator
-from flykka.spark_bridge.program.aggregates import NEWS, TIME, RowsApplied
+from flykka.spark_bridge.program.aggregates import NEWS, TIME, RowStateFunction
 from flykka.spark_bridge.program.event_time import event_time_micros, instant
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend, StateLayout, gathered
@@ -80,7 +80,7 @@ class SparkPanes:
         if closed_to_ms is None or first >= code.windows.next_start(closed_to_ms):
             return Arrived(segment=self._backend.adopt(batch, rows, first, last - code.windows.slide_ms + 1))
         late = _before(F.col(TIME), code.windows.next_start(closed_to_ms))
-        observation, observed = counted(rows, {"late": code.plan.rows_behind(late)})
+        observation, observed = counted(rows, {"late": code.plan.input_rows(late)})
         segment = self._backend.keep(observed.where(~late))
         return Arrived(segment=segment, late_rows=int(numbers_of(observation).get("late") or 0))
 
@@ -198,7 +198,7 @@ class WindowCode(AggregateCode):
     @property
     def upsert_keys(self) -> tuple[str, ...]:
         """Window and keys, where windows may fire again with aggregates. A function makes any number of rows."""
-        if not self.allowed_lateness_ms or isinstance(self.plan, RowsApplied):
+        if not self.allowed_lateness_ms or isinstance(self.plan, RowStateFunction):
             return ()
         return (WINDOW_START, WINDOW_END, *columns_of(self.plan.state_schema.keys))
 
@@ -210,7 +210,7 @@ class WindowCode(AggregateCode):
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         backend = SparkStateBackend(WindowLayout(self), context.storage)
-        calls_function = isinstance(self.plan, RowsApplied)
+        calls_function = isinstance(self.plan, RowStateFunction)
         panes = AppliedPanes(self, backend, context) if calls_function else SparkPanes(self, backend)
         fires_with_watermark = context.descriptor.vertex.firing_mode is FiringMode.ON_WATERMARK
         return WindowAggregateOperator(
@@ -247,5 +247,5 @@ class WindowCode(AggregateCode):
         """
         end = F.col(TIME) + F.lit(self.windows.size_ms * MICROS_PER_MS)
         bounds = {WINDOW_START: F.timestamp_micros(TIME), WINDOW_END: F.timestamp_micros(end)}
-        results_of = self.plan.results_of if are_all_news else self.plan.news_of
-        return results_of(state, **bounds)
+        compute = self.plan.compute_results if are_all_news else self.plan.compute_new_results
+        return compute(state, **bounds)

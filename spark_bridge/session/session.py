@@ -79,7 +79,7 @@ def _close_if_interrupted(connection: ClientServerConnection, command: str) -> s
 _is_debugging_enabled = utils.is_debugging_enabled
 
 
-def note_lines_of_users() -> None:
+def record_user_lines() -> None:
     """Let PySpark note no line of flykka's."""
     utils.is_debugging_enabled = _is_called_by_user
 
@@ -172,7 +172,7 @@ def spark_session(
         SessionError: no session can be started.
     """
     isolate_interrupted_calls()
-    note_lines_of_users()
+    record_user_lines()
     if SparkContext._active_spark_context is None:
         check_preconditions(master, starts_jvm=SparkContext._gateway is None)
     else:

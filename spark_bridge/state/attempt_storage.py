@@ -61,7 +61,9 @@ class ManagedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptStorage:
-    """The storage of the attempt of a `descriptor`. With `merges_in_background`, segments merge in parallel to stages."""
+    """The storage of the attempt of a `descriptor`. With `merges_in_background`, segments merge in parallel to
+    stages.
+    """
 
     descriptor: TaskDeploymentDescriptor
     scope: AttemptScope

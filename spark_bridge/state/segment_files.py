@@ -18,7 +18,7 @@ from flykka.actors.machines.state.segments import Reading, Segment, Unwritten
 from flykka.messages.state.handles import FileDigest, SharedStateHandle, StateSchema
 from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.wire.ids import BatchId
-from flykka.spark_bridge.program.stored_columns import moved_values
+from flykka.spark_bridge.program.stored_columns import evolved_columns
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.materialise import estimated_bytes
 from flykka.spark_bridge.rows.partitioning import positions_of
@@ -188,7 +188,7 @@ class FileStateBackend(StoredState[StateRows]):
     def _moved(self, written_as: StateSchema | None) -> dict[str, str | None]:
         if written_as is None or self._state_schema is None:
             return {}
-        return moved_values(written_as, self._state_schema)
+        return evolved_columns(written_as, self._state_schema)
 
     def write(
         self, parts: Sequence[tuple[str, Unwritten[StateRows]]], savepoint: str | None

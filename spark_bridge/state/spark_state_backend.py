@@ -22,7 +22,7 @@ from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.wire.ids import BatchId
 from flykka.spark_bridge.functions.times import in_ms
-from flykka.spark_bridge.program.stored_columns import moved_values, stored_values
+from flykka.spark_bridge.program.stored_columns import evolved_columns, stored_values
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.files import read_parquet, write_checkpoint_files
 from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
@@ -50,7 +50,9 @@ class StateLayout:
         self.plan = plan
 
     def times(self) -> Mapping[str, Column]:
-        """Return the aggregates `first_micros` and `last_micros` over state; empty if it is not divided by event time."""
+        """Return the aggregates `first_micros` and `last_micros` over state; empty if it is not divided by event
+        time.
+        """
         return {}
 
     def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
@@ -201,7 +203,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
 
 def evolved(rows: DataFrame, was: StateSchema, now: StateSchema) -> DataFrame:
     """Return rows of state that were written with schema `was`, with the values of schema `now`."""
-    columns, before = moved_values(was, now), set(stored_values(was).values())
+    columns, before = evolved_columns(was, now), set(stored_values(was).values())
     types = dict(zip(columns, columns_of(now.columns).values(), strict=True))
     values = (
         (F.lit(None) if column is None else F.col(quoted(column))).cast(types[name]).alias(name)

@@ -79,7 +79,7 @@ def withdraw(session: SparkSession, units: Iterable[str], holder: object) -> Non
                 # So many tasks that every executor with a free core gets one.
                 parts = max(2, context.defaultParallelism)
                 context.parallelize(range(parts), parts).foreachPartition(_Deletion(unwanted))
-        except Exception as failed:  # noqa: BLE001 - the job is over whatever becomes of its files
+        except Exception as failed:  # noqa: BLE001 - the job has ended, with or without its files
             logger.warning("files of a job that is over are left on executors: %s", failed)
 
 

@@ -32,7 +32,7 @@ class EvictorContext(Protocol):
         """Return the processing time."""
 
 
-class Evictor(ABC):  # noqa: B024 - either method may be left as it is
+class Evictor(ABC):  # noqa: B024 - either method may keep its default
     """Returns of the elements of a window those that stay; they are in the order in which they came.
 
     An evictor of the user's own is a subclass, and is pickled.
