@@ -64,7 +64,7 @@ class AttemptFailures:
         return serialized(where, raised, self._lines(uids))
 
     def _lines(self, uids: Sequence[str]) -> tuple[UserLine, ...]:
-        lines = (self._registry.written(uid) for uid in uids)
+        lines = (self._registry.user_line(uid) for uid in uids)
         return tuple(dict.fromkeys(line for line in lines if line is not None))
 
     def of_snapshot(self, what: str, raised: Exception) -> SerializedThrowable | None:

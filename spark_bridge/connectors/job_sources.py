@@ -47,7 +47,7 @@ class NamedDiscovery:
 @contextmanager
 def _named(uid: str, registry: CodeRegistry) -> Iterator[None]:
     """Tell of whatever is raised as a `SourceError`, of its own kind if it is one, with operator and line."""
-    where, written = f"operator {registry.describe(uid)}", registry.written(uid)
+    where, written = f"operator {registry.describe(uid)}", registry.user_line(uid)
     lines = () if written is None else (written,)
     try:
         yield

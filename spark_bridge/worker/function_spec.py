@@ -55,7 +55,7 @@ class SendsParam:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallOfFunction:
+class FunctionCall:
     """A call of an operator, in which its function may send, and what it knows of global aggregates.
 
     The accumulator is pickled: Spark has a task that unpickles one report it, and few tasks send anything.
@@ -134,7 +134,7 @@ class FunctionSpec:
     broadcast_states: tuple[MapStateDescriptor, ...] = ()
     operator_state: SubtaskState | None = None
     resources: JobResources = NO_RESOURCES
-    call: CallOfFunction | None = None
+    call: FunctionCall | None = None
 
     @contextmanager
     def running(self, kind: type[R]) -> Iterator[R]:

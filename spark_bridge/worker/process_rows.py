@@ -43,7 +43,7 @@ class ProcessRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TellWatermark:
+class ProcessWatermark:
     """Tells the function of a watermark."""
 
     spec: FunctionSpec
@@ -61,14 +61,14 @@ class TellWatermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandleCoordinatorEvents(Generic[R]):
-    """Gives the function events of its coordinator. `told` are columns in which others tell the driver something."""
+    """Gives the function events of its coordinator. `report_columns` are additional columns, left null."""
 
     spec: FunctionSpec
     runner: type[R]
     events: tuple[bytes, ...]
     watermark_ms: int
     processing_time_ms: int
-    told: Mapping[str, pa.DataType] = field(default_factory=dict)
+    report_columns: Mapping[str, pa.DataType] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
@@ -76,7 +76,7 @@ class HandleCoordinatorEvents(Generic[R]):
                 emitted = runner.handle_operator_events(
                     self.events, watermark_ms=self.watermark_ms, processing_time_ms=self.processing_time_ms
                 )
-            others = {name: pa.nulls(0, kind) for name, kind in self.told.items()}
+            others = {name: pa.nulls(0, kind) for name, kind in self.report_columns.items()}
             side = {**self.spec.side_rows([emitted]), **self.spec.state_rows(runner), **others}
             yield from emitted_batches(self.spec.table([emitted]), side)
 

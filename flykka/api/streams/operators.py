@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from flykka.api.streams.dataflow import Dataflow
     from flykka.api.streams.side_outputs import OutputTag
     from flykka.spark_bridge.functions.process_function import KeyedProcessFunction
-    from flykka.spark_bridge.operators.keyed_rows import KeptRowsCode
+    from flykka.spark_bridge.operators.keyed_rows import RowPerKeyCode
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 
 Row = dict[str, Any]
@@ -258,7 +258,7 @@ def extreme_rows(flow: Dataflow, verb: str, column: str, *, is_greatest: bool) -
     )
 
 
-def _kept(flow: Dataflow, name: str, make: Callable[[], KeptRowsCode]) -> Dataflow:
+def _kept(flow: Dataflow, name: str, make: Callable[[], RowPerKeyCode]) -> Dataflow:
     return flow.through(name, tried(name, make), StreamType(prototype=flow.type.prototype, event_time=None))
 
 
