@@ -225,10 +225,10 @@ class SparkDataPlane:
                 number = self._owners.number_of(job_id)
                 StagingOwner(filesystem=self._filesystem, root=folder, number=number).delete()
         with self._lock:
-            left = [each for each in self._ending.get(job_id, ()) if each not in ending]
+            remaining = [each for each in self._ending.get(job_id, ()) if each not in ending]
             self._ending.pop(job_id, None)
-            if left:
-                self._ending[job_id] = left
+            if remaining:
+                self._ending[job_id] = remaining
         if not keep_owner:
             self._owners.release(job_id)
 

@@ -152,8 +152,8 @@ class LocalCode(OperatorCode):
 class Link:
     """An operator and its readers: operators of the chain, and outputs of the vertex.
 
-    `name` is the user's name for the operator, `description` its name in errors, and `user_line` the line of the program
-    that created it. Readers whose code `reads_side_output` receive only the rows of that.
+    `name` is the user's name for the operator, `description` its name in errors, and `user_line` the line of the
+    program that created it. Readers whose code `reads_side_output` receive only the rows of that.
     """
 
     operator: job_graph.Operator

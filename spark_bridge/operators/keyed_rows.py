@@ -23,10 +23,10 @@ from flykka.spark_bridge.worker.drop_duplicates import (
     SEEN_AT,
     DropDuplicates,
     DropDuplicatesWithin,
-    ForgetSeen,
+    ExpireDuplicates,
 )
-from flykka.spark_bridge.worker.kept_rows import IS_KEPT, KeepExtremeRow, ReduceRows
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
+from flykka.spark_bridge.worker.row_per_key import HAS_ROW, KeepExtremeRow, ReduceRows
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
 from flykka.spark_bridge.worker.table_function import FireTableTimers, Frames, ProcessTable, TableFunction, TableSpec
 from flykka.spark_bridge.worker.time_columns import arrow_schema
@@ -162,8 +162,8 @@ class DropDuplicatesCode(KeyedRowsCode):
             watermark_ms=watermark_ms,
         )
 
-    def clean_up(self, watermark_ms: int) -> ForgetSeen | None:
-        return None if self.within_ms is None else ForgetSeen(within_ms=self.within_ms, watermark_ms=watermark_ms)
+    def clean_up(self, watermark_ms: int) -> ExpireDuplicates | None:
+        return None if self.within_ms is None else ExpireDuplicates(within_ms=self.within_ms, watermark_ms=watermark_ms)
 
 
 Keys = Sequence["Column | str"]
@@ -284,7 +284,7 @@ def _row_per_key_code(prototype: DataFrame, keys: Keys, keep: KeepExtremeRow | R
         columns_of_keys=() if None in columns else tuple(filter(None, columns)),
         key_fields=key_fields(keyed),
         emitted=tuple(prototype.schema),
-        state_fields=(*prototype.schema, StructField(IS_KEPT, BooleanType())),
+        state_fields=(*prototype.schema, StructField(HAS_ROW, BooleanType())),
         keep=keep,
     )
 

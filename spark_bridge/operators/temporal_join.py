@@ -35,7 +35,7 @@ from flykka.spark_bridge.worker.temporal_join import (
     LEFT,
     RIGHT,
     FireTemporalJoin,
-    KeepForTemporalJoin,
+    StoreForTemporalJoin,
     TemporalSide,
     TemporalSides,
 )
@@ -154,8 +154,8 @@ class TemporalJoinCode(KeyedRowsCode):
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         return TemporalJoinOperator(context, self)
 
-    def function(self, watermark_ms: int) -> KeepForTemporalJoin:
-        return KeepForTemporalJoin(sides=self.sides, watermark_ms=watermark_ms, late_data=self._late)
+    def function(self, watermark_ms: int) -> StoreForTemporalJoin:
+        return StoreForTemporalJoin(sides=self.sides, watermark_ms=watermark_ms, late_data=self._late)
 
     def firing(self, due_ms: int) -> FireTemporalJoin:
         return FireTemporalJoin(sides=self.sides, due_ms=due_ms, late_data=self._late)

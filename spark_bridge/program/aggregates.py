@@ -228,7 +228,7 @@ def analyze(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequ
     key_columns = columns_ddl((name, data_type.simpleString()) for name, data_type in key_fields)
     decomposition = aggregation.decompose(key_name=_key, row_count=ROWS)
     if decomposition is None:
-        needed = aggregation.needed_columns()
+        needed = aggregation.required_columns()
         return RowStateAggregates(
             key_columns=tuple(keys),
             aggregates=tuple(aggregates),

@@ -152,7 +152,7 @@ class Aggregation:
     def key_types(self) -> tuple[DataType, ...]:
         return tuple(_type(key) for key in self._keys)
 
-    def needed_columns(self) -> tuple[str, ...]:
+    def required_columns(self) -> tuple[str, ...]:
         names: dict[str, None] = {}
         for expression in (*self._keys, *self._aggregates):
             for attribute in elements(expression.references().toSeq()):

@@ -1,4 +1,4 @@
 """The Spark session and its JVM: started, adopted, archived, interrupted.
 
-Not here: jobs and their rows.
+Jobs and their rows are not handled here.
 """

@@ -177,7 +177,7 @@ class FileStateBackend(StoredState[StateRows]):
                 SavedRows(
                     address=_address(handle.path),
                     between=None if key_groups is None else positions_of(key_groups),
-                    moved=self._moved(part.written_as),
+                    stored_columns=self._stored_columns(part.written_as),
                     files=handle.files,
                     rows=handle.rows if isinstance(handle, SharedStateHandle) else None,
                 )
@@ -185,7 +185,7 @@ class FileStateBackend(StoredState[StateRows]):
             )
         )
 
-    def _moved(self, written_as: StateSchema | None) -> dict[str, str | None]:
+    def _stored_columns(self, written_as: StateSchema | None) -> dict[str, str | None]:
         if written_as is None or self._state_schema is None:
             return {}
         return evolved_columns(written_as, self._state_schema)

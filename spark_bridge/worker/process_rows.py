@@ -1,6 +1,6 @@
-"""Runs a function in a Python worker: without keys, or for the operator state and events of any. For `mapInArrow`.
+"""Runs a function without keys in a Python worker, or any function for its operator state and events.
 
-What is not called for rows runs once, for the single row of a range.
+For `mapInArrow`; calls without input rows run once, for the single row of a range.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from flykka.spark_bridge.worker.time_columns import as_held
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRows:
-    """Calls the function for every row."""
-
     spec: FunctionSpec
     watermark_ms: int
     processing_time_ms: int
@@ -44,7 +42,7 @@ class ProcessRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessWatermark:
-    """Tells the function of a watermark."""
+    """Calls the function for a watermark."""
 
     spec: FunctionSpec
     watermark_ms: int
@@ -61,7 +59,7 @@ class ProcessWatermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandleCoordinatorEvents(Generic[R]):
-    """Gives the function events of its coordinator. `report_columns` are additional columns, left null."""
+    """Calls the function for events of its coordinator. `report_columns` are columns that other calls fill."""
 
     spec: FunctionSpec
     runner: type[R]
@@ -87,7 +85,7 @@ def _batches(spec: FunctionSpec, emitted: Emitted, runner: ProcessFunctionRunner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitializeState(Generic[R]):
-    """Opens the function with the state that it is restored with."""
+    """Opens the function with its restored state."""
 
     spec: FunctionSpec
     runner: type[R]

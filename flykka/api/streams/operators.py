@@ -29,9 +29,9 @@ from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.connectors.dataset import as_kept
 from flykka.spark_bridge.functions.aggregate_function import ReduceFunction
 from flykka.spark_bridge.functions.checkpointed_function import operator_state_of
+from flykka.spark_bridge.functions.error_texts import short_repr
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.process_function import ProcessFunction
-from flykka.spark_bridge.functions.shown import shown
 from flykka.spark_bridge.operators.code import AggregateCode, KeyByCode
 from flykka.spark_bridge.operators.group_aggregate import GroupAggregateCode
 from flykka.spark_bridge.operators.keyed_rows import (
@@ -165,7 +165,7 @@ def function_inputs(flow: Dataflow) -> FunctionInputs:
 
 def shown_function(function: object) -> str:
     """Show something that was given for a function, in messages."""
-    return f"its class {function.__name__}" if isinstance(function, type) else shown(function)
+    return f"its class {function.__name__}" if isinstance(function, type) else short_repr(function)
 
 
 def aggregate(flow: Dataflow, name: str, columns: tuple[Column, ...]) -> Dataflow:

@@ -204,6 +204,6 @@ def test_saved_rows_are_read_with_the_columns_of_another_schema(tmp_path: Path) 
     wanted = pa.schema([(POSITION, pa.int64()), ("first", pa.string()), ("second", pa.int64()), ("own", pa.int64())])
     moved = {"first": None, "second": "kept"}
 
-    [read] = SavedRows(address=str(tmp_path), between=(0, 4), moved=moved).read(wanted)
+    [read] = SavedRows(address=str(tmp_path), between=(0, 4), stored_columns=moved).read(wanted)
 
     assert read.to_pylist() == [{POSITION: 1, "first": None, "second": 7, "own": None}]
