@@ -75,7 +75,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
         self._layout = layout
         self._files = storage.files
         self._memory = storage.memory
-        self._kept = 0
+        self._segments = 0
         self._last_bytes = 0
         self._name = name
         # Spark infers the columns with a job of its own, which takes longer than reading small state: it is done
@@ -100,8 +100,8 @@ class SparkStateBackend(StoredState["DataFrame"]):
             materialised.blocks.free()
             return None
         with self._lock:
-            self._kept += 1
-            batch_id = BatchId(f"{self.attempt}/{self._name or 'state'}.{self._kept}")
+            self._segments += 1
+            batch_id = BatchId(f"{self.attempt}/{self._name or 'state'}.{self._segments}")
         self._last_bytes = estimated_bytes(materialised.frame.schema, materialised.rows)
         if not on_disk and not memory.reserve(batch_id, self._last_bytes):
             in_memory, on_disk = materialised, True

@@ -81,9 +81,9 @@ class ExpireDuplicates:
     watermark_ms: int
 
     def __call__(self, rows: pa.Table) -> pa.Table:
-        kept_from = first_micros_of(self.watermark_ms - self.within_ms)
+        expired_to = first_micros_of(self.watermark_ms - self.within_ms)
         seen_at = _times(rows.column(SEEN_AT), _BOUNDS.min)
-        return rows.filter(pa.array(seen_at > kept_from))
+        return rows.filter(pa.array(seen_at > expired_to))
 
 
 def _first_rows(keys: Rows, times: Rows, closed_to: Rows, within: int) -> Rows:

@@ -65,8 +65,8 @@ class ReduceRows:
         columns = [name for name in state.column_names if name != HAS_ROW]
         reduced = _Reducing(_loaded(self.pickled), columns)
         rows_of_keys: list[Row | None] = [
-            row if is_kept else None
-            for row, is_kept in zip(dicts(state, columns), _has_row(state).tolist(), strict=True)
+            row if has_row else None
+            for row, has_row in zip(dicts(state, columns), _has_row(state).tolist(), strict=True)
         ]
         for key, row in zip(batch.key_of_row().tolist(), dicts(batch.rows, columns), strict=True):
             previous = rows_of_keys[key]

@@ -26,7 +26,7 @@ from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.errors import DurationError
-from flykka.spark_bridge.connectors.dataset import as_kept
+from flykka.spark_bridge.connectors.dataset import as_stored
 from flykka.spark_bridge.functions.aggregate_function import ReduceFunction
 from flykka.spark_bridge.functions.checkpointed_function import operator_state_of
 from flykka.spark_bridge.functions.error_texts import short_repr
@@ -336,7 +336,7 @@ def cache(flow: Dataflow) -> Dataflow:
             f"cache() after {flow} would keep rows in no order, and here a row takes the place of an earlier one"
             f" ({flow.type.changelog}): cache what comes before"
         )
-    row_type, program = replace(flow.type, prototype=as_kept(flow.type.prototype)), flow.program
+    row_type, program = replace(flow.type, prototype=as_stored(flow.type.prototype)), flow.program
     operator = program.cached.transformation(flow.inputs, row_type, program.next_position)
     program.add(operator)
     return flow.emitted(operator, row_type)

@@ -62,8 +62,8 @@ class AsOfClauses:
 def refused_clause(clause: AsOfClause) -> RefusedError:
     """The refusal of a clause that stands elsewhere than at the right side of a join of streams."""
     return RefusedError(
-        f"FOR SYSTEM_TIME AS OF {clause.display_name} stands at the right side of a JOIN of two streams, behind a stream of"
-        f" versions: {FORM}",
+        f"FOR SYSTEM_TIME AS OF {clause.display_name} stands at the right side of a JOIN of two streams, behind a"
+        f" stream of versions: {FORM}",
         clause.position,
     )
 

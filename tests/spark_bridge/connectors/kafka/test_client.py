@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from flykka.spark_bridge.connectors.kafka.client import Cluster, told
+from flykka.spark_bridge.connectors.kafka.client import Cluster, error_text
 from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords
 from flykka.spark_bridge.errors import SinkError
 
@@ -26,5 +26,5 @@ def test_a_record_that_is_too_large_is_refused_with_advice() -> None:
 
 
 def test_an_error_without_advice_is_reported_as_it_is() -> None:
-    assert told(KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer"))) == "no answer"
-    assert told(ValueError("none of Kafka's")) == "none of Kafka's"
+    assert error_text(KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer"))) == "no answer"
+    assert error_text(ValueError("none of Kafka's")) == "none of Kafka's"

@@ -162,7 +162,7 @@ def test_the_snapshot_is_held_until_a_checkpoint_is_behind_it(
 def test_a_snapshot_that_is_gone_is_told(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     database.run("INSERT INTO names VALUES (1, 'a')")
     found = discover_all_splits(table)
-    table.held.close()
+    table.open_snapshot.close()
 
     with expect_refusal(r"snapshot by which public.names is read at first is gone"):
         read_splits(spark, table, found)
