@@ -129,10 +129,8 @@ class SparkDataPlane:
         check_sources(job_graph, registry, self._filesystem)
 
     def own(self, job_graph: JobGraph) -> None:
-        """Own the folders of the job, unless they are owned already. May block for longer than a lease.
-
-        Raises:
-            JobOwnershipError: another process owns one, or its record cannot be used.
+        """Own the folders of the job, unless they are owned already. May block for longer than a lease. Raises
+        `JobOwnershipError` if another process owns one, or its record cannot be used.
         """
         self._owners.acquire(job_graph, self._filesystem, logger.info)
 
@@ -144,13 +142,11 @@ class SparkDataPlane:
         return tuple(self._registry.master_hooks)
 
     def labels_failures(self, job_id: JobId) -> bool:
-        """True if the application has failure enrichers."""
         return any(self._registry.failure_enrichers)
 
     def label_failure(
         self, job_id: JobId, cause: SerializedThrowable, context: FailureContext
     ) -> tuple[FailureLabel, ...]:
-        """Have the application's enrichers label a failure."""
         return self._registry.failure_enrichers.labels(cause, context)
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:

@@ -55,11 +55,7 @@ def connectors() -> tuple[Connector, ...]:
 
 
 def require(module: str, *, extra: str, what: str) -> None:
-    """Check that a library which `what` needs is installed.
-
-    Raises:
-        MissingExtraError: it is not installed; the message gives the command to install it.
-    """
+    """Raise `MissingExtraError` if a library which `what` needs is not installed, with the command to install it."""
     if not _is_there(module):
         raise MissingExtraError(f"{what} needs {module}, which is not installed: pip install 'flykka[{extra}]'")
 

@@ -78,8 +78,7 @@ class ShowingWriter(SinkWriter["DataFrame"]):
         return Staged(rows=materialised.rows)
 
     @abstractmethod
-    def show(self, rows: DataFrame, number_of_rows: int) -> None:
-        """Show the first of `number_of_rows` rows."""
+    def show(self, rows: DataFrame, number_of_rows: int) -> None: ...
 
 
 class ConsoleWriter(ShowingWriter):

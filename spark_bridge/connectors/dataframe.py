@@ -111,11 +111,7 @@ class PartitionsDiscovery:
         self._operator_id = operator_id
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Return the groups of partitions that are new.
-
-        Raises:
-            SourceError: a checkpoint refers to missing partitions.
-        """
+        """Return the new groups of partitions. Raises `SourceError` if a checkpoint refers to missing partitions."""
         blocks = self._source.computed.blocks
         partitions, discovered = int(blocks.rdd.getNumPartitions()), number_of_position(position)
         if discovered > partitions:

@@ -56,13 +56,12 @@ class DatasetSink(FileSink):
 
     @classmethod
     def of(cls, dataset_id: str, root: str) -> Self:
-        """Return the sink of a dataset, in a folder below `root`."""
         path = f"{root}/{dataset_id}"
         return cls(path=path, root=path, dataset_id=dataset_id, layout=PARQUET_LAYOUT, marks_success=True)
 
     @property
     def is_internal(self) -> bool:
-        """True: only later jobs of the environment read the folder."""
+        """Only later jobs of the environment read the folder."""
         return True
 
     def for_job(self, job_id: JobId) -> Self:

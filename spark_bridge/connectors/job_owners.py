@@ -239,6 +239,5 @@ class HadoopFiles:
         self._filesystem.write(f"{self._folder}/{name}", data)
 
     def remove(self, name: str) -> None:
-        """Remove a file, and the folder if it becomes empty."""
         self._filesystem.delete(f"{self._folder}/{name}")
         self._filesystem.delete_if_empty(self._folder)

@@ -52,10 +52,8 @@ class SinkFolders:
 
 
 def sink_folders(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem) -> SinkFolders:
-    """List the folders that the sinks of a job write to, each once. May block.
-
-    Raises:
-        SinkError: a folder cannot be listed; the message names the operator.
+    """List the folders that the sinks of a job write to, each once. May block. Raises `SinkError` naming the
+    operator.
     """
     by_folder: dict[str, PublishedFiles] = {}
     shows_only = True

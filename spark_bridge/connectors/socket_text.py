@@ -181,10 +181,8 @@ class LineReader:
         self.is_over = False
 
     def read(self) -> list[str]:
-        """Return the records received since the last call.
-
-        Raises:
-            SourceError: the server was never reached in all permitted attempts.
+        """Return the records received since the last call. Raises `SourceError` if no permitted attempt reached the
+        server.
         """
         received = 0
         while not self.is_over and received < BYTES_PER_LOOK and self._is_connected():

@@ -198,9 +198,7 @@ class Staging:
 
     def was_published(self, batch: str) -> bool:
         """Return True if an earlier attempt has published a batch: its folder was deleted, and its job's folder exists.
-
-        Raises:
-            SinkError: the folder of this job is missing, which is never deleted while the job runs.
+        Raises `SinkError` if the folder of this job is missing, which is never deleted while the job runs.
         """
         job = job_folder(batch)
         is_published = _is_gone(self._filesystem, job, batch)
@@ -257,11 +255,9 @@ class Staging:
         return digests
 
     def files_in(self, batches: Iterable[str]) -> list[str]:
-        """Return the files that this attempt has written to the folders of batches."""
         return [file for batch in batches for file in self._sizes[batch]]
 
     def sync(self, folders: Iterable[str]) -> None:
-        """Make the names of files in folders durable."""
         if self._context.fsync:
             sync_names(folders)
 
@@ -296,11 +292,7 @@ class Staging:
 
 
 def check_staging(filesystem: FileSystem, target: str, staging: str) -> None:
-    """Create a trial folder in the `staging` folder of a sink's target, and remove it. May block.
-
-    Raises:
-        SinkError: it cannot be created.
-    """
+    """Create and remove a trial folder in the `staging` folder of a sink's target. May block. Raises `SinkError`."""
     was_there = filesystem.exists(target)
     trial = f"{target}/{staging}/trial"
     try:
@@ -317,10 +309,8 @@ Prepared = TypeVar("Prepared", bound=Value)
 def restored(
     prepared: Iterable[Value], pending: type[Prepared], operator: str, kind: str
 ) -> tuple[tuple[Prepared, ...], tuple[StagingFolder, ...]]:
-    """Read the state of a sink in a checkpoint: the pending pieces, and the folders to clear.
-
-    Raises:
-        SinkError: a part of it is from another kind of sink.
+    """Read the state of a sink in a checkpoint: the pending pieces, and the folders to clear. Raises `SinkError` if a
+    part of it is from another kind of sink.
     """
     waiting: list[Prepared] = []
     folders: list[StagingFolder] = []
@@ -442,10 +432,8 @@ def lost_file(filesystem: FileSystem, staged: str, purpose: str, *published: str
 
 
 def check_gone(filesystem: FileSystem, *paths: str) -> None:
-    """Check that a staged file or folder, and the paths that it was moved to, do not exist.
-
-    Raises:
-        SinkError: one exists, or the disk or share is away: nothing is lost, and the job can restart.
+    """Raise `SinkError` if a staged file or folder, or a path that it was moved to, exists or cannot be seen because
+    its disk or share is away: nothing is lost, and the job can restart.
     """
     # The output folder or the checkpoint directory: it is never deleted together with the staged rows below it.
     top = job_folder(paths[0]).rsplit("/", 2)[0]

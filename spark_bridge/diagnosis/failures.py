@@ -133,13 +133,11 @@ def _exit(code: str | None) -> str:
 
 
 def _of_spark(text: str) -> tuple[str, str] | None:
-    """Find a failure of Spark itself anywhere in the text."""
     reason = spark_reason(text)
     return None if reason is None else (reason.name, reason.text)
 
 
 def _of_task(text: str) -> tuple[str, str] | None:
-    """Find the error of a task in the text of its failed job."""
     match = _LOST_TASK.search(text)
     return None if match is None else _java(match["cause"])
 

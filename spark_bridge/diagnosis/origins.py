@@ -61,7 +61,6 @@ class Origins:
         self._lock = Lock()
 
     def record(self, uid: str, derivation: Derivation) -> None:
-        """Record the result of an operator, without computing it."""
         with self._lock:
             self._derivations[uid] = derivation
 

@@ -47,10 +47,8 @@ class ColumnType:
 
 
 def column_type(text: str, state: str) -> ColumnType:
-    """Parse the DDL text of a type, such as `"bigint"` or `"struct<name: string, seen: timestamp>"`.
-
-    Raises:
-        StateDescriptorError: Spark has no such type, or state cannot have it; the message names `state`.
+    """Parse the DDL text of a type, such as `"bigint"` or `"struct<name: string, seen: timestamp>"`. Raises
+    `StateDescriptorError`, naming `state`, if Spark has no such type or state cannot have it.
     """
     if not isinstance(text, str):
         raise StateDescriptorError(

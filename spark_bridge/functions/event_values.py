@@ -11,10 +11,8 @@ from flykka.spark_bridge.errors import EventValueError
 
 
 def event_to_bytes(value: Any, what: str) -> bytes:
-    """Return the bytes of a value: None, a bool, number, text or bytes, or a list, tuple or dict of such.
-
-    Raises:
-        EventValueError: the value is of another type; the message calls it `what`.
+    """Return the bytes of None, a bool, number, text or bytes, or a list, tuple or dict of such. Raises
+    `EventValueError`, naming `what`, for another value.
     """
     try:
         packed: bytes = msgpack.packb(value, default=_plain, strict_types=True)

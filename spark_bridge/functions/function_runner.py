@@ -188,7 +188,6 @@ class _FunctionRunner(Generic[F]):
 
     @property
     def sees_watermarks(self) -> bool:
-        """True if the function overrides `process_watermark`."""
         base = WatermarkFunction
         return isinstance(self._function, base) and type(self._function).process_watermark is not base.process_watermark
 
@@ -197,7 +196,6 @@ class _FunctionRunner(Generic[F]):
         return self._metrics.names()
 
     def drain_metrics(self) -> tuple[MetricSample, ...]:
-        """Return a sample of each of the function's metrics for the time since the last one."""
         return self._metrics.samples()
 
     def _open(self, states: KeyedStates | None) -> None:

@@ -55,8 +55,7 @@ class WithJobResources(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def _job_resources(self) -> JobResources:
-        """Return the resources. Raises if the context is invalid."""
+    def _job_resources(self) -> JobResources: ...
 
     def get_cached_file(self, name: str) -> str:
         """Return the path of a cached file on this machine; for an archive, the folder with its unpacked content.

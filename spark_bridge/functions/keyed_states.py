@@ -263,10 +263,8 @@ class KeyedStates:
         self._is_complete = True
 
     def get(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> State:
-        """Return the state of a descriptor, registered if it is new.
-
-        Raises:
-            StateDescriptorError: it is of another kind, another state has its name, or `open` has returned.
+        """Return the state of a descriptor, registered if it is new. Raises `StateDescriptorError` if it is of another
+        kind, another state has its name, or `open` has returned.
         """
         if not isinstance(descriptor, kind):
             raise _wrong_kind(descriptor, kind)

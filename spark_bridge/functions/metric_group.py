@@ -57,7 +57,6 @@ class Counter:
         return self._count
 
     def sample(self, name: str) -> MetricSample:
-        """Return the count, and restart from zero."""
         count, self._count = self._count, 0
         return MetricSample(name=name, kind=MetricKind.COUNTER, count=count)
 
@@ -75,7 +74,6 @@ class Meter:
         self._events += n
 
     def sample(self, name: str) -> MetricSample:
-        """Return the number of events, and restart from zero."""
         events, self._events = self._events, 0
         return MetricSample(name=name, kind=MetricKind.METER, count=events)
 
@@ -102,7 +100,6 @@ class Histogram:
         self._add(number)
 
     def sample(self, name: str) -> MetricSample:
-        """Return the frequency of each number, and restart empty."""
         counts, self._counts = self._counts, {}
         return MetricSample(name=name, kind=MetricKind.HISTOGRAM, counts=counts)
 

@@ -78,7 +78,6 @@ class OperatorStates:
         )
 
     def complete(self) -> None:
-        """Accept no more states."""
         self._is_complete = True
 
     def lists(self) -> Lists:

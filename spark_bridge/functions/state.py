@@ -267,17 +267,14 @@ class AddingState(State, ABC, Generic[IN, OUT]):
         return stored if self._copied is None else self._copied(stored)
 
     def _sum(self, stored: Any, value: IN) -> Any:
-        """Return the new stored value, from the old one (None without one) and an added value."""
         added = self._added(stored, value)
         return added if added.__class__ is self._plain else self._stored(added)
 
     @abstractmethod
-    def _added(self, stored: Any, value: IN) -> Any:
-        """Combine the stored value with an added one."""
+    def _added(self, stored: Any, value: IN) -> Any: ...
 
     @abstractmethod
-    def _result(self, stored: Any) -> OUT:
-        """Return the result for a stored value."""
+    def _result(self, stored: Any) -> OUT: ...
 
 
 class ReducingState(AddingState[T, T]):

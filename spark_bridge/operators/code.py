@@ -120,8 +120,7 @@ class AggregateCode(OperatorCode):
     plan: AggregatePlan
 
     @abstractmethod
-    def local_state(self, rows: DataFrame) -> DataFrame:
-        """Aggregate rows into state."""
+    def local_state(self, rows: DataFrame) -> DataFrame: ...
 
     def state_row_by_row(self, rows: DataFrame) -> DataFrame:
         """Convert each row into state by itself."""
@@ -212,11 +211,7 @@ class OperatorContext:
 
     @contextmanager
     def naming_failures(self, what: str = "operator") -> Iterator[None]:
-        """Raise exceptions of the user's function as `OperatorFailedError`, which names the operator after `what`.
-
-        Raises:
-            OperatorFailedError: the block raised anything.
-        """
+        """Raise exceptions of the user's function as `OperatorFailedError`, which names the operator after `what`."""
         try:
             yield
         except (Exception, SystemExit) as raised:

@@ -133,10 +133,8 @@ class CoordinatorRunner:
         self._totals: dict[str, AccumulatorSnapshot] = {}
 
     def run(self, calls: Sequence[CoordinatorCall]) -> CoordinatorAnswer:
-        """Make the calls.
-
-        Raises:
-            OperatorCoordinatorError: one of them has raised, or the coordinator was closed.
+        """Make the calls. Raises `OperatorCoordinatorError` if one of them has raised, or the coordinator was
+        closed.
         """
         with self._lock:
             if self._is_closed:
@@ -159,10 +157,8 @@ class CoordinatorRunner:
             )
 
     def close(self, timeout_seconds: float) -> None:
-        """Close the coordinator after the running calls, if they return in time.
-
-        Raises:
-            OperatorCoordinatorError: they do not, or closing it has raised.
+        """Close the coordinator after the running calls. Raises `OperatorCoordinatorError` if they do not return in
+        time, or closing it has raised.
         """
         if not self._lock.acquire(timeout=timeout_seconds):
             raise OperatorCoordinatorError(

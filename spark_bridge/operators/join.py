@@ -54,8 +54,7 @@ class Joining(Protocol[Rows, Frame]):
     def arrived(self, side: Side, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Frame]:
         """Convert a batch of a side to state, without the late rows, with times before `closed_to_ms`."""
 
-    def joined(self, side: Side, segment: Segment[Frame], met: Sequence[Reading[Frame]]) -> Rows:
-        """Join a segment of a side with segments of the other side."""
+    def joined(self, side: Side, segment: Segment[Frame], met: Sequence[Reading[Frame]]) -> Rows: ...
 
     def closed(self, closings: Sequence[Closing[Frame]]) -> Rows:
         """Return the results of expired rows, for sides that emit any."""

@@ -142,8 +142,7 @@ class PairsCode(JoinCode):
         """The conditions on the times of two rows, in microseconds."""
 
     @abstractmethod
-    def _selected(self, met: DataFrame) -> DataFrame:
-        """The columns of results."""
+    def _selected(self, met: DataFrame) -> DataFrame: ...
 
     def _marked(self, side: Side, rows: DataFrame) -> DataFrame:
         """Alias rows by their side, with keys and time as additional columns outside of that alias."""

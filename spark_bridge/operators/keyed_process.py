@@ -60,8 +60,7 @@ class KeyedFunction(KeyedBatches[Rows, Frame], Protocol[Rows, Frame]):
     """A function with timers in an engine."""
 
     @property
-    def sees_watermarks(self) -> bool:
-        """True if the function is called for each watermark."""
+    def sees_watermarks(self) -> bool: ...
 
     def fired(self, firing: TimerFiring, readings: Sequence[Reading[Frame]], version: int) -> KeyedResult[Rows, Frame]:
         """Call the function for timers that are due. Its changes get this version."""

@@ -57,8 +57,7 @@ class KeyedRowsCode(OperatorCode):
 
     @property
     @abstractmethod
-    def state_fields(self) -> tuple[StructField, ...]:
-        """The columns of state."""
+    def state_fields(self) -> tuple[StructField, ...]: ...
 
     @abstractmethod
     def function(self, watermark_ms: int) -> BatchFunction:
@@ -230,10 +229,8 @@ def _check_timer(program: TableProgram, state: StructType) -> None:
 
 
 def extreme_rows_code(prototype: DataFrame, keys: Keys, column: str, *, is_greatest: bool) -> RowPerKeyCode:
-    """Return the code for the row of each key in which a column is least or greatest.
-
-    Raises:
-        PrototypeError: there is no such column, or its values have no order.
+    """Return the code for the row of each key in which a column is least or greatest. Raises `PrototypeError` if there
+    is no such column, or its values have no order.
     """
     name = _name_of(prototype, column)
     check_types(prototype.select(quoted(name)).schema, Use.ORDER)

@@ -101,8 +101,7 @@ class OperatorChain(ABC, Generic[Rows]):
         """Return the rows of batches, held by the attempt from now on."""
 
     @abstractmethod
-    def release_batches(self, command: ReleaseBatches) -> None:
-        """Release batches of a holder."""
+    def release_batches(self, command: ReleaseBatches) -> None: ...
 
     @abstractmethod
     def recover(self, read: ChannelStateRead) -> BatchRef | None:

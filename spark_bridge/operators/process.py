@@ -91,10 +91,8 @@ class FunctionState(Generic[R]):
         self._state = replace(self._state, lists=restored_lists(states))
 
     def initialize(self, spec: FunctionSpec) -> None:
-        """Restore the function's state in a worker. A checkpoint may come before the first row does.
-
-        Raises:
-            OperatorFailedError: the function has raised, or registers other state than the checkpoint has.
+        """Restore the function's state in a worker; a checkpoint may come before the first row does. Raises
+        `OperatorFailedError` if the function has raised, or registers other state than the checkpoint has.
         """
         with self._context.naming_failures("initializing the state of operator"):
             rows = self._context.scope.session.range(1).coalesce(1)

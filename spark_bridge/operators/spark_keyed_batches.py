@@ -42,24 +42,20 @@ class KeyedCode(Protocol):
     """The columns of a `KeyedBatchOperator`: of its keys, its state, and the rows that it reads and emits."""
 
     @property
-    def key_fields(self) -> tuple[StructField, ...]:
-        """The columns of the keys."""
+    def key_fields(self) -> tuple[StructField, ...]: ...
 
     @property
-    def state_fields(self) -> tuple[StructField, ...]:
-        """The columns of state."""
+    def state_fields(self) -> tuple[StructField, ...]: ...
 
     @property
     def state_schema(self) -> StateSchema | None:
         """The schema of state by the names that users know."""
 
     @property
-    def emitted(self) -> tuple[StructField, ...]:
-        """The columns that the function emits."""
+    def emitted(self) -> tuple[StructField, ...]: ...
 
     @property
-    def side(self) -> tuple[SideOutput, ...]:
-        """The side outputs that are read."""
+    def side(self) -> tuple[SideOutput, ...]: ...
 
     def keyed(self, rows: DataFrame) -> DataFrame:
         """Return the columns of rows that the function needs, and those of the keys."""
@@ -143,8 +139,7 @@ class SparkKeyedBatches:
         """Additional columns in which workers report to the driver."""
         return ()
 
-    def on_report(self, numbers: Mapping[str, Any]) -> None:
-        """Handle the reports of workers."""
+    def on_report(self, numbers: Mapping[str, Any]) -> None: ...
 
     @property
     def has_several_readers(self) -> bool:
@@ -251,7 +246,6 @@ class SparkTimedTables(SparkKeyedTables):
 
     @property
     def emits_with_batches(self) -> bool:
-        """True unless only timers emit rows."""
         return self._timed_code.emits_with_batches
 
     def fired(self, firing: TimerFiring, readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:

@@ -55,12 +55,10 @@ class Accumulator(ABC, Generic[V]):
         return value
 
     @abstractmethod
-    def _register(self, context: SparkContext) -> None:
-        """Create the Spark accumulator."""
+    def _register(self, context: SparkContext) -> None: ...
 
     @abstractmethod
-    def _snapshot(self, name: str) -> AccumulatorSnapshot:
-        """Return the value so far, under this name."""
+    def _snapshot(self, name: str) -> AccumulatorSnapshot: ...
 
 
 class _IntAccumulator(Accumulator[int]):
@@ -152,8 +150,7 @@ class GaugeValue(Accumulator[float]):
 class LastParam:
     """Keeps the last value for Spark, as an `AccumulatorParam`."""
 
-    def zero(self, value: float | None) -> None:
-        """Return no value."""
+    def zero(self, value: float | None) -> None: ...
 
     def addInPlace(self, value1: float | None, value2: float | None) -> float | None:
         return value1 if value2 is None else value2
@@ -217,10 +214,8 @@ class AccumulatorRegistry:
             return self._accumulators.get((name, None))
 
     def get_or_add(self, name: str, kind: type[A], context: SparkContext, scope: MetricScope | None = None) -> A:
-        """Return the accumulator with this name and kind, or a new one; with `scope` it is a metric.
-
-        Raises:
-            AccumulatorConflictError: the existing one is of another kind.
+        """Return the accumulator with this name, or a new one; with `scope` it is a metric. Raises
+        `AccumulatorConflictError` if the existing one is of another kind.
         """
         with self._lock:
             accumulator = self._accumulators.get((name, scope))

@@ -218,10 +218,8 @@ def row_state(prototype: DataFrame, keys: Sequence[Column | str], needed: Sequen
 
 
 def analyze(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> AggregatePlan:
-    """Plan the state of rows like `prototype`, keyed by `keys`, for these aggregates.
-
-    Raises:
-        AnalysisException: a key or an aggregate does not fit the columns of the prototype.
+    """Plan the state of rows like `prototype`, keyed by `keys`, for these aggregates. Raises `AnalysisException` if a
+    key or an aggregate does not fit the columns.
     """
     aggregation = Aggregation.analyze(prototype, keys, aggregates)
     key_fields = zip(aggregation.key_names, aggregation.key_types, strict=True)

@@ -69,10 +69,8 @@ def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]
 
 
 def key_schema(prototype: DataFrame, keys: Sequence[Column | str]) -> StructType:
-    """Return the names and types of keys.
-
-    Raises:
-        PrototypeError: a key does not fit the columns, or rows cannot be looked up by its type.
+    """Return the names and types of keys. Raises `PrototypeError` if a key does not fit the columns, or rows cannot be
+    looked up by its type.
     """
     keyed = transformed(prototype, lambda rows: rows.select(*keys))
     check_types(keyed.schema, Use.KEY)
@@ -174,10 +172,8 @@ def _result_columns(
 
 
 def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> DataFrame:
-    """Return the prototype of a windowed aggregation: `window_start`, `window_end`, the keys, the aggregates.
-
-    Raises:
-        PrototypeError: a key or an aggregate does not fit or is no aggregate, or two columns have the same name.
+    """Return the prototype of a windowed aggregation: `window_start`, `window_end`, the keys, the aggregates. Raises
+    `PrototypeError` if a key or an aggregate does not fit or is no aggregate, or two columns have the same name.
     """
     bounds = (F.lit(None).cast(TimestampType()).alias(name) for name in (WINDOW_START, WINDOW_END))
     return transformed(prototype, lambda rows: rows.groupBy(*bounds, *keys).agg(*aggregates))
@@ -186,10 +182,8 @@ def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Seq
 def window_function(
     prototype: DataFrame, keys: Sequence[Column | str], function: Callable[[DataFrame], DataFrame]
 ) -> tuple[DataFrame, RowStateFunction]:
-    """Return the prototype of a window function's results, and the plan of its state.
-
-    Raises:
-        PrototypeError: as `applied_to_windows`.
+    """Return the prototype of a window function's results, and the plan of its state. Raises as
+    `applied_to_windows`.
     """
     bounded = prototype.sparkSession.createDataFrame([], with_bounds(prototype))
     return applied_to_windows(prototype, keys, bounded, function), whole_row_state(prototype, keys, function)
@@ -253,10 +247,8 @@ def running(
 
 
 def event_time_column(prototype: DataFrame, name: str) -> str:
-    """Return the event-time column of this name; case is ignored, as in Spark, unless names differ only by case.
-
-    Raises:
-        PrototypeError: it does not exist, or is not of Spark's type TIMESTAMP (with time zone).
+    """Return the event-time column of this name; case is ignored, as in Spark, unless names differ only by case. Raises
+    `PrototypeError` if it does not exist, or is not of Spark's type TIMESTAMP (with time zone).
     """
     alike = [each for each in prototype.columns if each.lower() == name.lower()]
     if name not in alike and len(alike) != 1:
@@ -279,7 +271,6 @@ def check_condition(prototype: DataFrame, condition: Column | str | None) -> Non
 
 
 def row_type(prototype: DataFrame) -> str:
-    """Return the type of a row as a struct in Spark's DDL."""
     return _ddl(prototype.schema)
 
 

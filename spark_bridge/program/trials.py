@@ -83,10 +83,8 @@ def checked_static(static: object) -> DataFrame:
 
 
 def checked_how(how: str, on: JoinOn | None) -> str:
-    """Return the kind of join under Spark's canonical name.
-
-    Raises:
-        PrototypeError: the kind does not exist, would have another meaning batch by batch, or needs columns to join on.
+    """Return the kind of join under Spark's canonical name. Raises `PrototypeError` if the kind does not exist, would
+    have another meaning batch by batch, or needs columns to join on.
     """
     columns = on if isinstance(on, list) else [] if on is None else [on]
     if not all(isinstance(each, str | Column) for each in columns):

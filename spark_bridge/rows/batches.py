@@ -145,7 +145,6 @@ class BatchStore:
     def release_attempt(
         self, attempt: ExecutionAttemptId, addresses: frozenset[Address], *, is_cancelled: bool
     ) -> None:
-        """Release everything that an ended attempt holds; see `BatchHolders.release_attempt`."""
         self._free(lambda held: held.release_attempt(attempt, addresses, is_cancelled=is_cancelled))
 
     def release_produced(self, producer: ExecutionAttemptId) -> None:

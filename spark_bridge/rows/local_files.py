@@ -81,7 +81,6 @@ def delete_if_empty(folder: str) -> bool:
 
 
 def make_folder(path: str) -> None:
-    """Create a folder and its missing parents. Raises `OSError` if the system refuses."""
     os.makedirs(path, exist_ok=True)
 
 

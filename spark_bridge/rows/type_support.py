@@ -161,7 +161,6 @@ def _instead(kind: type[DataType], name: str) -> str:
 
 
 def nullable(rows: StructType) -> StructType:
-    """Return the columns, each nullable at any depth."""
     return StructType([StructField(field.name, _nullable(field.dataType)) for field in rows])
 
 

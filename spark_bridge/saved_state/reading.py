@@ -69,11 +69,7 @@ class SavedState:
         max_parallelism: int,
         has_timers: bool,
     ) -> None:
-        """`states` are those of all subtasks; their files are verified here.
-
-        Raises:
-            CheckpointStorageError: a file is damaged or missing.
-        """
+        """`states` are those of all subtasks. Raises `CheckpointStorageError` if one of their files is damaged."""
         self.uid = uid
         self.schema = schema
         self.max_parallelism = max_parallelism

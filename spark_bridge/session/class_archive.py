@@ -42,5 +42,4 @@ def reading_options() -> str:
 
 
 def recording_options(file: Path) -> str:
-    """Return the options of a JVM that writes its loaded classes to `file` when it exits."""
     return f"-XX:ArchiveClassesAtExit={file} {_QUIET}"

@@ -50,7 +50,6 @@ def remember_classes(context: _Context) -> None:
 
 
 def jvm_class(context: _Context, name: str) -> Any:
-    """Return a class by its full name or a name that PySpark imports."""
     assert context._jvm is not None, "the context was stopped"
     return getattr(context._jvm, name)
 

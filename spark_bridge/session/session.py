@@ -225,11 +225,7 @@ def spark_session(
 
 
 def restarted_session(settings: Mapping[str, str]) -> SparkSession:
-    """Start a session with the settings of a stopped one, in the same JVM.
-
-    Raises:
-        SessionError: no session can be started.
-    """
+    """Start a session with the settings of a stopped one, in the same JVM. Raises `SessionError` if that fails."""
     stopped = SparkContext._active_spark_context
     if stopped is not None:
         # It was stopped on the JVM's side only.
@@ -286,10 +282,8 @@ def jobs_run() -> int:
 
 
 def engine_session(session: SparkSession) -> SparkSession:
-    """Clone the user's session, with the settings that our plans need.
-
-    Raises:
-        SessionError: the session is one of Spark Connect, or its context is stopped.
+    """Clone the user's session, with the settings that our plans need. Raises `SessionError` if the session is one of
+    Spark Connect, or its context is stopped.
     """
     context = getattr(session, "sparkContext", None)
     if not isinstance(context, SparkContext) or context._jsc is None:

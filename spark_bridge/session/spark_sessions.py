@@ -76,10 +76,8 @@ class SparkSessions:
         return state_of(session) is not SessionState.RUNNING
 
     def ensure_running(self) -> None:
-        """Start another session if the current one was stopped. May take a second.
-
-        Raises:
-            SessionError: it is the user's, or none can be started.
+        """Start another session if the current one was stopped. May take a second. Raises `SessionError` if it is the
+        user's, or none can be started.
         """
         match state_of(self._current):
             case SessionState.RUNNING:

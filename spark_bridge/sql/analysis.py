@@ -36,11 +36,7 @@ class Statement:
     """SQL text that Spark has parsed."""
 
     def __init__(self, session: SparkSession, text: str) -> None:
-        """Parse a text. All tables, views and functions of the session are visible to it.
-
-        Raises:
-            SqlTextError: it cannot be parsed.
-        """
+        """Parse a text. All tables, views and functions of the session are visible to it. Raises `SqlTextError`."""
         # Views of streams are private to this statement: a clone has all that the session has, and these views.
         self._context, self._python = session.sparkContext, session
         self._session = session._jsparkSession.cloneSession()
@@ -74,10 +70,8 @@ class Statement:
         return {str(name.head()).lower(): position for name, position in identifiers if int(name.size()) == 1}
 
     def analyzed(self, query: PlanNode, streams: Mapping[str, DataFrame]) -> PlanNode:
-        """Analyze a query, the statement itself or a part of it, over streams, given their prototypes.
-
-        Raises:
-            SqlTextError: a table, a column or a function does not exist, or types do not fit.
+        """Analyze a query, the statement itself or a part of it, over streams, given their prototypes. Raises
+        `SqlTextError` if a table, a column or a function does not exist, or types do not fit.
         """
         for name, prototype in streams.items():
             plan = prototype._jdf.queryExecution().analyzed()

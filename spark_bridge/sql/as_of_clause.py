@@ -34,10 +34,8 @@ class AsOfClause:
 
 
 def without_as_of(text: str) -> tuple[str, tuple[AsOfClause, ...]]:
-    """Return the text without the clauses that name columns, and these clauses.
-
-    Raises:
-        SqlTextError: a clause computes something from a column, or does not follow the name of a table.
+    """Return the text without the clauses that name columns, and these clauses. Raises `SqlTextError` if a clause
+    computes something from a column, or does not follow the name of a table.
     """
     sequence, clauses = tokens(text), []
     for place, token in enumerate(sequence):

@@ -105,17 +105,14 @@ Command = CreateView | CreateTable | Insert | Explain | Show | Describe | Drop |
 
 
 def command(statement: Statement) -> Command | None:
-    """Return the command of a statement; None for an unsupported one.
-
-    Raises:
-        SqlTextError: the command is supported, but not all of its clauses.
+    """Return the command of a statement; None for an unsupported one. Raises `SqlTextError` for an unsupported
+    clause.
     """
     result = _command_of(statement.plan)
     return _create_table(statement) if result is None and statement.plan.kind in _TABLES else result
 
 
 def _command_of(plan: PlanNode) -> Command | None:
-    """Return the command of a plan other than CREATE TABLE."""
     make = _COMMANDS.get(plan.kind)
     return None if make is None else make(plan, plan.java)
 

@@ -37,10 +37,8 @@ class ParsedStatement:
 
 
 def parse(session: SparkSession, source: ScriptStatement) -> ParsedStatement:
-    """Parse a statement, to which all tables, views and functions of the session are visible.
-
-    Raises:
-        SqlTextError: it cannot be parsed, or not all of its clauses are supported.
+    """Parse a statement, to which all tables, views and functions of the session are visible. Raises `SqlTextError` if
+    it cannot be parsed, or not all of its clauses are supported.
     """
     text, clause = without_watermark(source.text)
     text, as_of = without_as_of(text)

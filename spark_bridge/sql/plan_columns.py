@@ -138,7 +138,6 @@ class FirstOfWindows:
     number: str
 
     def __call__(self, rows: DataFrame) -> DataFrame:
-        """Number the rows of the windows that fire."""
         first = Window.partitionBy(WINDOW_START, WINDOW_END, *self.parts).orderBy(*self.order)
         return rows.withColumn(self.number, F.row_number().over(first)).where(F.col(quoted(self.number)) <= self.limit)
 

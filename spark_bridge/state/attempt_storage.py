@@ -105,11 +105,9 @@ class StoredState(Generic[Frame]):
         self._filesystem.delete(handle.path)
 
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Add a holder to segments; None stands for the state itself."""
         self._store.hold(batch_ids, holder or self._holder)
 
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Release the segments of a holder; None stands for the state itself."""
         self._store.release(batch_ids, holder or self._holder)
 
     def check(self) -> None:

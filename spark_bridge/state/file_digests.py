@@ -107,7 +107,6 @@ class StateFiles:
         return seal(self.session, files, folder, within=top, sync=self.sync)
 
     def verify(self, handles: Iterable[Handle]) -> None:
-        """Compare the files of handles with their digests; raises as `verify_handles`."""
         verify_handles(self.session, handles)
 
 

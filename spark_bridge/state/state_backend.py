@@ -30,8 +30,7 @@ class StateBackend(Protocol[Frame]):
     def keep(self, rows: Frame) -> Segment[Frame] | None:
         """Compute rows of state now and store them as a segment; None if there are no rows."""
 
-    def read(self, readings: Sequence[Reading[Frame]]) -> Frame:
-        """Return the rows of segments within their bounds."""
+    def read(self, readings: Sequence[Reading[Frame]]) -> Frame: ...
 
     def merge(self, rows: Frame, *, are_oldest: bool) -> Frame:
         """Return state with fewer rows, or the same; `are_oldest` if there are no older rows than these."""

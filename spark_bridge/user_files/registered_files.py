@@ -168,10 +168,8 @@ _REQUIREMENT = re.compile(
 
 
 def install(requirements: Path, packages: Path | None, folder: Path, call: str) -> None:
-    """Install a requirements file into a folder, from `packages` only if it is given. Blocks.
-
-    Raises:
-        UserFileError: pip fails; the message names the requirement if pip does.
+    """Install a requirements file into a folder, from `packages` only if it is given. Blocks. Raises `UserFileError`,
+    naming the requirement if pip does.
     """
     command = [sys.executable, "-m", "pip", "install", "--target", str(folder), "--requirement", str(requirements)]
     command += ["--ignore-installed", "--disable-pip-version-check", "--no-input", "--quiet"]

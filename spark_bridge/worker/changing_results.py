@@ -58,8 +58,7 @@ class ChangingResults(ABC):
         return emitted, keys.append_column(ROWS, after.lists(lists))
 
     @abstractmethod
-    def _results(self, rows: KeyedLists) -> pa.Table:
-        """Compute the results of rows."""
+    def _results(self, rows: KeyedLists) -> pa.Table: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

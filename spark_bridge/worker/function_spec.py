@@ -92,8 +92,7 @@ _opened: dict[str, tuple[str, Any]] = {}
 class SampleAccumulator(Protocol):
     """Counts metrics for the driver."""
 
-    def add_sample(self, sample: MetricSample) -> None:
-        """Add a sample of a metric."""
+    def add_sample(self, sample: MetricSample) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -418,10 +418,8 @@ _RECENT = 100
 
 
 def commit_once(location: TableLocation, transaction: Transaction, commit: Callable[[DeltaTable | None], None]) -> None:
-    """Call `commit` with the table, None if it does not exist, unless the log has the checkpoint or a later one.
-
-    Raises:
-        SinkError: concurrent commits of others to the table never stop.
+    """Call `commit` with the table, None if it does not exist, unless the log has the checkpoint or a later one. Raises
+    `SinkError` if others commit to the table all the time.
     """
     from deltalake.exceptions import CommitFailedError, DeltaError
 

@@ -41,7 +41,6 @@ class StagedFile:
 
     @property
     def partition(self) -> dict[str, str | None]:
-        """The values of the partition columns, from the names of the folders."""
         return partition_in(self.name)
 
 
@@ -55,11 +54,7 @@ class TransactionFiles:
         self._list = f"{transaction.batches[0].path}/{_LIST}"
 
     def listed(self) -> tuple[StagedFile, ...]:
-        """Return the files, moved or not.
-
-        Raises:
-            StagedFileError: a staged file is missing or was changed.
-        """
+        """Return the files, moved or not. Raises `StagedFileError` if one is missing or was changed."""
         batches = self._transaction.batches
         if all(batch.files for batch in batches):
             files = tuple(

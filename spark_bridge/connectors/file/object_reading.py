@@ -216,8 +216,7 @@ class _Reading(ABC):
             yield rows
 
     @abstractmethod
-    def rows(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """Read the rows of a file."""
+    def rows(self, split: FileSplit) -> Iterator[pa.RecordBatch]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -237,11 +237,7 @@ def error_text(error: Exception | KafkaError) -> str:
 
 
 def topics_there(cluster: Cluster) -> list[str]:
-    """Return the topics of a cluster.
-
-    Raises:
-        SinkError: it does not answer.
-    """
+    """Return the topics of a cluster. Raises `SinkError` if it does not answer."""
     reader = OffsetReader(cluster, None)
     try:
         return reader.topics()

@@ -189,7 +189,6 @@ def _row_kind() -> Column:
 
 
 def check_on_corrupt(on_corrupt: str) -> None:
-    """Raise `ValueError` unless this is a valid name of the handling of corrupt values."""
     if on_corrupt not in ("fail", "skip", "keep"):
         raise ValueError(f"on_corrupt is 'fail', 'skip' or 'keep', not {on_corrupt!r}")
 

@@ -245,10 +245,8 @@ def check_published(connection: psycopg.Connection[Any], source: CdcSourceSettin
 def _unpublished(
     connection: psycopg.Connection[Any], source: CdcSourceSettings, members: Sequence[Member]
 ) -> tuple[Member, ...] | None:
-    """Return the tables of a source that its publication lacks; None if there is no publication.
-
-    Raises:
-        SourceError: it excludes some of their changes.
+    """Return the tables of a source that its publication lacks; None if there is no publication. Raises `SourceError`
+    if it excludes some of their changes.
     """
     oids = [member.oid for member in members]
     publication = connection.execute(_PUBLICATION, {"name": source.slot.name, "oids": oids}).fetchone()

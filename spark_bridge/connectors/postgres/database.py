@@ -153,11 +153,7 @@ class OpenSnapshot:
 
 
 def import_snapshot(connection: psycopg.Connection[Any], snapshot: TableSnapshot, target: str) -> None:
-    """Make a new transaction see exactly the data of the snapshot.
-
-    Raises:
-        SourceError: the snapshot is gone, because its session has ended.
-    """
+    """Make a new transaction see exactly the data of the snapshot. Raises `SourceError` if its session has ended."""
     import psycopg
     from psycopg import sql
 

@@ -118,11 +118,7 @@ class ReadTable:
 def copied(
     database: Database, query: bytes, names: Sequence[str], target: str, snapshot: TableSnapshot | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a query as texts, now or in a snapshot.
-
-    Raises:
-        SourceError: the database does not return them; the message names `target`.
-    """
+    """Yield the rows of a query as texts, now or in a snapshot. Raises `SourceError` naming `target`."""
     what = f"{target} at {database} cannot be read"
     with database.connected(SourceError, what) as connection, connection.transaction():
         if snapshot is not None:

@@ -30,12 +30,10 @@ class Combination(ABC):
     """Converts rows to the elements of a window's function."""
 
     @abstractmethod
-    def descriptor(self, row_type: str) -> StateDescriptor:
-        """Return the state of the contents, for rows of a type."""
+    def descriptor(self, row_type: str) -> StateDescriptor: ...
 
     @abstractmethod
-    def combined(self, rows: list[Row]) -> list[Any]:
-        """Return the elements for rows."""
+    def combined(self, rows: list[Row]) -> list[Any]: ...
 
 
 class AllRows(Combination):
