@@ -1,4 +1,4 @@
 """An execution attempt on Spark: its engine, threads, batches and end.
 
-What an operator does with a batch is in `operators`.
+Not here: the work of an operator on a batch (`operators`).
 """

@@ -225,9 +225,7 @@ class SparkEngine(OperatorChain[Slices]):
         )
 
     def processed(self, command: ProcessBatch) -> StageResult:
-        """Pass batches through the chain; those of a broadcast variable, which come before all others, are added to
-        it.
-        """
+        """Pass batches through the chain. Those of a broadcast variable come before all others and are added to it."""
         if not self._variables.is_gate(command.gate):
             self._lifecycle.open()
             return super().processed(command)

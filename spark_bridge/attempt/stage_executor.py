@@ -38,7 +38,7 @@ OWN_WORK = 0
 """The number for work that the attempt's machine did not start."""
 
 REMEMBERED = 40
-"""How many finished pieces of work are remembered."""
+"""The number of remembered finished pieces of work."""
 
 _CANCEL_AGAIN_SECONDS = 0.05
 

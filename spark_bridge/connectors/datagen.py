@@ -97,9 +97,7 @@ def random_double(minimum: float, maximum: float) -> FieldGenerator:
 
 
 def choice(*values: str | int | float | bool) -> FieldGenerator:
-    """Generate values drawn from these, which must have one type and are equally likely. Raises `ValueError` for
-    none.
-    """
+    """Generate values drawn from these, of one type and equally likely. Raises `ValueError` for none."""
     if not values:
         raise ValueError("choice() needs at least one value")
     return lambda field: F.element_at(

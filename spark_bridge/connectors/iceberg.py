@@ -119,8 +119,8 @@ class AppendToIceberg:
     merges_schema: bool
 
     def publish(self) -> None:
-        """Add them, unless that was done. Raises `SinkError` if the table does not accept them, or others commit all
-        the time.
+        """Add them, unless that was done. Raises `SinkError` if the table rejects them, or others commit all the
+        time.
         """
         from pyiceberg.exceptions import CommitFailedException
 

@@ -52,9 +52,7 @@ class SinkFolders:
 
 
 def sink_folders(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem) -> SinkFolders:
-    """List the folders that the sinks of a job write to, each once. May block. Raises `SinkError` naming the
-    operator.
-    """
+    """List the folders that the sinks of a job write to, each once. May block; `SinkError` names the operator."""
     by_folder: dict[str, PublishedFiles] = {}
     shows_only = True
     for vertex in job_graph.vertices:

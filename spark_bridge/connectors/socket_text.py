@@ -181,9 +181,7 @@ class LineReader:
         self.is_over = False
 
     def read(self) -> list[str]:
-        """Return the records received since the last call. Raises `SourceError` if no permitted attempt reached the
-        server.
-        """
+        """Return the records received since the last call. Raises `SourceError` if all permitted attempts failed."""
         received = 0
         while not self.is_over and received < BYTES_PER_LOOK and self._is_connected():
             data = self._received()

@@ -1,4 +1,4 @@
 """Failures of Spark and of user code: their reasons, operators and lines.
 
-The reaction to a failure is in `actors/machines/restart`.
+Not here: the reaction to a failure (`actors/machines/restart`).
 """

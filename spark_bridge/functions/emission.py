@@ -53,9 +53,7 @@ class Collector:
                     _raise_at_yield(returned, wrong)
 
     def output(self, tag: object, row: Row) -> None:
-        """Collect a row of a side output that has readers. Raises `FunctionOutputError` if it does not fit the
-        output.
-        """
+        """Collect a row of a side output that has readers. Raises `FunctionOutputError` if it does not fit."""
         name = getattr(tag, "id", None)
         if not isinstance(name, str):
             raise FunctionOutputError(f"ctx.output takes an OutputTag and a row, not {short_repr(tag)} as the tag")

@@ -1,4 +1,4 @@
 """Operators: one interface, and an implementation for each kind of operator.
 
-The order and time of their calls are in `actors/machines/attempt`, code that runs in Python workers in `worker`.
+Not here: order and time of their calls (`actors/machines/attempt`), and code that runs in Python workers (`worker`).
 """

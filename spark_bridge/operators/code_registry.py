@@ -94,9 +94,7 @@ class CodeRegistry:
         return None if site is None else UserLine(file=site.file, line=site.line, function=name, source=site.source)
 
     def resolve(self, ref: OperatorRef) -> OperatorCode | KeyByCode:
-        """Return the code for a reference. Raises `UnboundOperatorError` if there is none, or its fingerprint
-        differs.
-        """
+        """Return the code for a reference. Raises `UnboundOperatorError` for none, or another fingerprint."""
         with self._lock:
             bound = self._bound.get(ref.uid)
             uids = sorted(self._bound)

@@ -133,9 +133,7 @@ class CoordinatorRunner:
         self._totals: dict[str, AccumulatorSnapshot] = {}
 
     def run(self, calls: Sequence[CoordinatorCall]) -> CoordinatorAnswer:
-        """Make the calls. Raises `OperatorCoordinatorError` if one of them has raised, or the coordinator was
-        closed.
-        """
+        """Make the calls. Raises `OperatorCoordinatorError` if one has raised, or the coordinator was closed."""
         with self._lock:
             if self._is_closed:
                 raise OperatorCoordinatorError(f"the coordinator of operator {self._description} is closed")

@@ -25,9 +25,7 @@ class DueTimers:
         self._next_ms: int | None = None
 
     def first_ms(self, segments: Iterable[Segment[Frame]]) -> int | None:
-        """Return the first timer in these segments that has not fired (it may have been deleted); None if there is
-        none.
-        """
+        """Return the first timer in these segments that has not fired (it may be deleted); None if there is none."""
         timers = [] if self._next_ms is None else [self._next_ms]
         for segment in segments:
             event_ms, processing_ms = segment.first_timers_ms

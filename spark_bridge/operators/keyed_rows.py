@@ -116,7 +116,7 @@ class ProcessTableCode(KeyedRowsCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowPerKeyCode(KeyedRowsCode):
-    """One row per key, which each batch updates and emits for its keys."""
+    """Stores a row for each key, which each batch updates and emits for its keys."""
 
     kind = OperatorKind.GROUP_AGGREGATE
     does = "kept_rows"

@@ -226,9 +226,7 @@ class OperatorChain(ABC, Generic[Rows]):
     # Snapshots
 
     def snapshot_state(self, command: SnapshotState) -> StageResult:
-        """Record the state without results that fire with the checkpoint; emit those now only if other tasks read
-        them.
-        """
+        """Record the state without results that fire with the checkpoint; emit those only if other tasks read them."""
         stage, fired = command.stage, BatchResult()
         # Operators that use processing time do not fire with a checkpoint.
         outputs = () if command.watermark_ms is None else self._completed(command.watermark_ms, 0)

@@ -140,9 +140,7 @@ class SourceReader:
         return replace(rows, partitions=partitions, counts_corrupt=self.source.counts_corrupt)
 
     def lazy_rows(self, splits: tuple[SourceSplit, ...]) -> LazyRows | None:
-        """Return the rows of splits for the next stage to read; None if they are many, or their numbers must be
-        counted.
-        """
+        """Return the rows of splits for the next stage to read; None if they are many, or must be counted."""
         known, costs = self._known(splits), [cost_of(split) for split in splits]
         is_little = None not in costs and sum(cost for cost in costs if cost is not None) <= LAZY_COST
         if known.rows is None or self._to_count(known, self.source.partitions_of(splits)) or not is_little:

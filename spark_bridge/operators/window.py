@@ -42,9 +42,7 @@ class Panes(Protocol[Rows, Frame]):
         """Convert a batch to state; windows that start at `closed_to_ms` or before are closed (None: no window is)."""
 
     def fired(self, readings: Sequence[Reading[Frame]], to_ms: int) -> Rows:
-        """Return the results of the windows that start at `to_ms` or before, for keys with rows that were not emitted
-        yet.
-        """
+        """Return the results of the windows starting at `to_ms` or before, for keys with rows not emitted yet."""
 
 
 class WindowAggregateOperator(KeyedOperator[Rows, Frame]):

@@ -1,4 +1,4 @@
 """Stored rows: batches, files, and the file systems that Spark can access.
 
-Keyed state is in `state`; connectors are in `connectors`.
+Not here: keyed state (`state`), and connectors.
 """

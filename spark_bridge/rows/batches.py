@@ -60,7 +60,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
-    """What the store contains at a moment."""
+    """The content of the store at a moment."""
 
     batches: int = 0
     rows: int = 0

@@ -88,12 +88,14 @@ class FileSystem:
         return str(self._of(hadoop_path).makeQualified(hadoop_path).toString())
 
     def exists(self, path: str) -> bool:
+        """Return True if there is a file or folder."""
         if (local := self.local(path)) is not None:
             return local_files.exists(local)
         hadoop_path = self._path(path)
         return bool(self._of(hadoop_path).exists(hadoop_path))
 
     def is_folder(self, path: str) -> bool:
+        """Return True if there is a folder."""
         if (local := self.local(path)) is not None:
             return local_files.is_folder(local)
         hadoop_path = self._path(path)
@@ -101,6 +103,7 @@ class FileSystem:
         return bool(filesystem.exists(hadoop_path) and filesystem.getFileStatus(hadoop_path).isDirectory())
 
     def size_bytes(self, path: str) -> int:
+        """Return the size of an existing file, in bytes."""
         if (local := self.local(path)) is not None:
             return local_files.size_bytes(local)
         hadoop_path = self._path(path)
@@ -131,6 +134,7 @@ class FileSystem:
                 yield status
 
     def bytes_below(self, folder: str) -> int:
+        """Return the total size of the files in a folder, in bytes."""
         return sum(file.size_bytes for file in self.files_below(folder))
 
     def paths_below(self, folder: str, begin: Callable[[str], object] = lambda folder: None) -> Iterator[str]:

@@ -1,4 +1,4 @@
 """Keyed state in checkpoints and savepoints, read and written as DataFrames outside of any job.
 
-The state of running operators is in `state`.
+Not here: state of running operators (`state`).
 """

@@ -1,4 +1,4 @@
 """The Spark session and its JVM: started, adopted, archived, interrupted.
 
-Jobs and their rows are not handled here.
+Not here: jobs and their rows.
 """

@@ -105,9 +105,7 @@ Command = CreateView | CreateTable | Insert | Explain | Show | Describe | Drop |
 
 
 def command(statement: Statement) -> Command | None:
-    """Return the command of a statement; None for an unsupported one. Raises `SqlTextError` for an unsupported
-    clause.
-    """
+    """Return the command of a statement; None for an unsupported one. Raises `SqlTextError` for such a clause."""
     result = _command_of(statement.plan)
     return _create_table(statement) if result is None and statement.plan.kind in _TABLES else result
 

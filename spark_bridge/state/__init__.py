@@ -1,4 +1,4 @@
 """Keyed state: segments of immutable rows, snapshots of them, and what operators write into a checkpoint.
 
-The work on segments in Python workers is in `worker`.
+Not here: the work on segments in Python workers (`worker`).
 """

@@ -1,4 +1,4 @@
 """Tests that are part of the product: for connectors of third parties.
 
-Tests of flykka itself are in `tests`.
+Not here: tests of flykka itself (`tests`).
 """

@@ -1,4 +1,4 @@
 """Files, archives and Python packages of users, for functions in Spark's Python workers (Flink's DistributedCache).
 
-Files of sources and sinks are in `connectors/file`.
+Not here: files that sources and sinks read and write (`connectors/file`).
 """

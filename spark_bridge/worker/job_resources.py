@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 
 def on_executor(file: CachedFile) -> str:
-    """Return the path of a cached file in a Python worker. Raises `JobResourceError` if the executor does not have
-    it.
-    """
+    """Return the path of a cached file in a Python worker. Raises `JobResourceError` if it is missing there."""
     path = SparkFiles.get(file.unit)
     if not os.path.exists(path):
         raise JobResourceError(f"the cached file {file.name!r} of {file.registered} is not on this executor, at {path}")

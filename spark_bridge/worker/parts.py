@@ -1,6 +1,6 @@
-"""Partial aggregates by key: those of a batch are merged into those that are kept.
+"""Partial aggregates by key: those of a batch are merged into the stored ones.
 
-Nulls are passed over, NaN is the greatest number, and a sum that its type cannot hold is an error, as for Spark.
+As in Spark, nulls are ignored, NaN is the greatest number, and a sum that does not fit its type is an error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flykka.spark_bridge.worker.keys import Rows, key_columns
 from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 
 _COMPUTED_AS: dict[int, Callable[[pa.DataType], pa.DataType]] = {
-    # Arrow compares neither booleans nor times of a zone, and the sum of two decimals has a digit more.
+    # Arrow compares neither booleans nor times with a zone, and the sum of two decimals has one more digit.
     pa.bool_().id: lambda _: pa.uint8(),
     pa.timestamp("us").id: lambda _: pa.int64(),
     pa.decimal128(1).id: lambda decimal: pa.decimal256(min(76, decimal.precision + 1), decimal.scale),
@@ -25,7 +25,7 @@ _COMPUTED_AS: dict[int, Callable[[pa.DataType], pa.DataType]] = {
 
 
 class PartFunction(StrEnum):
-    """The function that merges two parts."""
+    """The function that merges two partial aggregates."""
 
     SUM = "sum"
     MIN = "min"
@@ -33,7 +33,7 @@ class PartFunction(StrEnum):
 
 
 class Overflow(StrEnum):
-    """A sum that its type cannot hold becomes an error, what is left of its bits, or null: in the words of Spark."""
+    """The result of a sum that does not fit its type: an error, its low bits, or null. The values are Spark's names."""
 
     ERROR = "ANSI"
     WRAP = "LEGACY"
@@ -42,7 +42,7 @@ class Overflow(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeParts:
-    """Merges parts, each by its function, and emits those of every key of the batch."""
+    """Merges partial aggregates, each with its function, and emits those of the keys in the batch."""
 
     functions: dict[str, PartFunction]
 
@@ -60,7 +60,7 @@ class MergeParts:
 
 
 def reduced(function: PartFunction, parts: pa.ChunkedArray, keys: Rows, number: int) -> pa.ChunkedArray:
-    """Merge the parts of each of `number` keys, which are numbers and ascend: two become one, until no key has two."""
+    """Merge the parts of each of `number` keys, ascending numbers, in pairs until each key has one part."""
     while len(keys) > number:
         starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
         ranks = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))

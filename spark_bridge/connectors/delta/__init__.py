@@ -1,1 +1,4 @@
-"""Delta tables as a source and as a sink, through delta-rs, which only this folder imports: Spark needs no jar."""
+"""Delta tables as a source and as a sink, through delta-rs: Spark needs no jar.
+
+Not here: other users of delta-rs: only this folder imports it.
+"""

@@ -1,4 +1,4 @@
 """Files as a source and as a sink.
 
-File systems and formats that other code uses too are in `rows`.
+Not here: file systems and formats that other code uses too (`rows`).
 """

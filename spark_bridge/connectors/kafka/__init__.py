@@ -1,1 +1,4 @@
-"""Kafka as a source and as a sink, through confluent-kafka, which only this folder imports."""
+"""Kafka as a source and as a sink, through confluent-kafka.
+
+Not here: other users of confluent-kafka: only this folder imports it.
+"""

@@ -68,7 +68,7 @@ _REFUSED = frozenset({"time-millis", "time-micros", "duration"})
 
 @dataclass(frozen=True, slots=True)
 class AvroFormat(ValueFormat):
-    """One record per value, written with `avro_schema`, a JSON text.
+    """Each value is a record, written with `avro_schema`, a JSON text.
 
     `registry_header` skips the five bytes that serializers of a schema registry put before it.
     """
@@ -82,9 +82,7 @@ class AvroFormat(ValueFormat):
         check_on_corrupt(self.on_corrupt)
 
     def schema(self, session: SparkSession) -> StructType:
-        """Return the fields of the record. Raises `PrototypeError` for an invalid schema, or a type that Spark
-        lacks.
-        """
+        """Return the fields of the record. Raises `PrototypeError` for an invalid schema or unsupported type."""
         declared = _declared(self.avro_schema)
         data_type = _type(declared, {}, str(declared.get("name", "")))
         if not isinstance(data_type, StructType):

@@ -100,7 +100,7 @@ class _Parsed(ValueFormat):
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat(_Parsed):
-    """One JSON object per record, with the fields of `declared`, a StructType or DDL text; others are ignored."""
+    """Each record is a JSON object, with the fields of `declared`, a StructType or DDL text; others are ignored."""
 
     name = "JSON"
 
@@ -116,7 +116,7 @@ class JsonFormat(_Parsed):
 
 @dataclass(frozen=True, slots=True)
 class CsvFormat(_Parsed):
-    """One CSV line per record, with the columns of `declared` in order, separated by `sep`."""
+    """Each record is a CSV line, with the columns of `declared` in order, separated by `sep`."""
 
     name = "CSV"
 

@@ -110,7 +110,7 @@ LATE_RECORDS_DROPPED = "numLateRecordsDropped"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windowing:
-    """How rows are assigned to windows, when these fire, and what they emit.
+    """Decides to which windows a row belongs, when these fire, and what they emit.
 
     `row_type` is the DDL type of a row, a struct. A window is removed when time has passed its end plus
     `allowed_lateness_ms`, which only applies to event time.
