@@ -120,15 +120,15 @@ class PostgresSink(TransactionalSink):
         with self.database.connected(SinkError, self) as connection:
             table = Table.find(connection, self.table)
         if table is not None:
-            misfit = written_columns(table, fields, self.sequence_by)
+            mismatch = written_columns(table, fields, self.sequence_by)
             kind = self._kind_in(prototype.columns)
             if kind is not None and table.column(kind) is not None:
-                misfit = (
+                mismatch = (
                     f"the column {kind!r} of the rows says what is done with them, and {table} has a column of this"
                     " name too: rename the column of the rows, and name it with row_kind"
                 )
-            if isinstance(misfit, str):
-                raise PrototypeError(misfit)
+            if isinstance(mismatch, str):
+                raise PrototypeError(mismatch)
         elif unknown := [field for field in fields if column_type_for(field.dataType) is None]:
             raise PrototypeError(
                 f"PostgreSQL has no type for the column {unknown[0].name!r}, which is of type"
