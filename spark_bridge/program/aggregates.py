@@ -1,6 +1,6 @@
-"""Decomposes aggregates: what state holds of the rows of a key until the results are needed.
+"""Decomposes aggregates into the columns that state has for the rows of a key until results are computed.
 
-`analyze` reads the plan that Spark made of the user's aggregate columns. If every aggregate is a count, sum, minimum,
+`analyze` reads Spark's plan of the user's aggregate columns. If every aggregate is a count, sum, minimum,
 maximum or average (alone, or inside larger expressions), state consists of parts: partial aggregates that can be
 merged, from which Spark's own expressions compute the results at the end. If any aggregate is another one, or the parts
 would not give exactly Spark's result, state consists of the rows themselves, reduced to the columns needed.

@@ -56,8 +56,8 @@ def read_parquet(
 def rows_at(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
     """Read paths literally, not as patterns: a bracket in a name is a bracket.
 
-    With pattern matching off, Spark 4 reads for each path that looks like a pattern all paths that it was given. So
-    each of these is read by itself.
+    Without pattern matching, Spark 4 reads all given paths once for each path that looks like a pattern. So each such
+    path is read separately.
     """
     reader = reader.option("__globPaths__", "false")
     alone = [path for path in paths if _PATTERN.intersection(path)]

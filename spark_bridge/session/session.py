@@ -122,12 +122,11 @@ _OF_ONE_CONTEXT = frozenset(
 _ENGINE = {
     # Our plans are small and many: planning them again while they run costs more than it gains.
     "spark.sql.adaptive.enabled": "false",
-    # Slices that are planned side by side stay separate partitions: Spark would run two of one partition as one.
+    # The union of slices keeps their partitions: Spark would otherwise combine slices with as many partitions.
     "spark.sql.unionOutputPartitioning": "false",
-    # Segments are joined together, in other numbers each time: Spark would compile code for each number of them.
+    # The number of segments in a union varies: Spark would compile code for each number.
     "spark.sql.codegen.wholeStage.union.enabled": "false",
-    # With each more segment the following stages get other numbers, and code with other names would be compiled
-    # again.
+    # Each additional segment changes the numbers of the next stages: renamed code would be compiled again.
     "spark.sql.codegen.useIdInClassName": "false",
     # Shuffle files outlive the rows of a batch otherwise.
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",

@@ -106,7 +106,7 @@ class TwoInputs:
         return of.read(columns if len(places) == len(columns) else columns.take(places))
 
     def _joined(self, parts: Sequence[list[Any]], by_place: Rows | None) -> list[Any]:
-        """Return the values of both inputs: broadcast ones first, or each at its place."""
+        """Return the values of both inputs: broadcast ones first, or in the order of `by_place`."""
         first, second = parts
         if not first or not second:
             return first or second

@@ -1,7 +1,7 @@
 """The formats of files that Spark reads, and our settings for each unless the user sets them.
 
 Text may be malformed, and Spark's defaults turn unreadable values into nulls, drop surplus values of a line, and assign
-the columns of a csv file by position, whatever its header says. Here a line that does not fit fails the read.
+the columns of a csv file by position and not by its header. Here a line that does not fit fails the read.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def _assigned(connection: _Connection, cluster: Cluster, ranges: Sequence[Offset
 
 
 class _Reading:
-    """The progress of the ranges of a task. Calls on a record are expensive: only necessary ones are made."""
+    """The progress of the ranges of a task. Methods of records are slow, so they are called only if necessary."""
 
     def __init__(self, cluster: Cluster, ranges: Sequence[OffsetRange]) -> None:
         self._cluster = cluster

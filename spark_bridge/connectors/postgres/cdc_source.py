@@ -422,7 +422,7 @@ class PostgresCdcDiscovery:
         confirmed = source.slot.confirmed(connection)
         if confirmed is None:
             raise SourceError(f"the replication slot {source.slot.name!r} was dropped when it had just been made")
-        # From before the snapshot, which must have all rows of these.
+        # Read before the snapshot is taken, which then has all rows of these tables.
         at = CdcPosition(lsn=confirmed, members=attached(changed.members))
         match source.startup_mode:
             case "initial":
