@@ -288,7 +288,7 @@ class SparkDataPlane:
             coordinators = tuple(job.coordinators.values())
             job.coordinators.clear()
         for attempt in attempts:
-            attempt.end.revoke(f"job {job_id} is over")
+            attempt.end.revoke(f"job {job_id} has ended")
         self._close_coordinators(coordinators)
         deadline = monotonic() + self._cancellation_timeout_seconds
         for attempt in attempts:

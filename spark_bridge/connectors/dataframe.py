@@ -40,7 +40,7 @@ class ComputedFrame:
     def blocks(self) -> Blocks:
         """Return the cached rows. Raises `SourceError` if they were freed."""
         if self._blocks is None:
-            raise SourceError("the rows of the DataFrame are gone: they are freed when their job is over")
+            raise SourceError("the rows of the DataFrame were freed: this happens when their job ends")
         return self._blocks
 
     def free(self) -> None:

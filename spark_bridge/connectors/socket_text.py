@@ -274,7 +274,7 @@ class LineReader:
             tried = f", tried {self._attempts + 1} times" if self._attempts else ""
             self._attempts = 0
             raise SourceError(
-                f"nobody listens at {server}{tried}: {refused}. Start the server first,"
-                " or let max_retries be higher (-1: for ever)"
+                f"no server listens at {server}{tried}: {refused}. Start the server first,"
+                " or increase max_retries (-1: no limit)"
             ) from refused
         self.is_over = True

@@ -23,7 +23,7 @@ from flykka.spark_bridge.errors import OperatorFailedError, UserLine
 from flykka.spark_bridge.functions.error_texts import NOTE
 
 _LIMIT = 1000
-_ONE_OF_THESE = "one of these operators has failed, Spark does not say which:"
+_ONE_OF_THESE = "one of these operators has failed, Spark does not report which:"
 _OF_PLANS = "42"
 """The class of SQLSTATEs of an invalid query."""
 _OF_CATALOGS = frozenset({"42K03", "42K04", "42P01", "42704", "42501"})

@@ -126,7 +126,7 @@ class _Reader:
             scale = self._number() if self._has(",") else 0
             self._sign(")")
         if not scale <= precision <= _MAX_PRECISION or precision == 0:
-            raise self._wrong(f"a decimal has at most {_MAX_PRECISION} digits, and no more behind the point")
+            raise self._wrong(f"a decimal has at most {_MAX_PRECISION} digits, and no more than these after the point")
         return precision, scale
 
     def _number(self) -> int:

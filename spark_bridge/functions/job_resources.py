@@ -90,7 +90,7 @@ class WithJobResources(ABC):
             return []
         collect = variables.get(name)
         if collect is None:
-            how = "with_broadcast_set(stream, name) behind the operator gives it one"
+            how = "add one with with_broadcast_set(stream, name) after the operator"
             raise JobResourceError(f"there is no broadcast variable {name!r}, {_only(variables)}: {how}")
         return list(collect())
 

@@ -92,7 +92,7 @@ class Histogram:
             number = index(value)
         except TypeError:
             raise FunctionError(
-                f"a histogram is one of whole numbers, not of {value!r}: count milliseconds in place of seconds, say"
+                f"a histogram is one of whole numbers, not of {value!r}: count milliseconds instead of seconds"
             ) from None
         if not -1_000 < number < 1_000:
             unit = 10 ** (len(str(abs(number))) - 3)

@@ -130,7 +130,7 @@ class FunctionRuntimeContext(WithJobResources):
     def _get(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> State:
         if self._states is None:
             raise StateDescriptorError(
-                f"there are no keys here, and so no keyed state as {descriptor!r}: take a KeyedProcessFunction behind"
+                f"there are no keys here, and so no keyed state as {descriptor!r}: use a KeyedProcessFunction after"
                 " key_by(...), or key both of two streams"
             )
         return self._states.get(descriptor, kind)

@@ -113,7 +113,7 @@ def _decimal_of(precision: int, scale: int) -> Convert:
         with localcontext(prec=2 * _DIGITS):
             rounded = Decimal(value).quantize(Decimal(1).scaleb(-scale))
         if rounded != value:
-            raise ValueError(f"it has more than {scale} digits behind the point")
+            raise ValueError(f"it has more than {scale} digits after the point")
         if len(rounded.as_tuple().digits) > precision:
             raise ValueError(f"it has more than {precision} digits")
         return rounded

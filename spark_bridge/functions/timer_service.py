@@ -103,7 +103,7 @@ class TimerServiceWithoutKeys(TimerService):
 
 
 _FIRST, _LAST = -(2**63), 2**63 - 1
-_WHERE = "so use them in a KeyedProcessFunction behind key_by(...), in process_element or on_timer"
+_WHERE = "so use them in a KeyedProcessFunction after key_by(...), in process_element or on_timer"
 
 
 def _no_time(timestamp: object) -> TimerError:

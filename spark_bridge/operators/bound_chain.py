@@ -101,7 +101,7 @@ def _check(link: Link, *, is_head: bool) -> None:
     if code.is_head and not is_head:
         raise ChainError(f"{uid!r} must stand at the head of its chain")
     if code.reads_side_output is not None and is_head:
-        raise ChainError(f"the side output {uid!r} must stand behind the operator that has it, in one chain")
+        raise ChainError(f"the side output {uid!r} must follow the operator that has it, in the same chain")
     for reader in link.readers:
         side = reader.code.reads_side_output
         if side is not None and side not in code.side_outputs:

@@ -321,7 +321,7 @@ def pairs(
     prototype = transformed(left.prototype, lambda rows: whole.previewed(rows, right.prototype))
     read = columns_read_of_sides(prototype)
     if read is None:
-        raise PrototypeError("the columns of a join are computed of one row of each side: compute others behind it")
+        raise PrototypeError("the columns of a join are computed from one row of each side: compute others after it")
     marks = [name for name in prototype.columns if name.startswith(_MARK)]
     if marks:
         raise PrototypeError("'*' would be of both sides together: name them as 'left.*' and 'right.*'")
@@ -407,8 +407,8 @@ class _SparkJoining:
         code, backend, batch, (rows,) = self._code.sides[side], self._backends[side], element.batch, element.rows
         assert batch is not None, "joins read the input gates"
         first, last = batch.event_time_min, batch.event_time_max
-        assert first is not None, f"the rows {batch.batch_id} do not say of which time they are"
-        assert last is not None, f"the rows {batch.batch_id} do not say of which time they are"
+        assert first is not None, f"the rows {batch.batch_id} have no event times"
+        assert last is not None, f"the rows {batch.batch_id} have no event times"
         if closed_to_ms is None or first >= closed_to_ms:
             return Arrived(segment=backend.adopt(batch, rows, first, last))
         time = code.time

@@ -75,8 +75,8 @@ class SparkPanes:
             return self._of_rows(rows, closed_to_ms)
         # Rows aggregated before the exchange are state already, unless some are late.
         first, last = batch.event_time_min, batch.event_time_max
-        assert first is not None, f"the state {batch.batch_id} does not say of which panes it is"
-        assert last is not None, f"the state {batch.batch_id} does not say of which panes it is"
+        assert first is not None, f"the state {batch.batch_id} has no times of panes"
+        assert last is not None, f"the state {batch.batch_id} has no times of panes"
         if closed_to_ms is None or first >= code.windows.next_start(closed_to_ms):
             return Arrived(segment=self._backend.adopt(batch, rows, first, last - code.windows.slide_ms + 1))
         late = _before(F.col(TIME), code.windows.next_start(closed_to_ms))

@@ -246,7 +246,9 @@ class TemporalJoin:
         joined = transformed(self.left.prototype, self._of_tables)
         read = columns_read_of_sides(joined)
         if read is None:
-            raise PrototypeError("the columns of a join are computed of one row of each side: compute others behind it")
+            raise PrototypeError(
+                "the columns of a join are computed from one row of each side: compute others after it"
+            )
         needed_of_sides = []
         for side, names in zip((self.left, self.right), read, strict=True):
             kind = () if self.row_kind is None or side is self.left else (self.row_kind,)

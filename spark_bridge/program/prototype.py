@@ -295,8 +295,8 @@ def _check_row_by_row(prototype: DataFrame, result: DataFrame) -> None:
         advice = next((each.instead for each in operations if each is not SORTS), SORTS.instead)
         raise PrototypeError(
             f"this {' and '.join(each.does for each in operations)}, which holds for one batch only, and where a batch"
-            f" ends depends on how the input comes in; {advice}; transform(..., per_batch=True) says that each batch by"
-            " itself is meant"
+            f" ends depends on how the input comes in; {advice}; transform(..., per_batch=True) allows it for each"
+            " batch by itself"
         )
 
 

@@ -178,7 +178,7 @@ def checked_millis(timestamp: datetime | int) -> int:
     if not isinstance(timestamp, datetime):
         return timestamp
     if timestamp.tzinfo is None:
-        raise ValueError(f"{timestamp} has no time zone: say which, as in datetime.now(timezone.utc)")
+        raise ValueError(f"{timestamp} has no time zone: add one, as in datetime.now(timezone.utc)")
     return millis_of(timestamp)
 
 
@@ -187,6 +187,4 @@ def number_of_position(position: bytes) -> int:
     try:
         return int(position or b"0")
     except ValueError:
-        raise SourceError(
-            f"the checkpoint says that the source was read up to {position!r}, which is no number"
-        ) from None
+        raise SourceError(f"the position of the source in the checkpoint is {position!r}, which is no number") from None

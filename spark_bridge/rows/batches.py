@@ -214,7 +214,7 @@ class BatchStore:
 
 
 def _rows(content: _Content) -> DataFrame | LazyRows:
-    assert content.rows is not None, "state is read by those who keep it"
+    assert content.rows is not None, "state is not read from here"
     return content.rows
 
 

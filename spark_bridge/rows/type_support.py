@@ -144,7 +144,7 @@ def _instead(kind: type[DataType], name: str) -> str:
     if issubclass(kind, Collated):
         return f"give a column without a collation, such as lower(collate({name}, 'UTF8_BINARY'))"
     if issubclass(kind, VariantType):
-        return f"take what is needed of it, as in variant_get({name}, '$.id', 'bigint'), or its text, to_json({name})"
+        return f"extract the needed parts, as in variant_get({name}, '$.id', 'bigint'), or its text, to_json({name})"
     if issubclass(kind, (GeometryType, GeographyType)):
         return f"take its bytes, st_asbinary({name})"
     if issubclass(kind, Empty):

@@ -31,7 +31,7 @@ logger = logging.getLogger("flykka.spark_bridge")
 
 _STOPPED_NAME = "SessionStoppedError"
 _STOPPED = "the Spark session was stopped while the job ran"
-_GO_ON = "leave it running until the job has ended; a retained checkpoint lets the job go on"
+_GO_ON = "leave it running until the job has ended; the job can continue from a retained checkpoint"
 
 
 class SessionState(Enum):
@@ -121,7 +121,7 @@ class SparkSessions:
 def _jvm_gone() -> str:
     return (
         f"the JVM of Spark has ended, and with it all that this program has there: {end_of_jvm()}. Start the program"
-        " again; a retained checkpoint lets the job go on"
+        " again; the job can continue from a retained checkpoint"
     )
 
 

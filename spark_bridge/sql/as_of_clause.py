@@ -56,8 +56,8 @@ def without_as_of(text: str) -> tuple[str, tuple[AsOfClause, ...]]:
         table = _table(sequence[:start])
         if table is None:
             raise SqlTextError(
-                "FOR SYSTEM_TIME AS OF stands behind the name of a table or view, before its alias; a subquery may be"
-                f" one by CREATE TEMPORARY VIEW: {FORM}",
+                "FOR SYSTEM_TIME AS OF follows the name of a table or view, before its alias; CREATE TEMPORARY VIEW"
+                f" gives a subquery a name: {FORM}",
                 position_at(text, sequence[start].start),
                 "",
             )

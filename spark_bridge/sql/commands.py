@@ -127,7 +127,7 @@ def _insert(plan: PlanNode, java: Any) -> Insert:
     if java.overwrite() or not java.partitionSpec().isEmpty() or java.ifPartitionNotExists():
         raise SqlTextError(
             "INSERT OVERWRITE and PARTITION (...) cannot run on a stream, whose rows come one after the other:"
-            " INSERT INTO adds them; PARTITIONED BY of the table says which folders they go to",
+            " INSERT INTO adds them; PARTITIONED BY of the table defines their folders",
             plan.position,
         )
     table = PlanNode(java.table())
@@ -182,12 +182,11 @@ def _create_table(statement: Statement) -> CreateTable:
     plan, java, spec = statement.plan, statement.plan.java, statement.plan.java.tableSpec()
     if not spec.provider().isDefined():
         raise SqlTextError(
-            "a table of streams says what it is read from or written to: CREATE TABLE name (columns) USING connector"
-            " OPTIONS (...)",
+            "a table of streams needs a connector: CREATE TABLE name (columns) USING connector OPTIONS (...)",
             plan.position,
         )
     if not spec.properties().isEmpty():
-        raise SqlTextError("TBLPROPERTIES mean nothing here: say it in OPTIONS (...)", plan.position)
+        raise SqlTextError("TBLPROPERTIES have no effect here: use OPTIONS (...)", plan.position)
     options = {}
     for pair in elements(spec.optionExpression().options()):
         key, value = str(pair._1()), Expression(pair._2())
@@ -244,8 +243,8 @@ def _primary_key(plan: PlanNode) -> tuple[str, ...]:
     for constraint in elements(plan.java.tableSpec().constraints()):
         if str(constraint.getClass().getSimpleName()) != "PrimaryKeyConstraint":
             raise SqlTextError(
-                "nobody would check this constraint: a table of streams has PRIMARY KEY (...) NOT ENFORCED alone, by"
-                " which rows take the place of others",
+                "no constraint is checked here: a table of streams only has PRIMARY KEY (...) NOT ENFORCED, by which"
+                " rows replace others",
                 plan.position,
             )
         return tuple(str(each) for each in elements(constraint.columns()))

@@ -79,7 +79,7 @@ def withdraw(session: SparkSession, units: Iterable[str], holder: object) -> Non
                 parts = max(2, context.defaultParallelism)
                 context.parallelize(range(parts), parts).foreachPartition(_Deletion(unwanted))
         except Exception as failed:  # noqa: BLE001 - the job has ended, with or without its files
-            logger.warning("files of a job that is over are left on executors: %s", failed)
+            logger.warning("files of an ended job are left on executors: %s", failed)
 
 
 def put_on_path(context: SparkContext, units: Iterable[str]) -> None:

@@ -213,7 +213,7 @@ def unwritable(path: str, table: DeltaTable, partition_by: Sequence[str], *, rem
     there = table.metadata().partition_columns
     if there != list(partition_by):
         return (
-            f"{path} is partitioned by {_listed(there)}, and the sink by {_listed(partition_by)}: say"
+            f"{path} is partitioned by {_listed(there)}, and the sink by {_listed(partition_by)}: use"
             f" partition_by({', '.join(map(repr, there))})"
         )
     return None

@@ -189,8 +189,8 @@ class DeltaSource(Source):
     def _check_one_beginning(self, has_other: bool) -> None:
         if has_other:
             raise ValueError(
-                f"{self} is to be read as of a version or a time, and to start at one: say either, for the table as a"
-                " whole or for what is added from then on"
+                f"{self} is to be read as of a version or a time, and to start at one: choose one, for the whole"
+                " table or for the rows added from then on"
             )
 
 
@@ -323,7 +323,7 @@ class DeltaSplitDiscovery:
         raise SourceError(
             f"version {version} of {self._source.path} has {what} rows, in {len(commit.removed)} files such as"
             f" {commit.removed[0]}, and a DeltaSource reads rows that are added: {skip} passes over such versions, and"
-            f" starting_version({version + 1}) begins behind this one"
+            f" starting_version({version + 1}) begins after this one"
         )
 
     def _check_log(self, at: _Position) -> None:
@@ -514,5 +514,5 @@ def _commit_times(location: TableLocation) -> dict[int, int]:
     commits = opened(location).history()
     times = {commit["version"]: commit["timestamp"] for commit in commits if "timestamp" in commit}
     if not times:
-        raise SourceError(f"the log of {location.path} does not tell when its versions were committed: name a version")
+        raise SourceError(f"the log of {location.path} has no commit times: give a version")
     return times

@@ -206,7 +206,7 @@ class FileSource(FileSourceSettings, Source):
         """
         if not self.file_format.has_footers:
             raise ValueError(
-                f"rows_per_batch is for parquet files, which say how many rows they have: {self.format} files are"
+                f"rows_per_batch is for parquet files, which contain their number of rows: {self.format} files are"
                 " counted by files_per_batch(...)"
             )
         return replace(self, rows_limit=positive(rows, "rows per batch"))

@@ -189,7 +189,7 @@ class KnownNames:
             rows = json.loads(zlib.decompress(data))
             return cls(name for row in rows for name in _run(*row).names())
         except (zlib.error, TypeError, ValueError) as damaged:
-            raise SourceError(f"the checkpoint does not say which files were read: {damaged}") from damaged
+            raise SourceError(f"the checkpoint has no readable list of the files read: {damaged}") from damaged
 
 
 def _places(name: str) -> Iterator[tuple[_Template, int]]:

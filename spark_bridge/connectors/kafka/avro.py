@@ -138,7 +138,7 @@ class DecodeAvro:
         try:
             row = schemaless_reader(stream, parsed, None)
             if stream.read(1):
-                raise ValueError("there are bytes behind the record")
+                raise ValueError("there are bytes after the record")
         except Exception as unreadable:  # noqa: BLE001 - fastavro may raise anything for malformed bytes
             return self._corrupt(data, unreadable, batch, place)
         return {**_plain(row), IS_CORRUPT: False}

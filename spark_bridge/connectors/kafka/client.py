@@ -207,7 +207,7 @@ class OffsetReader:
         except KafkaException as refused:
             of = "" if at is None else f" of {at}"
             raise SourceError(
-                f"Kafka at {self._cluster.bootstrap_servers} does not say the offsets{of}: {error_text(refused)}"
+                f"Kafka at {self._cluster.bootstrap_servers} does not return the offsets{of}: {error_text(refused)}"
             ) from refused
 
 

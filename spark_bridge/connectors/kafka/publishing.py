@@ -127,7 +127,7 @@ class PublishKafkaTransaction(ProduceRecords):
             (last,) = consumer.committed([TopicPartition(self.topic, 0)], timeout=TIMEOUT_SECONDS)
         except KafkaException as refused:
             raise SinkError(
-                f"Kafka at {self.cluster.bootstrap_servers} does not say what was published: {error_text(refused)}"
+                f"Kafka at {self.cluster.bootstrap_servers} does not return its last checkpoint: {error_text(refused)}"
             ) from refused
         return bool(last.offset >= self.checkpoint_id)
 

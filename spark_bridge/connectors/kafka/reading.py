@@ -84,7 +84,7 @@ def _assigned(connection: _Connection, cluster: Cluster, ranges: Sequence[Offset
             elif time.monotonic() - last_received > _PATIENCE_SECONDS:
                 raise SourceError(
                     f"Kafka at {cluster.bootstrap_servers} sends no records of {reading} for {_PATIENCE_SECONDS:.0f} s,"
-                    f" which it has said are there{reading.trouble}"
+                    f" though it reports that they exist{reading.trouble}"
                 )
     finally:
         consumer.unassign()

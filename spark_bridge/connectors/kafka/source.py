@@ -181,7 +181,7 @@ class KafkaSource(Source):
             each is not None and each.kind is OffsetKind.COMMITTED for each in (self.starting, self.stopping)
         )
         if needs_group and self.group is None:
-            raise PrototypeError(f"{self} begins at the offsets of a group: say which with group_id(...)")
+            raise PrototypeError(f"{self} begins at the offsets of a group: name it with group_id(...)")
         self.prototype(session)
         return replace(self, event_time=event_time)
 
@@ -221,7 +221,7 @@ class KafkaSource(Source):
 
     def notify_checkpoint_complete(self, checkpoint_id: int, splits: Sequence[SourceSplit]) -> None:
         """Commit the job's progress to the group, without waiting for that."""
-        assert self.group is not None, "without a group it is not told of checkpoints"
+        assert self.group is not None, "without a group it is not notified of checkpoints"
         ranges = ranges_of(split_of(SerializedSplit, split, self) for split in splits)
         self.committer.commit(self.cluster, self.group, {each.at: each.end for each in ranges})
 
@@ -423,8 +423,8 @@ class KafkaSplitDiscovery:
         others = [each for each in partitions if each not in offsets]
         if others and reset is OffsetResetStrategy.NONE:
             raise SourceError(
-                f"the group {self._source.group!r} has committed no offset of {others[0]}: say where to begin then, as"
-                " in OffsetsInitializer.committed_offsets('earliest')"
+                f"the group {self._source.group!r} has committed no offset of {others[0]}: choose where to begin then,"
+                " as in OffsetsInitializer.committed_offsets('earliest')"
             )
         side = 0 if reset is OffsetResetStrategy.EARLIEST else 1
         return offsets | {each: self._offsets.bounds(each)[side] for each in others}

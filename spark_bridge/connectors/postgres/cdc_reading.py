@@ -174,8 +174,8 @@ class ReadChanges:
             if isinstance(change, Truncation):
                 if not self.ignores_truncations and members.intersection(change.oids):
                     raise MissingChangesError(
-                        f"{self.source}: TRUNCATE at {lsn_text(change.lsn)} has removed rows, and no change says which."
-                        f' {BEGIN_AGAIN}; with on_truncate="ignore" such rows stay as they are'
+                        f"{self.source}: TRUNCATE at {lsn_text(change.lsn)} has removed rows, and the log does not list"
+                        f' them. {BEGIN_AGAIN}; with on_truncate="ignore" such rows stay as they are'
                     )
             elif change.relation.oid in members:
                 rows.add(change)
@@ -242,7 +242,7 @@ class _Rows:
             )
         before, after = change.before, change.after
         if after is None:
-            assert before is not None, "a deletion tells the key"
+            assert before is not None, "a deletion has the key"
             self._add(change, DELETE, before)
         elif before is not None and any(before[place] != after[place] for place in self._keys):
             self._add(change, DELETE, before)
@@ -269,9 +269,9 @@ class _Rows:
             if isinstance(value, AbsentValue):
                 table = self._work.table
                 raise SourceError(
-                    f"an update of {table} at {lsn_text(change.lsn)} does not tell the value of {column.name!r}, which"
-                    f" is large and was left as it was: ALTER TABLE {table} REPLICA IDENTITY FULL, and begin without a"
-                    " checkpoint"
+                    f"an update of {table} at {lsn_text(change.lsn)} does not contain the value of {column.name!r},"
+                    f" which is large and was not changed: ALTER TABLE {table} REPLICA IDENTITY FULL, and begin without"
+                    " a checkpoint"
                 )
             texts.append(value)
         self._kinds.append(kind)

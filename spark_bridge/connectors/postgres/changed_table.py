@@ -126,7 +126,7 @@ def check_members(database: Database, members: Sequence[Member]) -> None:
             key = (
                 f"the key column {missing[0]!r}"
                 if missing
-                else f"the other columns, which tell rows of {members[0]} apart"
+                else f"the other columns, which identify rows of {members[0]}"
             )
             raise SourceError(
                 f"of a changed or deleted row of {member} at {database} the log has only"
@@ -233,7 +233,7 @@ def check_published(connection: psycopg.Connection[Any], source: CdcSourceSettin
     if missing is None or missing[:1] == members[:1]:
         raise SourceError(
             f"the publication {source.slot.name!r} at {source.database} has no {bound or source.table} any more, and"
-            " what is changed in it does not come: was it dropped, or renamed? Begin without a checkpoint"
+            " its changes are not published: was it dropped, or renamed? Begin without a checkpoint"
         )
     if missing:
         raise SourceError(
@@ -363,15 +363,15 @@ def check_attached(
             and _had_rows(connection, member)
         ):
             raise MissingChangesError(
-                f"{source}: {member} had rows already when it was attached to {members[0]}, and no change tells of"
-                f" them. {BEGIN_AGAIN}"
+                f"{source}: {member} had rows already when it was attached to {members[0]}, and the log does"
+                f" not contain them. {BEGIN_AGAIN}"
             )
     gone = known.keys() - attached(members).keys()
     if gone and source.on_truncate == "fail":
         names = [str(name) for (name,) in connection.execute(_NAMES, ([int(oid) for oid in sorted(gone)],)).fetchall()]
         which = ", ".join(names) if names else "a table that has been dropped"
         raise MissingChangesError(
-            f"{source}: {which} belongs to {members[0]} no more, and no change tells that its rows are gone."
+            f"{source}: {which} belongs to {members[0]} no more, and the log does not contain that its rows are gone."
             f' {BEGIN_AGAIN}; on_truncate="ignore" leaves such rows as they are'
         )
 

@@ -172,7 +172,7 @@ class _Upsert:
             " WHERE flykka_place = 1 GROUP BY {keys} HAVING count(DISTINCT flykka_row) > 1 LIMIT 1"
         ).format(key=key, keys=_listed(keys), order=order, staged=staged)
         key_names, by = ", ".join(keys), ", ".join(self._sequence_by)
-        text = f"several rows have the key {key_names} = {{}}: name the column that tells the last one with sequence_by"
+        text = f"several rows have the key {key_names} = {{}}: name the column that orders them with sequence_by"
         if by:
             text = f"several rows of the key {key_names} = {{}} agree in {by}: name another column in sequence_by too"
         queries = [(tie, text)]
@@ -183,7 +183,7 @@ class _Upsert:
             )
             kinds = sql.SQL("({})").format(sql.SQL(", ").join(map(sql.Literal, KINDS)))
             query = sql.SQL("{} LIMIT 1").format(unknown.format(kind=kind, staged=staged, kinds=kinds))
-            text = f"the column {self._kind!r} says {{}}, which is no kind of row: +I, +U, -U and -D are"
+            text = f"the column {self._kind!r} contains {{}}, which is no kind of row: +I, +U, -U and -D are"
             queries.insert(0, (query, text))
         return queries
 

@@ -76,13 +76,14 @@ class ReplicationSlot:
         confirmed = self.confirmed(connection)
         if confirmed is None:
             raise SourceError(
-                f"there is no replication slot {self.name!r} any more, and with it are gone the changes since"
-                f" {lsn_text(lsn)}, from where the job goes on: begin without a checkpoint"
+                f"there is no replication slot {self.name!r} any more, which had the changes since {lsn_text(lsn)},"
+                " from which the job continues: begin without a checkpoint"
             )
         if confirmed > lsn:
             raise SourceError(
-                f"the replication slot {self.name!r} keeps the changes since {lsn_text(confirmed)}, and the job goes on"
-                f" from {lsn_text(lsn)}: was it made again, or does another job use it? Begin without a checkpoint"
+                f"the replication slot {self.name!r} keeps the changes since {lsn_text(confirmed)}, and the job"
+                f" continues from {lsn_text(lsn)}: was it created again, or does another job use it? Begin without a"
+                " checkpoint"
             )
 
     def create(self, connection: psycopg.Connection[Any], table: Table) -> None:

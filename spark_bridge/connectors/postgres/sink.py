@@ -124,7 +124,7 @@ class PostgresSink(TransactionalSink):
             kind = self._kind_in(prototype.columns)
             if kind is not None and table.column(kind) is not None:
                 mismatch = (
-                    f"the column {kind!r} of the rows says what is done with them, and {table} has a column of this"
+                    f"the column {kind!r} of the rows is the kind of their change, and {table} has a column of this"
                     " name too: rename the column of the rows, and name it with row_kind"
                 )
             if isinstance(mismatch, str):

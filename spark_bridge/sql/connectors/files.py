@@ -31,7 +31,7 @@ def _source(declared: Declared, file_format: FileFormat) -> FileSource:
         source = source.rows_per_batch(rows)
     until, interval = options.text("until"), options.text("monitor_continuously")
     if until is not None and interval is None:
-        raise OptionError("the option 'until' ends what 'monitor_continuously' looks for: say that too", "until")
+        raise OptionError("the option 'until' ends 'monitor_continuously': set that too", "until")
     if interval is not None:
         source = source.monitor_continuously(interval, until=until)
     return source

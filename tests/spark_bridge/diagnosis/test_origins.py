@@ -71,7 +71,7 @@ def test_the_same_piece_of_sql_in_two_operators_makes_both_of_them_candidates(la
 
     assert first.startswith("stage 1 of 'source-source-0 -> ")
     assert lines == [
-        "one of these operators has failed, Spark does not say which:",
+        "one of these operators has failed, Spark does not report which:",
         '  File "app.py", line 2, in source-stateless-2',
         '  File "app.py", line 3, in source-stateless-3',
     ]

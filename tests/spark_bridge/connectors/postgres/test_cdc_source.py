@@ -229,7 +229,7 @@ def test_a_large_value_that_an_update_leaves_is_told_by_a_full_replica_identity_
     database.run("ALTER TABLE names REPLICA IDENTITY FULL", "UPDATE names SET name = 'c'", "DELETE FROM names")
     told = discover_all_splits(table, untold.position)
 
-    with expect_refusal(r"does not tell the value of 'body', which is large"):
+    with expect_refusal(r"does not contain the value of 'body', which is large"):
         read_splits(spark, table, untold)
     assert read_splits(spark, table, told) == [(1, "c", "x" * 10000, "+U"), (1, "c", "x" * 10000, "-D")]
 
