@@ -187,7 +187,7 @@ class Staging:
 
     @cached_property
     def owner(self) -> StagingOwner:
-        """This process, among those that own the job one after the other."""
+        """This process, one of the job's successive owners."""
         root = self._filesystem.qualified(self._job_folder)
         return StagingOwner(filesystem=self._filesystem, root=root, number=self._context.owner_number)
 

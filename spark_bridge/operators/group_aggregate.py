@@ -73,7 +73,7 @@ class GroupAggregateCode(AggregateCode):
         return ()
 
     def keyed(self, rows: DataFrame) -> DataFrame:
-        """Rows of state as they come from the exchange, all with the same time."""
+        """Return rows of state as they come from the exchange, all with the same time."""
         return rows.drop(TIME)
 
     def results(self, emitted: DataFrame) -> DataFrame:
@@ -90,7 +90,7 @@ class GroupAggregateCode(AggregateCode):
         return self.plan.row_by_row(rows, F.lit(0).cast("bigint"))
 
     def state_times(self) -> Mapping[str, Column]:
-        """State that is not divided by event time has no times."""
+        """Return no times: this state is not divided by event time."""
         return {}
 
     def previewed(self, rows: DataFrame) -> DataFrame:

@@ -272,7 +272,7 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
             store.discard(checkpoint_id)
 
     def commit_checkpoint(self, checkpoint_id: int) -> tuple[str, ...]:
-        """From now on checkpoints may refer to the files written for this one."""
+        """Allow later checkpoints to refer to the files written for this one."""
         for store in self.stores.values():
             store.confirm(checkpoint_id)
         return ()

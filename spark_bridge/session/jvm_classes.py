@@ -44,7 +44,7 @@ _Context = SparkContext | type[SparkContext]
 
 
 def remember_classes(context: _Context) -> None:
-    """From now on look up each class of the context's JVM only once."""
+    """Look up each class of the context's JVM only once from now on."""
     assert context._jvm is not None, "the context was stopped"
     context._jvm.__class__ = _RememberingView
 

@@ -172,7 +172,7 @@ class DeltaSink(TransactionalSink):
         return filesystem.qualified(self.path)
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
-        """Below the table, for a rename must stay within the file system."""
+        """Return a folder below the table, for a rename must stay within the file system."""
         return f"{self.path}/{STAGING}/{in_a_name(job_id)}"
 
     def publish(self, transaction: Transaction) -> None:

@@ -422,7 +422,7 @@ class FileSink(Sink):
             sync_names([folder])
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
-        """Below the folder itself, for a rename must stay within the file system."""
+        """Return a folder below the target, for a rename must stay within the file system."""
         return f"{self.path}/{STAGING}/{in_a_name(job_id)}"
 
     def __str__(self) -> str:

@@ -71,7 +71,7 @@ class CdcPosition:
 
     @classmethod
     def read(cls, position: bytes) -> CdcPosition:
-        """Parse a position written by `written`. Raises `SourceError` for anything else."""
+        """Parse a position from `written`. Raises `SourceError` for anything else."""
         try:
             content: Mapping[str, Any] = json.loads(position)
             snapshot, columns = content["snapshot"], content.get("columns")
