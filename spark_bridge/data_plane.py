@@ -1,4 +1,4 @@
-"""SparkDataPlane: the port to the data, implemented with Spark."""
+"""SparkDataPlane: the data plane's interface, implemented with Spark."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.spark_bridge")
 
 CANCELLATION_TIMEOUT_SECONDS = 30.0
-"""The time to wait for work that was cancelled."""
+"""The time to wait for cancelled work to end."""
 
 LONG_WORK_MS = 1_000
-"""Work that is over sooner need not be looked at."""
+"""Shorter work is not reported as long."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Job:
-    """A run of a job: what its attempts use together, the latest one of each subtask, where its sinks stage.
+    """A run of a job: the services its attempts share, the latest attempt of each subtask, and its staging folders.
 
-    `user_session` is the application's, for its functions that are given a DataFrame. `name` is empty for a job that
-    was not inspected before it ran.
+    `user_session` is the application's, for user functions that receive a DataFrame. `name` is empty for a job that was
+    not checked before it ran.
     """
 
     name: str
@@ -79,7 +79,7 @@ class _Job:
 
 @trace_tag("data_plane.spark")
 class SparkDataPlane:
-    """Runs attempts on one Spark session. Safe to use from any thread."""
+    """Runs attempts on one Spark session. Thread-safe."""
 
     def __init__(
         self,
@@ -90,11 +90,11 @@ class SparkDataPlane:
         owns_session: bool = False,
         cancellation_timeout_seconds: float = CANCELLATION_TIMEOUT_SECONDS,
     ) -> None:
-        """`session` is the user's and stays as it is; what we set is set on a clone.
+        """`session` is the user's and stays unchanged; our settings are set on a clone.
 
         Without `owners` the folders of a job are owned from its acceptance.
 
-        `owns_session`: flykka has started it, and where it is stopped starts another one like it.
+        `owns_session`: flykka has started it, and replaces it if it is stopped.
         """
         remember_secrets(settings_of(session))
         self.session = engine_session(session)
@@ -112,13 +112,13 @@ class SparkDataPlane:
         self._closed = False
 
     def check(self, job_graph: JobGraph) -> None:
-        """Look before a job runs whether it can. May block.
+        """Check before a job runs whether it can. May block.
 
         Raises:
             SessionError: the Spark session was stopped and cannot be started again, or its JVM is gone.
-            UnboundOperatorError: the graph does not fit the registered code; the text names the operators.
-            SinkError: a sink cannot write where it is to; the text names the operator.
-            SourceError: what a source is to read is not there, or cannot be read; the text names operator and file.
+            UnboundOperatorError: the graph does not fit the registered code; the message names the operators.
+            SinkError: a sink cannot write to its target; the message names the operator.
+            SourceError: the input of a source is missing or unreadable; the message names operator and file.
         """
         self.sessions.ensure_running()
         with self._lock:
@@ -129,10 +129,8 @@ class SparkDataPlane:
         check_sources(job_graph, registry, self._filesystem)
 
     def own(self, job_graph: JobGraph) -> None:
-        """Own the folders of the job, unless that is so. May block for longer than a lease.
-
-        Raises:
-            JobOwnershipError: another process owns one, or its record cannot be used.
+        """Own the folders of the job, unless they are owned already. May block for longer than a lease. Raises
+        `JobOwnershipError` if another process owns one, or its record cannot be used.
         """
         self._owners.acquire(job_graph, self._filesystem, logger.info)
 
@@ -144,13 +142,11 @@ class SparkDataPlane:
         return tuple(self._registry.master_hooks)
 
     def labels_failures(self, job_id: JobId) -> bool:
-        """True if the application has failure enrichers."""
         return any(self._registry.failure_enrichers)
 
     def label_failure(
         self, job_id: JobId, cause: SerializedThrowable, context: FailureContext
     ) -> tuple[FailureLabel, ...]:
-        """Have the application's enrichers label a failure."""
         return self._registry.failure_enrichers.labels(cause, context)
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
@@ -167,7 +163,7 @@ class SparkDataPlane:
     def operator_coordinator(
         self, job_id: JobId, operator: Operator, parallelism: int, woken: Callable[[], object]
     ) -> CoordinatorRunner:
-        """The coordinator that the function of an operator brings; the one before it is closed."""
+        """Create the coordinator of an operator's function; the previous one is closed."""
         job = self._job(job_id)
         runner = coordinator_runner(job.services.registry, operator, parallelism, woken)
         with self._lock:
@@ -181,7 +177,7 @@ class SparkDataPlane:
         return self._job(job_id).services.aggregates
 
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
-        """Let every sink do what it does once, when all of its rows are published."""
+        """Finalize every sink, once all of its rows are published."""
         registry = self._job(job_id).services.registry
         JobOwner(job_id, self._owners).check()
         for vertex in vertices:
@@ -191,29 +187,29 @@ class SparkDataPlane:
                     code.sink.for_job(job_id).finalize_global(self._filesystem)
 
     def end_attempts(self, job_id: JobId) -> None:
-        """End what still works for the job; what does not end in time is logged and left."""
+        """End everything that still runs for the job; attempts that do not end in time are logged and abandoned."""
         with self._lock:
             job = self._jobs.get(job_id)
         if job is not None:
             self._end(job, job_id)
 
     def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
-        """Free what was kept in BLOCKING partitions of a job."""
+        """Free the rows in BLOCKING partitions of a job."""
         with self._lock:
             job = self._jobs.get(job_id)
         if job is not None:
             job.services.store.release_partitions(frozenset(partition_ids))
 
     def release_job(self, job_id: JobId, *, keep_staged: bool = False, keep_owner: bool = False) -> None:
-        """Free what is left of the job: batches, threads, and staged files unless a checkpoint still needs them.
+        """Free the resources of the job: batches, threads, and staged files unless a checkpoint still needs them.
 
-        Its folders are free for another process then, unless with `keep_owner`.
+        Other processes may own its folders then, except with `keep_owner`.
         """
         with self._lock:
             job = self._jobs.pop(job_id, None)
             if job is not None:
                 self._ending.setdefault(job_id, []).append(job)
-            # Another call may be at it: when this one returns all is freed as well.
+            # Another call may be running: when this one returns everything is freed as well.
             ending = tuple(self._ending.get(job_id, ()))
         keep_staged = keep_staged or not self._owners.still_owns(job_id)
         for each in ending:
@@ -225,26 +221,26 @@ class SparkDataPlane:
                 number = self._owners.number_of(job_id)
                 StagingOwner(filesystem=self._filesystem, root=folder, number=number).delete()
         with self._lock:
-            left = [each for each in self._ending.get(job_id, ()) if each not in ending]
+            remaining = [each for each in self._ending.get(job_id, ()) if each not in ending]
             self._ending.pop(job_id, None)
-            if left:
-                self._ending[job_id] = left
+            if remaining:
+                self._ending[job_id] = remaining
         if not keep_owner:
             self._owners.release(job_id)
 
     def close(self) -> None:
-        """No job runs any more: free what is left of all of them, and from now on whatever is made. May block."""
+        """Free the resources of all jobs, none of which runs any more, and of all created from now on. May block."""
         with self._lock:
             self._closed = True
             job_ids = {**self._jobs, **self._ending}
         for job_id in job_ids:
-            # Its checkpoints are left as they are, and with them what they will publish.
+            # Their checkpoints are left unchanged, and so are the staged files that these will publish.
             self.release_job(job_id, keep_staged=True)
 
     def _job(self, job_id: JobId) -> _Job:
-        """With a session of the job's own: it has the views, functions and settings that there are by now.
+        """Return the job, with a session of its own that has the views, functions and settings of this moment.
 
-        Where the session was stopped and another one was begun, the job goes on in a new one of its own as well.
+        If the session was stopped and another one started, the job continues in a new session of its own.
         """
         user_session, registry = self.sessions.current, self._registry.of_job(job_id)
         with self._lock:
@@ -292,7 +288,7 @@ class SparkDataPlane:
             coordinators = tuple(job.coordinators.values())
             job.coordinators.clear()
         for attempt in attempts:
-            attempt.end.revoke(f"job {job_id} is over")
+            attempt.end.revoke(f"job {job_id} has ended")
         self._close_coordinators(coordinators)
         deadline = monotonic() + self._cancellation_timeout_seconds
         for attempt in attempts:
@@ -312,13 +308,13 @@ class SparkDataPlane:
             try:
                 coordinator.close(self._cancellation_timeout_seconds)
             except OperatorCoordinatorError as failed:
-                # Nobody waits for it any more: another one has taken its place, or the job has ended.
+                # No caller waits for it any more: it was replaced, or the job has ended.
                 logger.warning("%s", failed, exc_info=True)
 
     def long_work(self, job_id: JobId) -> tuple[WorkProgress, ...]:
-        """Return the work of a job's attempts that has run for `LONG_WORK_MS` or more. Blocks: Spark is asked.
+        """Return the work of a job's attempts that has run for `LONG_WORK_MS` or more. Blocks: it asks Spark.
 
-        Raises whatever Py4J raises where Spark is gone.
+        Raises Py4J's errors if Spark is gone.
         """
         with self._lock:
             job = self._jobs.get(job_id)
@@ -326,14 +322,14 @@ class SparkDataPlane:
         return tuple(work for attempt in attempts for work in attempt.progress(LONG_WORK_MS))
 
     def last_work(self, job_id: JobId, vertex_id: JobVertexId, subtask: int) -> AttemptWork | None:
-        """Return the last work of the newest attempt of a subtask; None where none is known. Blocks: Spark is asked."""
+        """Return the recent work of the newest attempt of a subtask; None if there is none. Blocks: it asks Spark."""
         with self._lock:
             job = self._jobs.get(job_id)
             attempt = None if job is None else job.latest.get((vertex_id, subtask))
         return None if attempt is None else attempt.last_work()
 
     def jvm_metrics(self) -> dict[str, float]:
-        """Measure the JVM of Spark's driver; nothing where it is gone. Blocks: the JVM is asked."""
+        """Return metrics of the JVM of Spark's driver; empty if it is gone. Blocks, for it calls the JVM."""
         return jvm_metrics(self.sessions.current.sparkContext)
 
     def stats(self) -> StoreStats:
@@ -342,11 +338,11 @@ class SparkDataPlane:
         return sum((job.services.store.stats() for job in jobs), StoreStats())
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> SparkEngine:
-        """The engine of an attempt; it begins to work when the attempt before it of the same subtask has ended.
+        """Create the engine of an attempt; it starts to work when the previous attempt of the same subtask has ended.
 
         Raises:
             UnboundOperatorError: an operator has no code here.
-            ChainError: the operators do not form a chain that can run.
+            ChainError: the operators do not form a valid chain.
         """
         job, subtask = self._job(descriptor.job_id), (descriptor.vertex.vertex_id, descriptor.subtask)
         staging = staging_folders(descriptor, job.services.registry)

@@ -1,4 +1,4 @@
-"""Work of the kind that jobs do, done while there is none: so a driver that waits for another to end gets ready.
+"""Warms Spark up while there is no job, for example in a driver that waits for another one to end.
 
 A Spark that has run nothing takes ten seconds for its first batch: it loads classes, compiles plans and starts Python.
 """
@@ -33,7 +33,7 @@ def warm_up_in_background(session: SparkSession) -> None:
 
 
 def warm_up(session: SparkSession) -> None:
-    """Run some stages, of a session all of whose executors are on this machine; nothing happens to another."""
+    """Run some stages, in a session whose executors are all on this machine; no effect for others."""
     if not has_one_machine(session):
         return
     try:
@@ -42,12 +42,12 @@ def warm_up(session: SparkSession) -> None:
             for number in range(_ROUNDS):
                 _run_stages(engine, folder / str(number))
     except (Py4JError, PySparkException, OSError) as failed:
-        # The session was stopped meanwhile, or whatever it is that a job will tell better.
+        # The session was stopped meanwhile, or has another problem that a job will report better.
         logger.info("the session was not warmed up: %s", failed)
 
 
 def _run_stages(engine: SparkSession, folder: Path) -> None:
-    """A batch on its way: read from files, aggregated by key, kept, given to Python, and written."""
+    """Run the stages of a batch: read from files, aggregate by key, cache, pass to Python, and write."""
     filesystem = FileSystem(engine)
     rows = engine.range(0, 1_000, numPartitions=1).select(
         (F.col("id") % 10).alias("key"), F.current_timestamp().alias("at")
@@ -60,7 +60,7 @@ def _run_stages(engine: SparkSession, folder: Path) -> None:
     )
     _, observed = counted(of_keys, {"last_micros": F.max(F.unix_micros("at"))})
     blocks = Blocks(observed.localCheckpoint(eager=True))
-    # Workers need not find this module: the function is pickled by its value.
+    # Workers need not find this module: the function is pickled by value.
     through_python = blocks.frame.mapInArrow(lambda batches: batches, blocks.frame.schema)
     write_files(filesystem, through_python.coalesce(1), str(folder / "out"))
     blocks.free()

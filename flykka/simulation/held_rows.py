@@ -204,7 +204,7 @@ class SimulatedKeyedFunction:
             Row(row["key"], row["time"], ((row["number"], row["value"]),)) for row in emitted.rows
         )
         told = KeyedOutcome(segment=self.backend.keep(changed), next_timer_ms=next_timer_ms)
-        return KeyedResult(rows=rows, told=lambda: told)
+        return KeyedResult(rows=rows, outcome=lambda: told)
 
 
 def _newest(states: Iterable[KeyState]) -> KeyStates:

@@ -1,4 +1,4 @@
-"""An execution attempt on Spark: its engine, its threads, its batches and its end.
+"""An execution attempt on Spark: its engine, threads, batches and end.
 
-Not here: what an operator does with a batch (`operators`).
+Not here: the work of an operator on a batch (`operators`).
 """

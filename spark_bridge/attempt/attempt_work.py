@@ -1,4 +1,4 @@
-"""The last work of an attempt, stage by stage, with the Spark jobs of each. Reading it blocks: the JVM is asked."""
+"""The recent and running work of an attempt with its Spark jobs. Reading it blocks, for it calls the JVM."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pyspark import StatusTracker
 
     from flykka.messages.wire.ids import ExecutionAttemptId
-    from flykka.spark_bridge.attempt.stage_executor import DoneWork, StageExecutor, Work
+    from flykka.spark_bridge.attempt.stage_executor import FinishedWork, RunningWork, StageExecutor
     from flykka.spark_bridge.session.attempt_scope import AttemptScope
 
 
-def read_progress(scope: AttemptScope, works: Iterable[Work], at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
+def read_progress(scope: AttemptScope, works: Iterable[RunningWork], at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
     """Return the work that has run for at least `at_least_ms`, with the tasks of its Spark jobs.
 
-    Raises as Py4J does where Spark is gone; Spark is not asked where there is no such work.
+    Calls Spark only if there is such work. Raises Py4J's errors if Spark is gone.
     """
     old_enough = [work for work in works if _age_ms(work) >= at_least_ms]
     if not old_enough:
@@ -31,7 +31,7 @@ def read_progress(scope: AttemptScope, works: Iterable[Work], at_least_ms: int =
     return tuple(_progress(tracker, scope.job_group(work.piece), work) for work in old_enough)
 
 
-def _progress(tracker: StatusTracker, group: str, work: Work) -> WorkProgress:
+def _progress(tracker: StatusTracker, group: str, work: RunningWork) -> WorkProgress:
     jobs = list(tracker.getJobIdsForGroup(group))
     infos = [info for job in jobs if (info := tracker.getJobInfo(job)) is not None]
     # A skipped stage, whose shuffle files are there, has no stage info.
@@ -49,15 +49,16 @@ def _progress(tracker: StatusTracker, group: str, work: Work) -> WorkProgress:
     )
 
 
-def _age_ms(work: Work) -> int:
-    return (monotonic_ns() - work.begun_ns) // 1_000_000
+def _age_ms(work: RunningWork) -> int:
+    return (monotonic_ns() - work.started_ns) // 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PieceOfWork:
-    """A stage, snapshot or commit, in words, begun `age_ms` ago; at work where `took_ms` is None.
+    """A stage, snapshot or commit, in words, started `age_ms` ago; it still runs if `took_ms` is None.
 
-    The rows are None of what moves none. `spark_jobs` are the ids of its Spark jobs, as far as Spark remembers them.
+    The row counts are None for work that moves no rows. `spark_jobs` are the ids of its Spark jobs that Spark still
+    remembers.
     """
 
     what: str
@@ -71,7 +72,7 @@ class PieceOfWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptWork:
-    """The work of an attempt, the newest first; `spark_ui` is the URL of Spark's own page, None where it has none."""
+    """The work of an attempt, newest first; `spark_ui` is the URL of Spark's web UI, or None if it has none."""
 
     attempt: ExecutionAttemptId
     pieces: tuple[PieceOfWork, ...]
@@ -79,11 +80,11 @@ class AttemptWork:
 
 
 def read_work(scope: AttemptScope, workers: StageExecutor) -> AttemptWork:
-    """Return what is at work and what was; without its Spark jobs where Spark is gone."""
-    done = workers.done()
-    over = {each.work.piece for each in done}
-    works = [(each.work, each) for each in done] + [
-        (each, None) for each in workers.at_work() if each.piece not in over
+    """Return running and finished work; without its Spark jobs if Spark is gone."""
+    finished = workers.finished()
+    finished_numbers = {each.work.piece for each in finished}
+    works = [(each.work, each) for each in finished] + [
+        (each, None) for each in workers.running() if each.piece not in finished_numbers
     ]
     jobs: dict[int, list[int]] = {}
     spark_ui = None
@@ -93,27 +94,27 @@ def read_work(scope: AttemptScope, workers: StageExecutor) -> AttemptWork:
         for work, _ in works:
             jobs[work.piece] = sorted(tracker.getJobIdsForGroup(scope.job_group(work.piece)))
     except (OSError, Py4JError):
-        # Its JVM is gone: what it was given to do is known here.
+        # The JVM is gone, but the work itself is known here.
         pass
-    # A stage moves rows first, and then takes them into its state: two pieces of one name.
-    named: dict[str, list[tuple[Work, DoneWork | None]]] = {}
+    # A stage first moves rows and later updates its state: two pieces of work with the same name.
+    by_name: dict[str, list[tuple[RunningWork, FinishedWork | None]]] = {}
     for work, ended in works:
-        named.setdefault(work.what, []).append((work, ended))
-    newest_first = sorted(named.items(), key=lambda each: each[1][0][0].begun_ns, reverse=True)
-    pieces = tuple(_told(what, parts, jobs) for what, parts in newest_first)
+        by_name.setdefault(work.what, []).append((work, ended))
+    newest_first = sorted(by_name.items(), key=lambda each: each[1][0][0].started_ns, reverse=True)
+    pieces = tuple(_piece(what, parts, jobs) for what, parts in newest_first)
     return AttemptWork(attempt=scope.attempt, pieces=pieces, spark_ui=spark_ui)
 
 
-def _told(what: str, parts: list[tuple[Work, DoneWork | None]], jobs: dict[int, list[int]]) -> PieceOfWork:
-    done = [ended for _, ended in parts if ended is not None]
-    moved = next((each for each in done if each.rows_in is not None), None)
-    took_ns = sum(each.ended_ns - each.work.begun_ns for each in done)
+def _piece(what: str, parts: list[tuple[RunningWork, FinishedWork | None]], jobs: dict[int, list[int]]) -> PieceOfWork:
+    finished = [ended for _, ended in parts if ended is not None]
+    counted = next((each for each in finished if each.rows_in is not None), None)
+    took_ns = sum(each.ended_ns - each.work.started_ns for each in finished)
     return PieceOfWork(
         what=what,
-        age_ms=(monotonic_ns() - parts[0][0].begun_ns) // 1_000_000,
-        took_ms=None if len(done) < len(parts) else took_ns // 1_000_000,
-        rows_in=None if moved is None else moved.rows_in,
-        rows_out=None if moved is None else moved.rows_out,
-        has_failed=any(each.has_failed for each in done),
+        age_ms=(monotonic_ns() - parts[0][0].started_ns) // 1_000_000,
+        took_ms=None if len(finished) < len(parts) else took_ns // 1_000_000,
+        rows_in=None if counted is None else counted.rows_in,
+        rows_out=None if counted is None else counted.rows_out,
+        has_failed=any(each.has_failed for each in finished),
         spark_jobs=tuple(job for work, _ in parts for job in jobs.get(work.piece, ())),
     )

@@ -1,10 +1,10 @@
-"""The end of an attempt: its threads return, what it holds is freed, and its waiters are told.
+"""The end of an attempt: its threads return, its resources are freed, and its waiters are notified.
 
-Nothing keeps an attempt from ending. Where Spark is stopped or its JVM is gone, what cannot be freed is logged. Code of
-the user's that does not end is interrupted after a while. Where it blocks in one long call even that does not help:
-then it is told who does not return, and the attempt counts as closed, as Flink gives up after
-`task.cancellation.timeout`. Who needs to know that really nothing runs any more, as the next attempt of the
-same subtask does, asks `wait`.
+Nothing prevents an attempt from ending. If Spark is stopped or its JVM is gone, resources that cannot be freed are
+logged. User code that does not return is interrupted after a while. If it blocks in one long call, interrupting does
+not help: then a warning names the running work, and the attempt counts as closed, as Flink gives up after
+`task.cancellation.timeout`. `wait` returns only when nothing of the attempt runs any more; the next attempt of the same
+subtask relies on it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOOK_AGAIN_SECONDS = 0.05
 
 
 class AttemptEnd:
-    """Ends one attempt, and knows whether the one before it of the same subtask has ended. Safe from any thread."""
+    """Ends one attempt and, before it, the previous attempt of the same subtask. Thread-safe."""
 
     def __init__(
         self,
@@ -64,19 +64,19 @@ class AttemptEnd:
         self._closer: Thread | None = None
 
     def end_in_background(self, *, cancel: bool) -> None:
-        """End, in the background. Only the first call counts, but for one that cancels. Does not block."""
+        """End in the background, without blocking. After the first call only one with `cancel` has an effect."""
         self.stop(cancel=cancel)
         if self._is_first():
             self._start()
 
     def wait_closed(self, *, cancel: bool) -> ChainClosed:
-        """End, and wait until it is done, or is not waited for any longer."""
+        """End, and block until the attempt has closed or the cancellation timeout has passed."""
         self.end_in_background(cancel=cancel)
         self._closed.wait()
         return ChainClosed(accumulators=self._operators.accumulators(), failure=self._failure)
 
     def revoke(self, why: str) -> None:
-        """Cancel an attempt. Where its Task did not want that, its bridge hears that it cannot go on."""
+        """Cancel an attempt; if its Task has not asked for that, its bridge receives a failure."""
         first = self._is_first()
         if first:
             replaced = AttemptReplacedError(why)
@@ -86,15 +86,15 @@ class AttemptEnd:
             self._start()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until nothing runs any more of the attempt, and of those before it; whether that is so."""
+        """Wait until nothing of this attempt and its predecessors runs any more; return whether that is so."""
         return self._ended.wait(seconds)
 
     def await_predecessor(self) -> None:
-        """Return when the attempt before has ended: it must not stage or publish beside this one.
+        """Return when the previous attempt has ended: the two must not stage or publish at the same time.
 
         Raises:
-            PredecessorRunsError: it still runs, long after it was cancelled.
-            AttemptCancelledError: this attempt is over itself.
+            PredecessorRunsError: it still runs long after it was cancelled.
+            AttemptCancelledError: this attempt was cancelled meanwhile.
         """
         predecessor = self._predecessor
         if predecessor is None:
@@ -111,7 +111,7 @@ class AttemptEnd:
         self._replace(predecessor)
 
     def stop(self, *, cancel: bool) -> None:
-        """Let nothing more begin; with `cancel` what is at work is to end."""
+        """Start no more work; with `cancel`, end running work too."""
         if self._ended.is_set():
             return
         if cancel:
@@ -128,30 +128,32 @@ class AttemptEnd:
         Thread(target=self._run, name=f"{self._descriptor.attempt} closer", daemon=True).start()
 
     def _run(self) -> None:
-        left = True
+        still_runs = True
         try:
-            left = self._wind_up(self._patience)
+            still_runs = self._wind_up(self._patience)
         finally:
             self._closed.set()
-        if left:
-            # What returns after all may have put something down.
+        if still_runs:
+            # Work that returned late may have allocated resources meanwhile.
             self._wind_up(None)
         predecessor = self._predecessor
         if predecessor is not None:
-            # It was never opened, so nobody has looked whether it may be.
+            # This attempt was never opened, so nothing has waited for its predecessor yet.
             predecessor.end_in_background(cancel=True)
             predecessor._ended.wait()
             self._replace(predecessor)
         self._ended.set()
 
     def _replace(self, predecessor: AttemptEnd) -> None:
-        """The attempt before has ended: readers of what it has kept read what this one makes."""
+        """Release what the ended previous attempt retained: its readers now read what this attempt produces."""
         self._predecessor = None
         attempt = predecessor._descriptor.attempt
         self._freed("what the attempt before has kept", lambda: self._store.release_produced(attempt))
 
     def _wind_up(self, seconds: float | None) -> bool:
-        """Wait for the threads, so long at most once they are cancelled, and free what is held; whether some run on."""
+        """Wait for the threads, at most `seconds` after cancellation, and free resources; return whether some still
+        run.
+        """
         running = self._workers.wait_idle(seconds) or self._wait_functions_closed(seconds)
         if running:
             logger.warning(
@@ -168,9 +170,9 @@ class AttemptEnd:
         return bool(running)
 
     def _wait_functions_closed(self, seconds: float | None) -> tuple[str, ...]:
-        """Let the rich functions be closed, once, and wait; what still runs, as `StageExecutor.wait_idle` tells it.
+        """Close the rich functions, once, and wait; return the names of running work as `StageExecutor.wait_idle` does.
 
-        They are the user's code and may block, so it is done by a thread of its own.
+        They are user code and may block, so a thread of its own closes them.
         """
         if not self._operators.runs_user_code:
             self._operators.close()
@@ -191,13 +193,13 @@ class AttemptEnd:
         try:
             self._scope.enter()
         except Exception:
-            # Spark is stopped, or its JVM gone; what functions hold elsewhere is to be let go all the same.
+            # Spark is stopped or its JVM is gone; resources that the functions hold elsewhere must still be released.
             logger.warning("%s: its rich functions are closed without Spark", self._descriptor.attempt, exc_info=True)
         failure = self._operators.close()
         if failure is None:
             return
         if self._scope.is_cancelled:
-            # The attempt ends for another reason, which is the one to be told.
+            # The attempt ends for another reason, and that reason is reported.
             logger.warning("%s: %s failed", self._descriptor.attempt, failure, exc_info=failure)
         else:
             self._failure = serialized(str(failure), failure)
@@ -207,6 +209,7 @@ class AttemptEnd:
             free()
         except Exception:
             if self._scope.is_spark_lost:
-                # It is stopped, or its JVM gone, and the blocks with it: the attempt's failure tells that.
+                # Spark is stopped or its JVM is gone, and the blocks with it: the failure of the attempt reports
+                # that.
                 return
             logger.warning("%s: cannot free %s", self._descriptor.attempt, what, exc_info=True)

@@ -1,7 +1,6 @@
-"""The engine of one execution attempt with Spark: what its machine asks for, done by threads of the attempt.
+"""The engine of one execution attempt on Spark: carries out the commands of the attempt's machine on its own threads.
 
-The operators do what concerns rows and state; the engine opens and closes them, moves what they
-emit, and tells failures.
+Operators process rows and state; the engine opens and closes them, moves the rows that they emit, and reports failures.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from flykka.spark_bridge.attempt.attempt_work import AttemptWork, read_progress,
 from flykka.spark_bridge.attempt.end import AttemptEnd
 from flykka.spark_bridge.attempt.failures import AttemptFailures
 from flykka.spark_bridge.attempt.stage_executor import StageExecutor
-from flykka.spark_bridge.diagnosis.origins import Made, Origins
+from flykka.spark_bridge.diagnosis.origins import Derivation, Origins
 from flykka.spark_bridge.functions.times import in_ms
 from flykka.spark_bridge.operators.bound_chain import bound_chain
 from flykka.spark_bridge.operators.broadcast_variables import BroadcastVariables
@@ -78,7 +77,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.batches import LazyRows, Storage
 
 _READ_AGAIN = 3
-"""For no more readers than these, rows that files hold by columns are read once for each: they are not kept."""
+"""With at most this many readers, rows of columnar files are read once per reader and not cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ class SparkEngine(OperatorChain[Slices]):
         report: Callable[[EngineFailed], object],
         predecessor: SparkEngine | None,
     ) -> None:
-        """`report` is called from any thread; `predecessor` is the attempt of the same subtask before."""
+        """`report` is called from any thread; `predecessor` is the previous attempt of the same subtask."""
         self._files = services.files
         self._filesystem = services.filesystem
         self._store = services.store
@@ -177,11 +176,11 @@ class SparkEngine(OperatorChain[Slices]):
         return _OnLane(self._workers, self.lane_of(command), piece, what)
 
     def fail(self, error: Exception) -> None:
-        """Report that the attempt cannot go on. Safe to call from any thread."""
+        """Report that the attempt cannot continue. Thread-safe."""
         self._report(EngineFailed(cause=serialized(error)))
 
     def open_chain(self, command: OpenChain) -> ChainOpened:
-        """Make the chain ready, when the attempt before it has ended: it may still be on its way out."""
+        """Open the chain once the previous attempt, which may still be ending, has ended."""
         self.end.await_predecessor()
         self._files.distribute(self._scope.session)
         self.restore(self._variables.restore(command.restore))
@@ -204,10 +203,10 @@ class SparkEngine(OperatorChain[Slices]):
     def read_splits(self, command: ReadSplits) -> StageResult:
         source = self.head
         assert isinstance(source, SourceOperator), "only a source reads splits"
-        read = BatchResult(staged=source.note_read(command.splits))
+        read = BatchResult(staged=source.record_read(command.splits))
         lazy = source.lazy_rows(command.splits)
         if lazy is not None:
-            result = self._flow.hand_on(self._chain.head, lazy, command.stage) + read
+            result = self._flow.forward(self._chain.head, lazy, command.stage) + read
             return self.result(command.stage, result, rows_in=lazy.rows, event_time_max=lazy.event_time_max)
         rows = source.read(command.splits)
         output = source.output(rows, command.stage)
@@ -226,7 +225,7 @@ class SparkEngine(OperatorChain[Slices]):
         )
 
     def processed(self, command: ProcessBatch) -> StageResult:
-        """Take batches through the chain; those of a broadcast variable, which come before all others, into that."""
+        """Pass batches through the chain. Those of a broadcast variable come before all others and are added to it."""
         if not self._variables.is_gate(command.gate):
             self._lifecycle.open()
             return super().processed(command)
@@ -235,7 +234,10 @@ class SparkEngine(OperatorChain[Slices]):
         return self.result(command.stage, BatchResult(), rows_in=sum(batch.rows for batch in batches))
 
     def advance_watermark(self, command: AdvanceWatermark) -> StageResult:
-        """Emit what the watermark completes. Functions that read broadcast variables are opened by what comes first."""
+        """Emit what the watermark completes.
+
+        Functions that read broadcast variables are opened by the first command after these are complete.
+        """
         self._lifecycle.open()
         return super().advance_watermark(command)
 
@@ -249,11 +251,11 @@ class SparkEngine(OperatorChain[Slices]):
         return super().snapshot_state(command)
 
     def write_snapshot(self, command: WriteSnapshot) -> SnapshotWritten:
-        written = super().write_snapshot(command)
-        return replace(written, operators=self._variables.added_to(written.operators))
+        snapshot = super().write_snapshot(command)
+        return replace(snapshot, operators=self._variables.added_to(snapshot.operators))
 
-    def result(self, stage: int, result: BatchResult, **seen: Any) -> StageResult:
-        return replace(super().result(stage, result, **seen), accumulators=self._lifecycle.accumulators())
+    def result(self, stage: int, result: BatchResult, **fields: Any) -> StageResult:
+        return replace(super().result(stage, result, **fields), accumulators=self._lifecycle.accumulators())
 
     def emit(
         self, operator: Operator[Slices], output: Output[Slices], stage: int, read: Slices | None = None
@@ -264,11 +266,11 @@ class SparkEngine(OperatorChain[Slices]):
         batches = list(slices_of(self._store.claim(batch_id, self.descriptor.attempt) for batch_id in batch_ids))
         for source, slices in batches:
             if source is not None:
-                self._origins.note(source, Made(before=(), after=slices))
+                self._origins.record(source, Derivation(before=(), after=slices))
         rows = tuple(each for _, slices in batches for each in slices)
         if len(rows) == 1:
             return rows
-        # Each has partitions of its own, which are small: a Spark task for each would take longer than its rows.
+        # Each batch has its own small partitions: a Spark task for each would take longer than processing its rows.
         return (joined(batches, self._scope.session.sparkContext.defaultParallelism),)
 
     # Snapshots
@@ -277,9 +279,9 @@ class SparkEngine(OperatorChain[Slices]):
         self._scope.check()
 
     def delete_from_savepoint(self, savepoint: str) -> None:
-        """Delete all that the subtask has put into a savepoint, and with the last of it the folder.
+        """Delete all files of the subtask in a savepoint, and the folder once it is empty.
 
-        What has given the savepoint up has deleted the folder, maybe before the subtask wrote there.
+        The component that aborted the savepoint has deleted the folder, but maybe before the subtask wrote there.
         """
         filesystem = self._filesystem
         for part in filesystem.list(savepoint):
@@ -290,7 +292,7 @@ class SparkEngine(OperatorChain[Slices]):
     # Batches
 
     def hold_batches(self, command: HoldBatches) -> None:
-        """Keep batches, even if all other holders release them."""
+        """Retain batches even if all other holders release them."""
         self._store.hold(command.batch_ids, command.holder)
 
     def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
@@ -306,9 +308,9 @@ class SparkEngine(OperatorChain[Slices]):
     # Failures, progress and the end
 
     def failed(self, command: Command, what: str, raised: BaseException) -> WorkFailed:
-        """Describe the failure; where the session was stopped another one is started, which may take a second."""
+        """Describe the failure. If the session was stopped, this starts another one, which may take a second."""
         if self._scope.is_cancelled:
-            # Nothing waits for it, and what would explain it may be gone.
+            # Nothing waits for this failure, and the resources that would explain it may be gone.
             cause = SerializedThrowable(type_name=type(raised).__name__, message=what)
             return WorkFailed(command=command, cause=cause)
         if command.survivable and isinstance(raised, Exception):
@@ -318,34 +320,34 @@ class SparkEngine(OperatorChain[Slices]):
         return WorkFailed(command=command, cause=self._failures.of_attempt(what, raised))
 
     def progress(self, at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
-        """Return the progress of work that has run for so long. Blocks: Spark is asked where there is any."""
-        return read_progress(self._scope, self._workers.at_work(), at_least_ms)
+        """Return the progress of work that has run for at least `at_least_ms`. Blocks if it has to ask Spark."""
+        return read_progress(self._scope, self._workers.running(), at_least_ms)
 
     def last_work(self) -> AttemptWork:
-        """Return the work of the last seconds, stage by stage. Blocks: Spark is asked."""
+        """Return the recent work, stage by stage. Blocks: it asks Spark."""
         return read_work(self._scope, self._workers)
 
     def cancel_work(self) -> None:
-        """Let nothing new begin, and Python functions end."""
+        """Start no new work, and make running Python functions end."""
         self.end.stop(cancel=True)
 
     def interrupt_work(self) -> None:
         self._workers.interrupt()
 
     def close_chain(self, command: CloseChain) -> ChainClosed:
-        """Wait for the threads, as long as that makes sense."""
+        """Wait for the threads until the cancellation timeout."""
         return self.end.wait_closed(cancel=command.cancel)
 
     def close(self) -> None:
-        """Cancel the attempt, whose bridge has ended in whatever way; nothing happens where it is over."""
+        """Cancel the attempt because its bridge has ended; no effect if the attempt has ended."""
         self.end.end_in_background(cancel=True)
 
 
 class Flow:
-    """Moves rows through the chain of one attempt: what each operator's readers make of them. Two stages may use it.
+    """Moves rows through the operator chain of one attempt. Two stages may use it at once.
 
-    Rows stay a plan until something needs them: an output, a sink, or two readers. So a chain costs one Spark job per
-    batch, or two where rows are both sent on and worked on. A few readers of files of columns read them by themselves.
+    Rows stay a lazy plan until an output, a sink or two readers need them. So a chain costs one Spark job per batch, or
+    two if rows are both sent and processed further. A few readers of columnar files each read the files themselves.
     """
 
     def __init__(
@@ -368,7 +370,7 @@ class Flow:
         self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
 
     def emit(self, link: Link, output: Output[Slices], stage: int, before: Slices = ()) -> BatchResult:
-        """Take what the operator of `link` emits, of the rows `before`, to everything that reads it."""
+        """Pass the output of the operator of `link`, computed from the rows `before`, to all its readers."""
         result = BatchResult()
         if output.staged_rows:
             staged = StagedOutput(operator_id=link.operator_id, names=output.staged, rows=output.staged_rows)
@@ -380,8 +382,8 @@ class Flow:
                 result += self._read(reader, rows, stage)
         return result
 
-    def hand_on(self, link: Link, rows: LazyRows, stage: int) -> BatchResult:
-        """Send rows to the stage that reads them, the only reader of what the operator of `link` emits."""
+    def forward(self, link: Link, rows: LazyRows, stage: int) -> BatchResult:
+        """Send unread rows to the stage that reads them, the only reader of the operator of `link`."""
         (output,) = link.outputs
         outputs: list[StageOutput] = []
         for subpartition in self._receivers(output) if rows.rows else ():
@@ -399,24 +401,24 @@ class Flow:
     def _move(self, link: Link, output: Output[Slices], stage: int, before: Slices) -> BatchResult:
         rows = output.rows or ()
         if rows:
-            self._origins.note(link.uid, Made(before=before, after=rows))
+            self._origins.record(link.uid, Derivation(before=before, after=rows))
         whole = tuple(output for output in link.outputs if not is_split(output))
         split = tuple(output for output in link.outputs if is_split(output))
         readers = link.readers_of(None)
         if not whole and len(readers) + len(split) <= (_READ_AGAIN if output.read_again else 1):
-            return self._hand_on(link, rows, split, stage)
-        made = materialise(self._scope, together(rows), self._times(link, rows[0]))
-        own = self._ref(made, BatchId(f"{self._descriptor.attempt}/{stage}/{link.uid}.own"), made.rows)
-        outputs, batches = self._whole(whole, made, stage)
-        kept = Batch(ref=own, rows=made.frame, holder=self._holder)
-        self._put(made.blocks, [kept, *batches])
+            return self._forward(link, rows, split, stage)
+        materialised = materialise(self._scope, together(rows), self._times(link, rows[0]))
+        own = self._ref(materialised, BatchId(f"{self._descriptor.attempt}/{stage}/{link.uid}.own"), materialised.rows)
+        outputs, batches = self._whole(whole, materialised, stage)
+        retained = Batch(ref=own, rows=materialised.frame, holder=self._holder)
+        self._put(materialised.blocks, [retained, *batches])
         try:
-            sent = BatchResult(outputs=outputs, rows=made.rows * len(whole))
-            return sent + self._hand_on(link, (made.frame,), split, stage)
+            sent = BatchResult(outputs=outputs, rows=materialised.rows * len(whole))
+            return sent + self._forward(link, (materialised.frame,), split, stage)
         finally:
             self._store.release((own.batch_id,), self._holder)
 
-    def _hand_on(
+    def _forward(
         self, link: Link, rows: Slices, split: tuple[ResultPartitionDescriptor, ...], stage: int
     ) -> BatchResult:
         result = BatchResult()
@@ -437,16 +439,16 @@ class Flow:
         return link.code.batch_times(rows, self._chain.event_time)
 
     def _whole(
-        self, outputs: tuple[ResultPartitionDescriptor, ...], made: Materialised, stage: int
+        self, outputs: tuple[ResultPartitionDescriptor, ...], materialised: Materialised, stage: int
     ) -> tuple[tuple[StageOutput, ...], list[Batch]]:
-        """Send rows that are not split; of no rows nothing is sent."""
+        """Send rows to the outputs that are not split by key; without rows nothing is sent."""
         sent: list[StageOutput] = []
         batches: list[Batch] = []
-        for output in outputs if made.rows else ():
+        for output in outputs if materialised.rows else ():
             for subpartition in self._receivers(output):
                 batch_id = self._routes.batch_id(stage, output, subpartition)
-                ref = self._ref(made, batch_id, made.rows, subpartition)
-                batches.append(_batch(ref, made.frame, output))
+                ref = self._ref(materialised, batch_id, materialised.rows, subpartition)
+                batches.append(_batch(ref, materialised.frame, output))
                 sent.append(StageOutput(output=output.output, batch=ref))
         return tuple(sent), batches
 
@@ -458,9 +460,9 @@ class Flow:
         assert output.key_by is not None, f"output {output.output} of {link.uid!r} is split and has no keys"
         keyed = self._registry.keys(output.key_by)
         if not keyed.of_state:
-            self._origins.note(output.key_by.uid, Made(before=(rows,), after=(rows,), columns=keyed.columns))
+            self._origins.record(output.key_by.uid, Derivation(before=(rows,), after=(rows,), columns=keyed.columns))
         groups = KeyGroups(keys=keyed.columns, max_parallelism=output.max_parallelism)
-        made = materialise_slices(
+        sliced = materialise_slices(
             self._scope,
             rows,
             groups,
@@ -470,26 +472,26 @@ class Flow:
         )
         batches = [
             _batch(
-                self._ref(made.materialised, self._routes.batch_id(stage, output, index), count, index),
+                self._ref(sliced.materialised, self._routes.batch_id(stage, output, index), count, index),
                 frame,
                 output,
             )
-            for index, (frame, count) in enumerate(zip(made.slices, made.rows, strict=True))
+            for index, (frame, count) in enumerate(zip(sliced.slices, sliced.rows, strict=True))
             if count
         ]
-        self._put(made.materialised.blocks, batches)
+        self._put(sliced.materialised.blocks, batches)
         outputs = tuple(StageOutput(output=output.output, batch=batch.ref) for batch in batches)
-        return BatchResult(outputs=outputs, rows=made.materialised.rows)
+        return BatchResult(outputs=outputs, rows=sliced.materialised.rows)
 
     def _put(self, storage: Storage, batches: list[Batch]) -> None:
         self._store.put(storage, batches, producer=self._descriptor.attempt)
 
-    def _ref(self, made: Materialised, batch_id: BatchId, rows: int, subpartition: int = 0) -> BatchRef:
-        first, last = made.numbers.get("first_micros"), made.numbers.get("last_micros")
+    def _ref(self, materialised: Materialised, batch_id: BatchId, rows: int, subpartition: int = 0) -> BatchRef:
+        first, last = materialised.numbers.get("first_micros"), materialised.numbers.get("last_micros")
         return BatchRef(
             batch_id=batch_id,
             rows=rows,
-            size_bytes=estimated_bytes(made.frame.schema, rows),
+            size_bytes=estimated_bytes(materialised.frame.schema, rows),
             event_time_min=None if first is None else in_ms(first),
             event_time_max=None if last is None else in_ms(last),
             subpartition=subpartition,

@@ -1,4 +1,4 @@
-"""Failures of an attempt as messages: the place, the author's code, Spark's reason, and what is lost with it."""
+"""Failures of an attempt as messages: the operator, the user's line, Spark's reason, and the lost partition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class AttemptFailures:
-    """Tells the failures of one attempt. Safe to use from any thread."""
+    """Describes the failures of one attempt. Thread-safe."""
 
     def __init__(self, chain: BoundChain, origins: Origins, services: JobServices) -> None:
         self._chain = chain
@@ -33,46 +33,47 @@ class AttemptFailures:
         self._session, self._sessions = services.session, services.sessions
 
     def of_attempt(self, what: str, raised: BaseException) -> SerializedThrowable:
-        """Tell why the attempt fails. Where its session was stopped another one is started, which may take a second."""
+        """Describe why the attempt fails. If its session was stopped, this starts another one, which may take a
+        second.
+        """
         try:
             cause = self._located(what, raised)
-        except Exception:  # noqa: BLE001 - the JVM that knows the plan may be gone; that there was a failure must be told
+        except Exception:  # noqa: BLE001 - the JVM may be gone, but the failure must be reported
             cause = serialized(what, raised, self._lines(self._chain.computing))
-        return self._sessions.explain(self._session, self._naming_what_is_lost(cause))
+        return self._sessions.explain(self._session, self._with_lost_partition(cause))
 
     def _located(self, what: str, raised: BaseException) -> SerializedThrowable:
-        """The failure with the operator that it came from; where that is not known, with all that it may be."""
+        """Return the failure with the operator that caused it, or with all candidates if that is not known."""
         head, computing = self._chain.head.uid, self._chain.computing
         if isinstance(raised, SourceError):
-            return self._known([head], what, raised)
+            return self._of_operators([head], what, raised)
         if isinstance(raised, SparkBridgeError | UnknownBatchError | CheckpointStorageError):
-            return serialized(what, raised)  # It names its operator or its file by itself.
+            return serialized(what, raised)  # The message names its operator or file already.
         path = unreadable_path(raised)
         if path is None:
-            known = self._origins.operators_named_by(raised)
-            return self._known(known, what, raised) if known else serialized(what, raised, self._lines(computing))
-        # A file that no other operator reads is one of the source, whatever that says of its files.
+            uids = self._origins.operators_named_by(raised)
+            return self._of_operators(uids, what, raised) if uids else serialized(what, raised, self._lines(computing))
+        # A file that no other operator reads is the source's, even if the source does not list it.
         is_source = isinstance(self._chain.head.code, SourceCode)
         readers = self._origins.readers_of(path) or ([head] if is_source else [])
         unreadable = unreadable_file(path, raised)
-        return self._known(readers, what, unreadable) if readers else serialized(what, unreadable)
+        return self._of_operators(readers, what, unreadable) if readers else serialized(what, unreadable)
 
-    def _known(self, uids: Sequence[str], what: str, raised: BaseException) -> SerializedThrowable:
-        """It came from the operator of this uid, or from one of several."""
+    def _of_operators(self, uids: Sequence[str], what: str, raised: BaseException) -> SerializedThrowable:
         where = f"operator {self._registry.describe(uids[0])}" if len(uids) == 1 else what
         return serialized(where, raised, self._lines(uids))
 
     def _lines(self, uids: Sequence[str]) -> tuple[UserLine, ...]:
-        lines = (self._registry.written(uid) for uid in uids)
+        lines = (self._registry.user_line(uid) for uid in uids)
         return tuple(dict.fromkeys(line for line in lines if line is not None))
 
     def of_snapshot(self, what: str, raised: Exception) -> SerializedThrowable | None:
-        """Return why a snapshot fails; None if the attempt cannot continue: its state or its session is lost."""
+        """Return why a snapshot fails, or None if the attempt cannot continue because its state or session is lost."""
         cause = serialized(what, raised)
         is_lost = cause.type_name == _LOST_BATCH or cause.suppress_restarts
         return None if is_lost or self._sessions.is_lost(self._session) else cause
 
-    def _naming_what_is_lost(self, cause: SerializedThrowable) -> SerializedThrowable:
+    def _with_lost_partition(self, cause: SerializedThrowable) -> SerializedThrowable:
         if cause.type_name != _LOST_BATCH:
             return cause
         reason = spark_reason(cause.stack_trace)

@@ -1,4 +1,4 @@
-"""The services that all attempts of a run of a job share."""
+"""The services that all attempts of one run of a job share."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobServices:
-    """For the engine of an attempt alone, which gives each part the few that it needs.
+    """Used by the engine of an attempt only, which passes each part the few services that it needs.
 
-    `session` has our settings; `sessions` knows whether it still runs, and starts others where it does not. Cancelled
-    work is waited for `cancellation_timeout_seconds` at most.
+    `session` has the settings of flykka; `sessions` knows whether it still runs, and starts another if not.
     """
 
     sessions: SparkSessions

@@ -1,9 +1,9 @@
-"""The threads that work for one attempt: Spark's calls block, and no shared thread may wait for them.
+"""The threads of one attempt: Spark's calls block, and no shared thread may wait for them.
 
-Each lane has a queue. Stages are run by two threads, so that planning and committing of one overlap with the work of
-another; snapshots and publishing, which outlive a stage, run one after the other. The machine of the attempt decides
-the order, and submits piece by piece. Beside that the engine has work of its own, piece by piece too: it reads restored
-state, and merges state.
+Each lane has a queue. Two threads run stages, so that planning and committing of one stage overlap with the Spark job
+of another; snapshots and publishing, which outlive a stage, run one after the other. The machine of the attempt decides
+the order and submits the work. The engine also has work of its own, on a queue of its own: it reads restored state and
+merges state.
 
 Threads are daemons, started with the first work: a cluster of idle attempts has none.
 """
@@ -35,28 +35,28 @@ T = TypeVar("T")
 logger = logging.getLogger("flykka.spark_bridge")
 
 OWN_WORK = 0
-"""The number of work that the attempt's machine did not start."""
+"""The number for work that the attempt's machine did not start."""
 
 REMEMBERED = 40
-"""The number of pieces of work that are told of when they are over."""
+"""The number of remembered finished pieces of work."""
 
 _CANCEL_AGAIN_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """Running work of a thread: the piece by its number and in words, and the start (monotonic time)."""
+class RunningWork:
+    """Running work of a thread: its number, its name and its start (monotonic time)."""
 
     piece: int
     what: str
-    begun_ns: int
+    started_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoneWork:
-    """Work that is over, and when (monotonic time). The rows are those that a stage has moved, None of other work."""
+class FinishedWork:
+    """Finished work and its end (monotonic time). The row counts are set for stages only."""
 
-    work: Work
+    work: RunningWork
     ended_ns: int
     rows_in: int | None = None
     rows_out: int | None = None
@@ -72,7 +72,7 @@ class _Job:
 
 @dataclass(slots=True, kw_only=True)
 class _Line:
-    """Queue of a lane, and its threads, of which some are idle."""
+    """The queue and threads of a lane; `idle` threads wait for work."""
 
     limit: int
     jobs: deque[_Job] = field(default_factory=deque)
@@ -81,8 +81,6 @@ class _Line:
 
 
 class StageExecutor:
-    """Runs the work of an attempt, lane by lane."""
-
     def __init__(self, scope: AttemptScope) -> None:
         self._scope = scope
         self._changed = Condition()
@@ -93,13 +91,13 @@ class StageExecutor:
         self._own = _Line(limit=1)
         self._closing = False
         self._interrupts = _ThreadInterrupts()
-        self._at_work: dict[int, Work] = {}
-        self._done: deque[DoneWork] = deque(maxlen=REMEMBERED)
+        self._running_work: dict[int, RunningWork] = {}
+        self._finished: deque[FinishedWork] = deque(maxlen=REMEMBERED)
         self._entered = local()
 
     def run(self, lane: Lane, number: int, what: str, pipe: Pipe[Any]) -> None:
-        """Run the work of `pipe` in its lane. Nothing is run when the attempt is closing."""
-        guarded = pipe.with_work(partial(self._noted, lane, number, what, pipe.work))
+        """Run the work of `pipe` in its lane. Nothing is run if the attempt is closing."""
+        guarded = pipe.with_work(partial(self._recorded, lane, number, what, pipe.work))
         match lane:
             case Lane.AT_ONCE:
                 pipe.run()
@@ -111,7 +109,7 @@ class StageExecutor:
     def run_in_background(
         self, what: str, work: Callable[[], None], on_failure: Callable[[BaseException], object]
     ) -> None:
-        """Run work of the engine itself, beside all lanes."""
+        """Run work of the engine itself on its own queue."""
 
         def run() -> None:
             try:
@@ -123,7 +121,7 @@ class StageExecutor:
         self._put(self._own, "own work", _Job(number=OWN_WORK, what=what, run=run))
 
     def close(self, *, cancel: bool) -> None:
-        """Accept no more work; drop the engine's that waits, with `cancel` all that waits. Returns at once."""
+        """Accept no more work; drop the engine's queued work, with `cancel` all queued work. Returns at once."""
         with self._changed:
             self._closing = True
             for line in self._all if cancel else (self._own,):
@@ -131,15 +129,15 @@ class StageExecutor:
             self._changed.notify_all()
 
     def interrupt(self) -> None:
-        """Interrupt the stages of a cancelled attempt. Writing and publishing go on to their ends."""
+        """Interrupt the stages of a cancelled attempt. Writing and publishing run to their ends."""
         if self._scope.is_cancelled and self._interrupts.interrupt():
             logger.info("%s: interrupted, for it did not end: %s", self._scope.attempt, ", ".join(self._running()))
 
     def wait_idle(self, seconds: float | None = None) -> tuple[str, ...]:
-        """Wait until no thread works any more; once the scope is cancelled, cancel its jobs again and again.
+        """Wait until no thread works any more; once the scope is cancelled, cancel its Spark jobs repeatedly.
 
-        From then on it takes no longer than `seconds`; when half of them are over stages are interrupted. Returns the
-        names of work that still runs.
+        After cancellation this waits at most `seconds`, and interrupts stages after half of them. Returns the names of
+        work that still runs.
         """
         deadline: float | None = None
         can_cancel = True
@@ -151,22 +149,22 @@ class StageExecutor:
                         return self._running()
                     if monotonic() >= deadline - seconds / 2:
                         self.interrupt()
-                # At once: the next attempt must not share the cores with it.
+                # At once: the next attempt must not share the cores with this one.
                 can_cancel = can_cancel and self._cancel_jobs()
             self._wait_for_change()
         return ()
 
-    def at_work(self) -> tuple[Work, ...]:
+    def running(self) -> tuple[RunningWork, ...]:
         with self._changed:
-            return tuple(self._at_work.values())
+            return tuple(self._running_work.values())
 
-    def done(self) -> tuple[DoneWork, ...]:
-        """Return the last work that is over, the oldest first."""
+    def finished(self) -> tuple[FinishedWork, ...]:
+        """Return the most recently finished work, oldest first."""
         with self._changed:
-            return tuple(self._done)
+            return tuple(self._finished)
 
-    def _noted(self, lane: Lane, number: int, what: str, work: Callable[[], T]) -> T:
-        """Do work as `_guarded` does, and remember it."""
+    def _recorded(self, lane: Lane, number: int, what: str, work: Callable[[], T]) -> T:
+        """Run work as `_guarded` does, and remember it."""
         answer: object = None
         has_failed = True
         try:
@@ -176,11 +174,11 @@ class StageExecutor:
         finally:
             rows = (answer.rows_in, answer.rows_out) if isinstance(answer, StageResult) else (None, None)
             with self._changed:
-                begun = self._at_work[get_ident()]
-                done = DoneWork(
-                    work=begun, ended_ns=monotonic_ns(), rows_in=rows[0], rows_out=rows[1], has_failed=has_failed
+                running = self._running_work[get_ident()]
+                done = FinishedWork(
+                    work=running, ended_ns=monotonic_ns(), rows_in=rows[0], rows_out=rows[1], has_failed=has_failed
                 )
-                self._done.append(done)
+                self._finished.append(done)
 
     def _put(self, line: _Line, name: str, job: _Job) -> None:
         with self._changed:
@@ -199,12 +197,12 @@ class StageExecutor:
         finally:
             with self._changed:
                 line.threads -= 1
-                self._at_work.pop(get_ident(), None)
+                self._running_work.pop(get_ident(), None)
                 self._changed.notify_all()
 
     def _next(self, line: _Line) -> _Job | None:
         with self._changed:
-            self._at_work.pop(get_ident(), None)
+            self._running_work.pop(get_ident(), None)
             line.idle += 1
             while not line.jobs and not self._closing:
                 self._changed.wait()
@@ -212,11 +210,11 @@ class StageExecutor:
             if not line.jobs:
                 return None
             job = line.jobs.popleft()
-            self._at_work[get_ident()] = Work(piece=job.number, what=job.what, begun_ns=monotonic_ns())
+            self._running_work[get_ident()] = RunningWork(piece=job.number, what=job.what, started_ns=monotonic_ns())
             return job
 
     def _guarded(self, lane: Lane, number: int, what: str, work: Callable[[], T]) -> T:
-        """Do work on a thread of the attempt's Spark job group, unless the attempt is over."""
+        """Run work on a thread in the attempt's Spark job group, unless the attempt was cancelled."""
         if not getattr(self._entered, "scope", False):
             self._scope.enter()
             self._entered.scope = True
@@ -231,14 +229,14 @@ class StageExecutor:
         try:
             self._scope.cancel_jobs()
         except Exception:
-            # Where Spark is stopped, or its JVM gone, its jobs have ended, and the waiting threads end too.
+            # If Spark is stopped or its JVM is gone, its jobs have ended, and the waiting threads end too.
             if not self._scope.is_spark_lost:
                 logger.warning("%s: its Spark jobs cannot be cancelled", self._scope.attempt, exc_info=True)
             return False
         return True
 
     def _running(self) -> tuple[str, ...]:
-        return tuple(work.what for work in self.at_work())
+        return tuple(work.what for work in self.running())
 
     @property
     def _all(self) -> tuple[_Line, ...]:
@@ -257,11 +255,11 @@ class StageExecutor:
 
 
 class _ThreadInterrupts:
-    """Threads in code of the user's, which may be interrupted, as by Flink's TaskInterrupter.
+    """Threads that run user code and may be interrupted, like Flink's TaskInterrupter.
 
-    None of them holds one of our locks, or is about to acquire it. CPython raises an exception in another thread
-    between two of its instructions: code that computes, sleeps in short steps or waits for Spark is interrupted, and a
-    long call into native code only after it.
+    While a thread is interruptible it neither holds nor acquires one of our locks. CPython raises an exception in
+    another thread between two bytecode instructions: code that computes, sleeps in short steps or waits for Spark is
+    interrupted at once, a long call into native code only when it returns.
     """
 
     def __init__(self) -> None:
@@ -282,7 +280,7 @@ class _ThreadInterrupts:
                 self._inside.discard(me)
 
     def interrupt(self) -> int:
-        """Interrupt every thread that allows it, each once. Returns their number."""
+        """Interrupt each thread that allows it once. Return their number."""
         with self._lock:
             interrupted = [thread for thread in self._inside if _raise_in(thread)]
             self._inside.clear()

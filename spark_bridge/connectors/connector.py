@@ -1,4 +1,4 @@
-"""Connector: how a connector presents itself. Entry points of the group `flykka.connectors` name those there are."""
+"""Connector: the description of a connector. Entry points of the group `flykka.connectors` list them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ GROUP = "flykka.connectors"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connector:
-    """A connector. `source` and `sink` are the names of its classes as they are imported; None where it has none.
+    """A connector. `source` and `sink` are the names of its classes for imports, or None.
 
-    `reads` and `writes` say with which guarantee, `library` is the module that must be installed, and `extra` what to
+    `reads` and `writes` state its guarantees, `library` is the module that must be installed, and `extra` what to
     install for it, as in `pip install 'flykka[kafka]'`. `tested_with` is what its tests run against.
     """
 
@@ -30,17 +30,17 @@ class Connector:
 
     @property
     def is_installed(self) -> bool:
-        """True if its library is there."""
+        """True if its library is installed."""
         return self.library is None or find_spec(self.library) is not None
 
 
 def connectors() -> tuple[Connector, ...]:
-    """The connectors that packages on this machine declare, by name.
+    """Return the connectors that installed packages declare, by name.
 
     Raises:
-        SparkBridgeError: what an entry point names is no connector, or cannot be imported.
+        SparkBridgeError: an entry point does not name a connector, or cannot be imported.
     """
-    found: dict[str, Connector] = {}
+    by_name: dict[str, Connector] = {}
     for entry in entry_points(group=GROUP):
         try:
             connector = entry.load()
@@ -50,16 +50,12 @@ def connectors() -> tuple[Connector, ...]:
             ) from broken
         if not isinstance(connector, Connector):
             raise SparkBridgeError(f"the connector {entry.name!r} ({entry.value}) is no flykka.connectors.Connector")
-        found.setdefault(connector.name, connector)
-    return tuple(found[name] for name in sorted(found))
+        by_name.setdefault(connector.name, connector)
+    return tuple(by_name[name] for name in sorted(by_name))
 
 
 def require(module: str, *, extra: str, what: str) -> None:
-    """Look for a library that `what` needs.
-
-    Raises:
-        MissingExtraError: it is not installed; the text says how to do that.
-    """
+    """Raise `MissingExtraError` if a library which `what` needs is not installed, with the command to install it."""
     if not _is_there(module):
         raise MissingExtraError(f"{what} needs {module}, which is not installed: pip install 'flykka[{extra}]'")
 

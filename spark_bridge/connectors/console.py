@@ -1,4 +1,6 @@
-"""Sinks that show the first rows of every batch as they come: ConsoleSink prints them, CollectSink hands them over."""
+"""Sinks that show the first rows of every batch at once: ConsoleSink prints them, CollectSink passes them to a
+function.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,9 @@ _LONGEST = 20
 class ConsoleSink(Sink):
     """Prints the first `limit` rows of every batch, as `DataFrame.show` does; no more than these reach the driver.
 
-    For looking at a stream, not for keeping it: rows are printed as they come, without waiting for a checkpoint, and
-    after a restart what came after the last checkpoint is printed again, in batches that are numbered from 1 again.
-    `truncate` cuts long values: True at 20 characters, False not at all, or at that many.
+    For looking at a stream only: rows are printed as they come, without waiting for a checkpoint, and after a restart
+    rows after the last checkpoint are printed again, in batches numbered from 1 again. `truncate` cuts long values:
+    True at 20 characters, False not at all, or at that many.
     """
 
     limit: int = _ROWS
@@ -60,28 +62,27 @@ class ConsoleSink(Sink):
 
 
 class ShowingWriter(SinkWriter["DataFrame"]):
-    """Shows the first rows of batches that have any. One Spark job, and a small one for what is shown."""
+    """Shows the first rows of nonempty batches, with one Spark job, and a small one for the shown rows."""
 
     def __init__(self, context: SinkContext) -> None:
         self._context = context
 
     def stage(self, rows: DataFrame) -> Staged:
-        made = materialise(self._context.scope, rows, {})
+        materialised = materialise(self._context.scope, rows, {})
         try:
-            if made.rows:
+            if materialised.rows:
                 self._context.scope.check()
-                self.show(made.frame, made.rows)
+                self.show(materialised.frame, materialised.rows)
         finally:
-            made.blocks.free()
-        return Staged(rows=made.rows)
+            materialised.blocks.free()
+        return Staged(rows=materialised.rows)
 
     @abstractmethod
-    def show(self, rows: DataFrame, number_of_rows: int) -> None:
-        """Show the first of so many rows."""
+    def show(self, rows: DataFrame, number_of_rows: int) -> None: ...
 
 
 class ConsoleWriter(ShowingWriter):
-    """Prints in one attempt. Batches that are at work at once are numbered as they are printed."""
+    """Prints the rows of one attempt. Concurrent batches are numbered as they are printed."""
 
     def __init__(self, sink: ConsoleSink, context: SinkContext) -> None:
         super().__init__(context)
@@ -96,21 +97,21 @@ class ConsoleWriter(ShowingWriter):
         noun = "row" if number_of_rows == 1 else "rows"
         with self._lock:
             heading = f"{self._context.name}{subtask}, batch {next(self._numbers)}: {number_of_rows:,} {noun}"
-            # In one piece: subtasks print side by side.
+            # In one call: subtasks print concurrently.
             print(f"{heading}\n{table.rstrip()}\n", flush=True)
 
 
 TextRow = tuple[str | None, ...]
 Receive = Callable[[Sequence[TextRow], int], None]
-"""Takes rows of a batch, and the number that were left out of it."""
+"""Receives rows of a batch, and the number of omitted rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectSink(Sink):
-    """Gives no more than `limit` rows of every batch, as texts, to `receive`; no more than these reach the driver.
+    """Passes at most `limit` rows of every batch, as texts, to `receive`; no more than these reach the driver.
 
-    As Flink's CollectSinkOperator it runs in the task of what it reads, so the batches of a key come in their order.
-    After a restart rows come again.
+    Like Flink's CollectSinkOperator it runs in the task that it reads, so the batches of a key come in order. After a
+    restart rows come again.
     """
 
     receive: Receive
@@ -132,7 +133,7 @@ class CollectSink(Sink):
 
 
 class CollectWriter(ShowingWriter):
-    """Collects in one attempt."""
+    """Collects the rows of one attempt."""
 
     def __init__(self, sink: CollectSink, context: SinkContext) -> None:
         super().__init__(context)

@@ -1,8 +1,7 @@
 """DataFrameSource: the rows of a DataFrame, computed once, each batch a group of its Spark partitions.
 
-A plan that is run again may give other rows, or the same ones in other partitions. So the rows are computed once, under
-the settings of the session that they belong to, and kept on the executors: that is what a job reads, and what it reads
-again after a failure.
+A plan that is run again may give other rows, or the same ones in other partitions. So the rows are computed once, with
+the settings of their session, and cached on the executors: a job reads them there, also again after a failure.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ComputedFrame:
-    """A DataFrame, and its rows once they were computed."""
+    """A DataFrame and its cached rows."""
 
     def __init__(self, frame: DataFrame) -> None:
         self.frame = frame
@@ -39,13 +38,13 @@ class ComputedFrame:
 
     @property
     def blocks(self) -> Blocks:
-        """The rows. Raises `SourceError` where they were freed."""
+        """Return the cached rows. Raises `SourceError` if they were freed."""
         if self._blocks is None:
-            raise SourceError("the rows of the DataFrame are gone: they are freed when their job is over")
+            raise SourceError("the rows of the DataFrame were freed: this happens when their job ends")
         return self._blocks
 
     def free(self) -> None:
-        """Free the rows; nothing happens where there are none, or where their Spark has stopped."""
+        """Free the rows; no effect if there are none, or if their Spark has stopped."""
         if self._blocks is not None:
             context = self.frame.sparkSession.sparkContext._jsc
             if context is not None and not context.sc().isStopped():
@@ -55,7 +54,7 @@ class ComputedFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFrameSource(Source):
-    """A bounded source. `partitions_limit` of None: as many partitions at once as there are cores."""
+    """A bounded source. If `partitions_limit` is None, a batch has as many partitions as there are cores."""
 
     computed: ComputedFrame
     event_time: str | None = None
@@ -73,9 +72,9 @@ class DataFrameSource(Source):
         return "DataFrame"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """With this event-time column, and with the rows computed. Raises what computing them raises."""
+        """Return the source with this event-time column and cached rows. Raises the errors of computing them."""
         if event_time is not None:
-            # Before what may take long.
+            # Before computing the rows, which may take long.
             event_time = event_time_column(self.computed.frame, event_time)
         self.computed.compute()
         return replace(self, event_time=event_time)
@@ -98,9 +97,10 @@ class DataFrameSource(Source):
 
 
 class PartitionsDiscovery:
-    """The splits of a DataFrame: all at the first look. The id of one names its partitions, `0-3` or `7`.
+    """The splits of a DataFrame, all found by the first discovery. The id of a split names its partitions, `0-3` or
+    `7`.
 
-    The position behind a look is the number of partitions that there were.
+    The position after a discovery is the number of partitions.
     """
 
     interval_ms: int | None = None
@@ -111,26 +111,22 @@ class PartitionsDiscovery:
         self._operator_id = operator_id
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """The groups of partitions that are new.
-
-        Raises:
-            SourceError: a checkpoint tells of partitions that there are not.
-        """
+        """Return the new groups of partitions. Raises `SourceError` if a checkpoint refers to missing partitions."""
         blocks = self._source.computed.blocks
-        there, found = int(blocks.rdd.getNumPartitions()), number_of_position(position)
-        if found > there:
+        partitions, discovered = int(blocks.rdd.getNumPartitions()), number_of_position(position)
+        if discovered > partitions:
             raise SourceError(
-                f"the DataFrame has {there} Spark partitions, but the checkpoint was taken when it had more: to"
+                f"the DataFrame has {partitions} Spark partitions, but the checkpoint was taken when it had more: to"
                 " continue from it the DataFrame must have the same rows in the same partitions"
             )
         limit = self._source.partitions_limit or blocks.frame.sparkSession.sparkContext.defaultParallelism
-        groups = (range(first, min(first + limit, there)) for first in range(found, there, limit))
+        groups = (range(first, min(first + limit, partitions)) for first in range(discovered, partitions, limit))
         return SplitsDiscovered(
             operator_id=self._operator_id,
             splits=tuple(_split(group) for group in groups),
             finished=True,
             begun_at=position,
-            position=b"%d" % there,
+            position=b"%d" % partitions,
         )
 
 

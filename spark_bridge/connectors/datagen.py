@@ -1,8 +1,9 @@
-"""DataGenSource: rows made of their number (Flink's DataGeneratorSource, and the options of its datagen connector).
+"""DataGenSource: rows computed from their index (Flink's DataGeneratorSource, and the options of its datagen
+connector).
 
-Ready columns are functions of a row's index, of the seed and of the name of their field. Chance is a hash of the three,
-so a row is the same in whatever batch, attempt or run it is made, and two fields are independent of each other.
-`F.rand` would start again in every batch.
+Built-in generators are functions of a row's index, of the seed and of the name of their field. Random values are a hash
+of the three, so a row is the same in every batch, attempt and run, and two fields are independent. `F.rand` would start
+again in every batch.
 """
 
 from __future__ import annotations
@@ -44,37 +45,37 @@ if TYPE_CHECKING:
 
 
 INDEX = "index"
-"""The column that a generator looks at: the number of the row, from 0."""
+"""The column that a generator reads: the number of the row, from 0."""
 
 _LONG_RANGE = 2**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field to generate: what its generator knows beside the index."""
+    """The field to generate, for its generator."""
 
     name: str
     seed: int
 
     def chance(self) -> Column:
-        """A number that nobody expects, of 64 bits, the same for a row whenever it is made."""
+        """A pseudo-random number of 64 bits, the same for a row whenever it is computed."""
         return F.xxhash64(F.lit(self.seed).cast("bigint"), F.lit(self.name), F.col(INDEX))
 
 
 FieldGenerator = Callable[[Field], "Column"]
-"""Makes the column of a field."""
+"""Returns the column of a field."""
 
 
 def sequence(start: int = 0, step: int = 1) -> FieldGenerator:
-    """`start`, `start + step`, ... as a bigint."""
+    """Generate `start`, `start + step`, ... as a bigint."""
     return lambda field: F.col(INDEX) * F.lit(step).cast("bigint") + F.lit(start).cast("bigint")
 
 
 def random_int(minimum: int, maximum: int) -> FieldGenerator:
-    """Whole numbers from `minimum` to `maximum`, both included, as a bigint.
+    """Generate whole numbers from `minimum` to `maximum`, both included, as a bigint.
 
     Raises:
-        ValueError: the minimum lies above the maximum, or they are further apart than a bigint can say.
+        ValueError: the minimum exceeds the maximum, or their difference exceeds a bigint.
     """
     _check_order(minimum, maximum)
     if not -_LONG_RANGE <= minimum <= maximum < _LONG_RANGE or maximum - minimum >= _LONG_RANGE - 1:
@@ -84,9 +85,11 @@ def random_int(minimum: int, maximum: int) -> FieldGenerator:
 
 
 def random_double(minimum: float, maximum: float) -> FieldGenerator:
-    """Numbers from `minimum` to below `maximum`, as a double. Raises `ValueError` where the minimum lies above."""
+    """Generate numbers from `minimum` to below `maximum`, as a double. Raises `ValueError` if the minimum is not
+    smaller.
+    """
     _check_order(minimum, maximum)
-    # 53 bits are what a double can tell apart.
+    # A double has 53 significant bits.
     part = 2.0**-53
     return lambda field: (
         F.shiftrightunsigned(field.chance(), 11) * F.lit(part) * F.lit(float(maximum - minimum)) + F.lit(float(minimum))
@@ -94,7 +97,7 @@ def random_double(minimum: float, maximum: float) -> FieldGenerator:
 
 
 def choice(*values: str | int | float | bool) -> FieldGenerator:
-    """A value drawn from these, which are of one type and equally likely. Raises `ValueError` for none."""
+    """Generate values drawn from these, of one type and equally likely. Raises `ValueError` for none."""
     if not values:
         raise ValueError("choice() needs at least one value")
     return lambda field: F.element_at(
@@ -103,11 +106,11 @@ def choice(*values: str | int | float | bool) -> FieldGenerator:
 
 
 def timestamps(start: datetime | str, step: Duration) -> FieldGenerator:
-    """`start`, `start + step`, ...: a datetime or ISO text, in UTC where it does not say otherwise.
+    """Generate `start`, `start + step`, ...; the start is a datetime or ISO text, in UTC unless it has a zone.
 
     Raises:
-        ValueError: the text is no time.
-        DurationError: the step cannot be read, or is negative.
+        ValueError: the text is not a time.
+        DurationError: the step cannot be parsed, or is negative.
     """
     begin = datetime.fromisoformat(start) if isinstance(start, str) else start
     first = micros_of(begin)
@@ -128,12 +131,12 @@ _ROWS_PER_CORE = 50_000
 
 @dataclass(frozen=True, slots=True)
 class DataGenSource(Source):
-    """Rows by their number: row n is the same however it is batched, in every attempt and every run.
+    """Rows by their number: row n is the same in every batch, attempt and run.
 
-    `generator` names the fields, each a column over `index` (bigint, from 0) or one of the functions of
-    `flykka.datagen`; or it is a function of a DataFrame with the column `index` that makes the rows of it one by one.
-    `number_of_rows` of None has no end. `rows_per_second` counts from when the job begins; without it the rows are made
-    as fast as they are read. A batch has `rows_per_batch` rows, or fewer where no more are due.
+    `generator` maps fields to columns over `index` (bigint, from 0) or to functions of `flykka.datagen`; or it is a
+    function of a DataFrame with the column `index` that returns its rows, one for each. `number_of_rows` of None is
+    unbounded. `rows_per_second` counts from the start of the job; without it rows are computed as fast as they are
+    read. A batch has `rows_per_batch` rows, or fewer if no more are due.
 
     Raises:
         ValueError: a number is not positive, there is no field, or neither an end nor a rate.
@@ -148,7 +151,7 @@ class DataGenSource(Source):
     event_time: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
+        """Refuse invalid settings."""
         positive(self.rows_per_batch, "rows per batch")
         if self.number_of_rows is not None:
             positive(self.number_of_rows, "number of rows")
@@ -161,7 +164,7 @@ class DataGenSource(Source):
 
     @property
     def boundedness(self) -> Boundedness:
-        """Without a number of rows it has no end."""
+        """Unbounded without a number of rows."""
         return Boundedness.CONTINUOUS_UNBOUNDED if self.number_of_rows is None else Boundedness.BOUNDED
 
     @property
@@ -172,10 +175,10 @@ class DataGenSource(Source):
         return self.format if self.number_of_rows is None else f"{self.format} of {self.number_of_rows} rows"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """With this event-time column.
+        """Return the source with this event-time column.
 
         Raises:
-            PrototypeError: a column does not fit, or a row is not made of its index alone.
+            PrototypeError: a column does not fit, or a row does not depend on its index alone.
         """
         self.prototype(session)
         if not works_row_by_row(session, _INDEXES, [self._generated]):
@@ -192,7 +195,7 @@ class DataGenSource(Source):
         return IndexRangeDiscovery(self, operator_id)
 
     def numbers_of(self, split: SourceSplit) -> SplitNumbers:
-        """The number of indexes is that of rows, but a function may leave rows out."""
+        """The number of indexes is known, but a function may drop rows."""
         return SplitNumbers(rows=None if callable(self.generator) else split_of(IndexRangeSplit, split, self).rows)
 
     def read(
@@ -214,16 +217,18 @@ class DataGenSource(Source):
     def _generated(self, indexes: DataFrame) -> DataFrame:
         if callable(self.generator):
             return self.generator(indexes)
-        return indexes.select(*(self._column(name, made).alias(name) for name, made in self.generator.items()))
+        return indexes.select(
+            *(self._column(name, generator).alias(name) for name, generator in self.generator.items())
+        )
 
-    def _column(self, name: str, made: Column | FieldGenerator) -> Column:
-        return made if isinstance(made, Column) else made(Field(name=name, seed=self.seed))
+    def _column(self, name: str, generator: Column | FieldGenerator) -> Column:
+        return generator if isinstance(generator, Column) else generator(Field(name=name, seed=self.seed))
 
     def _indexes(self, session: SparkSession, first: int, rows: int, partitions: int) -> DataFrame:
-        """The indexes of some rows.
+        """Return the indexes of some rows.
 
-        The first differs from batch to batch, and Spark writes numbers into the code that it compiles; decimals it
-        hands over, so the code is compiled once.
+        The first one differs from batch to batch, and Spark inlines integers into generated code; decimals are passed
+        by reference, so the code is compiled once.
         """
         index = (F.col("id").cast("decimal(17,0)") + F.lit(Decimal(first))).cast("bigint")
         return session.range(0, rows, 1, partitions).select(index.alias(INDEX))
@@ -235,12 +240,13 @@ _INTERVAL_MS_MAX = 1000
 
 
 class IndexRangeDiscovery:
-    """The splits of a DataGenSource: ranges of row numbers, handed out as they are due. Used by one call at a time.
+    """The splits of a DataGenSource: ranges of row numbers that are due. Not thread-safe.
 
-    The id of a split is `first row+rows`. Ranges are handed out in order and without gaps, so the position of a
-    look is the number of the first row that was not found yet.
+    The id of a split is `first row+rows`. Ranges are found in order and without gaps, so the position of a discovery is
+    the number of the next row.
 
-    With a rate, time begins to count at the first look. What was due while nobody read waits, as in a queue.
+    With a rate, time starts at the first discovery. Rows that were due while the source was not read are found later,
+    as in a queue.
     """
 
     changed: Callable[[], bool] | None = None
@@ -248,7 +254,7 @@ class IndexRangeDiscovery:
     def __init__(
         self, source: DataGenSource, operator_id: OperatorId, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock` gives seconds."""
+        """`clock` returns seconds."""
         self._source = source
         self._operator_id = operator_id
         self._clock = clock
@@ -256,7 +262,7 @@ class IndexRangeDiscovery:
         self.interval_ms = self._interval_ms()
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """The ranges that are due and new."""
+        """Return the ranges that are due and new."""
         first = number_of_position(position)
         due = self._due(first)
         end = min(due, first + self._splits_max * self._source.rows_per_batch)
@@ -267,12 +273,12 @@ class IndexRangeDiscovery:
             finished=last is not None and end >= last,
             begun_at=position,
             position=b"%d" % max(first, end),
-            # With a rate, nobody reads more until the next look, however high it is.
+            # With a rate, no more rows are read until the next discovery, however high it is.
             more=end < due and self._source.rows_per_second is None,
         )
 
     def _due(self, first: int) -> int:
-        """The row before which all are due, where the look begins at row `first`."""
+        """Return the row before which all are due, if the discovery begins at row `first`."""
         last, rate = self._source.number_of_rows, self._source.rows_per_second
         if rate is None:
             assert last is not None, "a source without an end has a rate"
@@ -293,7 +299,7 @@ class IndexRangeDiscovery:
             yield IndexRangeSplit(split_id=SplitId(f"{start}+{rows}"), rows=rows, start=start)
 
     def _interval_ms(self) -> int | None:
-        """About as long as a full batch takes, but often enough for one who watches."""
+        """About the time of a full batch, but short enough for an observer."""
         rate = self._source.rows_per_second
         if rate is None:
             return None

@@ -1,8 +1,8 @@
-"""Cluster datasets: rows that a batch job keeps as parquet for later jobs of its environment (Flink's cache()).
+"""Cluster datasets: rows that a batch job stores as parquet for later jobs of its environment (Flink's cache()).
 
-The job that computes them writes them with a FileSink, so they are complete or not there, whatever fails on the way.
-Each job has a folder of its own, `<datasets>/<dataset>/<job>/`: what an earlier job has left is never mixed with it. An
-empty file `_SUCCESS` says that all rows are there. Later jobs read the folder as any folder of parquet files.
+The job that computes them writes them with a FileSink, so they are complete or absent, whatever fails. Each job has a
+folder of its own, `<datasets>/<dataset>/<job>/`, so rows of earlier jobs are not mixed in. An empty file `_SUCCESS`
+marks a complete one. Later jobs read the folder like any folder of parquet files.
 """
 
 from __future__ import annotations
@@ -30,15 +30,17 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
 
-def as_kept(prototype: DataFrame) -> DataFrame:
-    """A prototype of the rows as they are read back: any column may hold nulls, as always in files."""
+def as_stored(prototype: DataFrame) -> DataFrame:
+    """Return a prototype of the rows as they are read back: all columns are nullable, as always in files."""
     schema = StructType([StructField(each.name, each.dataType, metadata=each.metadata) for each in prototype.schema])
     return prototype.sparkSession.createDataFrame([], schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheCode(TransformCode):
-    """A cached stream in a program. A job is made of what computes its rows, or of a source that reads kept ones."""
+    """A cached stream in a program. A job replaces it by the operators that compute its rows, or by a source of stored
+    rows.
+    """
 
     dataset_id: str
     schema: StructType
@@ -47,20 +49,19 @@ class CacheCode(TransformCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetSink(FileSink):
-    """The folder of a dataset, of which each job has a part of its own."""
+    """The folder of a dataset, in which each job has a part of its own."""
 
     dataset_id: str
     root: str
 
     @classmethod
     def of(cls, dataset_id: str, root: str) -> Self:
-        """The sink of a dataset, in a folder below `root`."""
         path = f"{root}/{dataset_id}"
         return cls(path=path, root=path, dataset_id=dataset_id, layout=PARQUET_LAYOUT, marks_success=True)
 
     @property
     def is_internal(self) -> bool:
-        """True: nobody reads the folder but later jobs of the environment."""
+        """Only later jobs of the environment read the folder."""
         return True
 
     def for_job(self, job_id: JobId) -> Self:
@@ -75,14 +76,14 @@ class DatasetSink(FileSink):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetSource(FileSource):
-    """The rows of a dataset that a job has kept."""
+    """The rows of a dataset stored by a job."""
 
     dataset_id: str
     is_empty: bool
 
     @classmethod
     def of(cls, code: CacheCode, folder: str, *, is_empty: bool) -> Self:
-        """The source of rows that lie in a folder."""
+        """Return the source of rows in a folder."""
         return cls(
             dataset_id=code.dataset_id,
             is_empty=is_empty,
@@ -93,7 +94,7 @@ class DatasetSource(FileSource):
         )
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> FileSplitDiscovery:
-        """Looks for the files. Where no row was kept there are none, and that is no error."""
+        """Return the discovery of its files. A dataset without rows has no files, which is not an error."""
         return (_NothingToFind if self.is_empty else FileSplitDiscovery)(self, operator_id, filesystem)
 
     def __str__(self) -> str:
@@ -108,14 +109,14 @@ class _NothingToFind(FileSplitDiscovery):
 
 
 def complete_files(filesystem: FileSystem, folder: str) -> Sequence[str] | None:
-    """The files of a dataset that one job has kept in a folder; None where they are not all there. May block."""
+    """Return the files of a dataset that one job has stored in a folder; None if they are incomplete. May block."""
     if not filesystem.exists(f"{folder}/{SUCCESS}"):
         return None
     return tuple(sorted(filesystem.paths_below(folder)))
 
 
 def delete_dataset(filesystem: FileSystem, folder: str) -> None:
-    """Delete what one job has kept, and the folders above it that are empty then. May block."""
+    """Delete the rows stored by one job, and parent folders that become empty. May block."""
     filesystem.delete(folder)
     dataset = folder.rsplit("/", 1)[0]
     filesystem.delete_if_empty(dataset)

@@ -1,8 +1,8 @@
-"""ForeachBatchSink: a function of the user's that is given the rows of each completed checkpoint.
+"""ForeachBatchSink: calls a user's function with the rows of each completed checkpoint.
 
-Rows are staged as parquet beside the checkpoints, in `<checkpoint directory>/<job>/staged/<uid>-<subtask>/`, and stay
-until the function has returned. Then their first folder is renamed: from this one step on a restore takes them for
-given, and the rest is only to be deleted.
+Rows are staged as parquet next to the checkpoints, in `<checkpoint directory>/<job>/staged/<uid>-<subtask>/`, and stay
+until the function has returned. Then their first folder is renamed: from this single step on a restore considers them
+processed, and the rest only has to be deleted.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _GIVEN = ".given"
 class ForeachBatchSink(Sink):
     """Calls `function(rows, checkpoint_id)` for every completed checkpoint that has rows, with all of its rows.
 
-    It is called at least once for each id, and always with the same rows: after a failure once more for what the
-    restored checkpoint holds and no call is known to have finished with. So a write that replaces what was written for
-    the same id (`mode("overwrite")` into a folder of that name, a `MERGE`, a delete before the insert) is exactly once.
-    Ids grow, unless one goes back to an older checkpoint. Rows of a checkpoint that was given up come with the next one
-    that completes, in a call of their own under the id they were staged for.
+    It is called at least once for each id, and always with the same rows: after a failure again for those of the
+    restored checkpoint whose call is not known to have finished. So a write that replaces earlier output for the same
+    id (`mode("overwrite")` into a folder of that name, a `MERGE`, a delete before the insert) is exactly once. Ids
+    increase, unless a job restores an older checkpoint. Rows of an aborted checkpoint come with the next completed one,
+    in a call of their own under the id they were staged for.
 
-    `rows` is a DataFrame of the application's own session and can be read as often as needed while the function runs;
-    its columns may hold nulls, whatever the stream's say. What the function raises fails the job, which restarts or
-    not. It runs in one subtask, for a DataFrame is distributed anyway; the next checkpoint waits for it.
+    `rows` is a DataFrame of the application's own session and can be read any number of times while the function runs;
+    its columns are nullable, whatever the stream's are. An exception of the function fails the job, which may restart.
+    It runs in one subtask, for a DataFrame is distributed anyway; the next checkpoint waits for it.
     """
 
     parallelism_limit: ClassVar[int | None] = 1
@@ -61,20 +61,21 @@ class ForeachBatchSink(Sink):
         if not callable(self.function):
             raise TypeError(f"a ForeachBatchSink needs function(rows, checkpoint_id), not {self.function!r}")
         try:
-            taken = inspect.signature(self.function)
+            signature = inspect.signature(self.function)
         except ValueError:
-            # Not every function that is written in C can say what it takes.
+            # Functions written in C may not reveal their parameters.
             return
         try:
-            taken.bind(None, 0)
-        except TypeError as misfit:
+            signature.bind(None, 0)
+        except TypeError as mismatch:
             raise TypeError(
-                f"a ForeachBatchSink calls function(rows, checkpoint_id), but {_called(self.function)} takes {taken}"
-            ) from misfit
+                f"a ForeachBatchSink calls function(rows, checkpoint_id), but {_called(self.function)} takes"
+                f" {signature}"
+            ) from mismatch
 
     @property
     def format(self) -> str:
-        """The format: the function decides it."""
+        """The format: it depends on the function."""
         return "foreach_batch"
 
     def writer(self, context: SinkContext) -> ForeachBatchWriter:
@@ -99,7 +100,7 @@ class ForeachBatchWriter(StagingWriter[StagedBatch]):
         self._rows = StagedRows(self._staging)
 
     def restore(self, prepared: Sequence[Value]) -> None:
-        """Give what the checkpoint holds to the function, unless that was done; discard the rest."""
+        """Pass the rows of the checkpoint to the function, unless that was done; discard the rest."""
         prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
         pending, folders = restored(prepared, StagedBatch, self._context.operator, "foreach-batch")
         warn_unchecked(self._context.operator, (batch.files or None for batch in pending))
@@ -123,7 +124,7 @@ class ForeachBatchWriter(StagingWriter[StagedBatch]):
             self._staging.owner.check()
         for checkpoint_id in sorted({batch.checkpoint_id for batch in due}):
             batches = [batch for batch in due if batch.checkpoint_id == checkpoint_id]
-            # In a restore they may have been given before; in the attempt that has staged them they were not.
+            # In a restore they may have been passed before; in the attempt that has staged them they were not.
             if restored and not self._filesystem.exists(batches[0].path):
                 check_gone(self._filesystem, batches[0].path)
             else:
@@ -145,12 +146,12 @@ class ForeachBatchWriter(StagingWriter[StagedBatch]):
             raise OperatorFailedError(
                 f"operator {self._context.operator}, its function for the rows of checkpoint {checkpoint_id}"
             ) from raised
-        # The cancellation of the attempt may have cancelled jobs of the function's without its noticing.
+        # Cancelling the attempt may have cancelled jobs of the function without its noticing.
         self._context.scope.check()
 
     def _note_as_given(self, first: StagedBatch) -> None:
         if not self._filesystem.rename(first.path, _given(first)):
-            raise SinkError(f"{first.path} cannot be renamed, so nobody would know that its rows were given away")
+            raise SinkError(f"{first.path} cannot be renamed, which would record that the function got its rows")
         self._staging.sync([first.path.rsplit("/", 1)[0]])
 
 

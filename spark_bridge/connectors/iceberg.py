@@ -1,7 +1,7 @@
-"""IcebergSink: rows of an Iceberg table that appear exactly once, when the checkpoint that holds them is complete.
+"""IcebergSink: rows of an Iceberg table that appear exactly once, when the checkpoint that contains them is complete.
 
-It is through pyiceberg: Spark needs no jar. Rows are staged as the files that the table will have, in
-`_flykka-staging` beside its files, and are added to it by a commit that also notes the id of their checkpoint.
+It uses pyiceberg, so Spark needs no jar. Rows are staged as the files that the table will have, in `_flykka-staging`
+next to its files, and are added by a commit that also records the id of their checkpoint.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from flykka.actors.checkpoint_storage.file_digests import is_local, sync_files
 from flykka.actors.checkpoint_storage.file_names import file_name_part
 from flykka.runtime.secrets import remember_secrets
 from flykka.spark_bridge.connectors.connector import require
-from flykka.spark_bridge.connectors.delta.columns import misfit, new_columns, schema_of
-from flykka.spark_bridge.connectors.delta.staged_files import STAGING, FilesOfTransaction
+from flykka.spark_bridge.connectors.delta.columns import new_columns, schema_mismatch, schema_of
+from flykka.spark_bridge.connectors.delta.staged_files import STAGING, TransactionFiles
 from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.program.prototype import PrototypeError
@@ -41,7 +41,7 @@ Properties = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table's name with its namespace, and the catalog that has it, with the properties to load this by."""
+    """A table's name with its namespace, and its catalog with the properties to load it."""
 
     identifier: str
     catalog: str
@@ -52,7 +52,7 @@ class TableName:
 
     @contextmanager
     def opened(self) -> Iterator[Table]:
-        """Open the table. Raises `SinkError` where the catalog does not have it, or does not answer."""
+        """Open the table. Raises `SinkError` if the catalog does not have it, or does not answer."""
         with closing(self._loaded()) as catalog:
             yield self._table(catalog)
 
@@ -88,7 +88,7 @@ def data_path(table: Table) -> str:
 
 
 def iceberg_columns(rows: StructType) -> pa.Schema:
-    """Columns of Spark's as pyiceberg takes them. All may hold nulls: staged rows may."""
+    """Convert Spark's columns to pyiceberg's. All are nullable: staged rows may have nulls."""
     return arrow_schema(nullable(rows))
 
 
@@ -107,10 +107,11 @@ _WRITER, _CHECKPOINT = "flykka.writer", "flykka.checkpoint-id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendToIceberg:
-    """The staged files of one transaction, added to a table once: a property notes their checkpoint in the same commit.
+    """The staged files of one transaction, added to a table once: the same commit records their checkpoint as a
+    property.
 
-    pyiceberg would put a commit that has come too late behind a faster one, also behind that of the same checkpoint. So
-    it is told not to, on our side alone, and the work is done again with the table as it is then.
+    pyiceberg would rebase a commit on a faster one, even on that of the same checkpoint. So this is disabled on our
+    side, and the work is repeated with the new version of the table.
     """
 
     name: TableName
@@ -118,17 +119,15 @@ class AppendToIceberg:
     merges_schema: bool
 
     def publish(self) -> None:
-        """Add them, unless that was done.
-
-        Raises:
-            SinkError: the table does not take them, or others commit to it all the time.
+        """Add them, unless that was done. Raises `SinkError` if the table rejects them, or others commit all the
+        time.
         """
         from pyiceberg.exceptions import CommitFailedException
 
         for _ in range(_TRIES):
             try:
                 with self.name.opened() as table:
-                    if not self._is_noted(table):
+                    if not self._is_recorded(table):
                         self._commit(table)
                     self._sync(table)
                 return
@@ -143,14 +142,14 @@ class AppendToIceberg:
     def _property(self) -> str:
         return f"{_CHECKPOINT}.{self.transaction.writer}"
 
-    def _is_noted(self, table: Table) -> bool:
+    def _is_recorded(self, table: Table) -> bool:
         return int(table.properties.get(self._property, -1)) >= self.transaction.checkpoint_id
 
     def _commit(self, table: Table) -> None:
         from pyiceberg.table import TableProperties
 
         self._fit(table)
-        staged = FilesOfTransaction(self.transaction, data_path(table))
+        staged = TransactionFiles(self.transaction, data_path(table))
         files = staged.listed()
         staged.move(files)
         table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
@@ -159,13 +158,13 @@ class AppendToIceberg:
             transaction.add_files(
                 [staged.target(file) for file in files],
                 snapshot_properties={_WRITER: self.transaction.writer, _CHECKPOINT: checkpoint_id},
-                # Their names are of this batch alone, and to look for them takes as long as the table is large.
+                # Their names are unique to this batch, and the check takes time in proportion to the table.
                 check_duplicate_files=False,
             )
             transaction.set_properties({self._property: checkpoint_id})
 
     def _sync(self, table: Table) -> None:
-        """Make the current version durable, whose files pyiceberg has written without a sync."""
+        """Make the current version durable; pyiceberg writes its files without a sync."""
         snapshot = table.current_snapshot()
         if not self.transaction.fsync or snapshot is None or not is_local(table.metadata_location):
             return
@@ -175,9 +174,9 @@ class AppendToIceberg:
         self.transaction.sync_names(path.rpartition("/")[0] for path in files)
 
     def _fit(self, table: Table) -> None:
-        """Add new columns, if that is wanted. Raises `SinkError` where the rows do not fit; the text names a column."""
+        """Add new columns, if configured. Raises `SinkError` if the rows do not fit; the message names a column."""
         rows = schema_of(self.transaction)
-        wrong = unwritable(table) or misfit(columns_of(table), rows, merges_schema=self.merges_schema)
+        wrong = unwritable(table) or schema_mismatch(columns_of(table), rows, merges_schema=self.merges_schema)
         if wrong is not None:
             raise SinkError(f"rows cannot be written to {self.name}: {wrong}")
         added = new_columns(columns_of(table), rows)
@@ -188,9 +187,9 @@ class AppendToIceberg:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IcebergSink(TransactionalSink):
-    """An Iceberg table to add rows to. Made by `append`; `merge_schema` returns a changed copy.
+    """An Iceberg table to append rows to. Created by `append`; `merge_schema` returns a changed copy.
 
-    The table must be there, and have no partitions. Spark must reach its location, as the catalog names it.
+    The table must exist and be unpartitioned. Spark must have access to its location, as named by the catalog.
     """
 
     needs_order: ClassVar[bool] = False
@@ -201,21 +200,21 @@ class IcebergSink(TransactionalSink):
 
     @classmethod
     def append(cls, identifier: str, *, catalog: str = "default", **properties: object) -> Self:
-        """Add all rows to a table, `<namespace>.<name>`, of a catalog.
+        """Append all rows to a table, `<namespace>.<name>`, of a catalog.
 
         `properties` are pyiceberg's for loading the catalog: `type="rest"`, `uri="http://..."`, or as in
-        `**{"s3.region": "eu-west-1"}`. Without any they are those of its configuration file.
+        `**{"s3.region": "eu-west-1"}`. Without any, those of its configuration file apply.
 
         Raises:
             MissingExtraError: pyiceberg is not installed.
         """
         require("pyiceberg", extra="iceberg", what="an IcebergSink")
         remember_secrets(properties)
-        given = tuple(sorted((key, str(value)) for key, value in properties.items()))
-        return cls(table=TableName(identifier, catalog, given))
+        catalog_properties = tuple(sorted((key, str(value)) for key, value in properties.items()))
+        return cls(table=TableName(identifier, catalog, catalog_properties))
 
     def merge_schema(self) -> Self:
-        """Add columns to the table that the rows have and it does not. Types never change."""
+        """Add columns of the rows that the table lacks. Types never change."""
         return replace(self, merges_schema=True)
 
     @property
@@ -226,14 +225,16 @@ class IcebergSink(TransactionalSink):
         return f"{self.format} {self.table}"
 
     def bound(self, session: SparkSession) -> Self:
-        """With the folder of the table's files. Raises `SinkError` where the catalog does not have the table."""
+        """Return the sink with the folder of the table's files. Raises `SinkError` if the catalog does not have the
+        table.
+        """
         with self.table.opened() as table:
             return replace(self, data_path=data_path(table))
 
     def check_rows(self, prototype: DataFrame) -> None:
         TransactionalSink.check_rows(self, prototype)
         with self.table.opened() as table:
-            wrong = misfit(columns_of(table), prototype.schema, merges_schema=self.merges_schema)
+            wrong = schema_mismatch(columns_of(table), prototype.schema, merges_schema=self.merges_schema)
         if wrong is not None:
             raise PrototypeError(f"rows cannot be written to {self}: {wrong}")
 
@@ -247,7 +248,7 @@ class IcebergSink(TransactionalSink):
         return filesystem.qualified(self.data_path)
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
-        """Beside the table's files, for a rename must not leave the file system."""
+        """Return a folder next to the table's files, for a rename must stay within the file system."""
         return f"{self.data_path}/{STAGING}/{file_name_part(job_id)}"
 
     def publish(self, transaction: Transaction) -> None:

@@ -1,4 +1,4 @@
-"""The folders that an environment owns for its jobs: their checkpoint folders, and those that their sinks write to."""
+"""The folders that an environment owns for its jobs: their checkpoint folders, and the targets of their sinks."""
 
 from __future__ import annotations
 
@@ -39,25 +39,27 @@ class JobOwner:
         return self.owners.number_of(self.job_id)
 
     def check(self) -> None:
-        """Raise `OwnershipLostError` if another process has taken a folder over. Cheap while that cannot be."""
-        for ownership in self.owners.held_for(self.job_id):
+        """Raise `OwnershipLostError` if another process has taken a folder over. Cheap while the lease cannot have
+        expired.
+        """
+        for ownership in self.owners.ownerships_of(self.job_id):
             ownership.check()
 
     def confirm(self) -> None:
-        """Do the same, and ask the store of each folder that is leased."""
-        for ownership in self.owners.held_for(self.job_id):
+        """Do the same, and check the store of each leased folder."""
+        for ownership in self.owners.ownerships_of(self.job_id):
             ownership.confirm()
 
 
 @dataclass(slots=True, eq=False)
-class _Held:
+class _OwnedJobs:
     folder: OwnedFolder
     ownership: Ownership
     jobs: list[JobId] = field(default_factory=list)
 
 
 class JobOwners:
-    """The folders of the jobs of one environment. Safe to use from any thread."""
+    """The folders of the jobs of one environment. Thread-safe."""
 
     def __init__(
         self,
@@ -68,13 +70,13 @@ class JobOwners:
         leads: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = now,
     ) -> None:
-        """With a `store` of high availability a folder is waited for until its owner has ended, or leads no more."""
+        """With a high-availability `store`, acquiring waits until a folder's owner has ended or lost leadership."""
         self._registry = registry
         self._lease_ms = lease_ms
         self._store, self._leads, self._clock = store, leads, clock
         self._lock = Lock()
-        self._gives_up = Event()
-        self._held: dict[str, _Held] = {}
+        self._stops_waiting = Event()
+        self._owned: dict[str, _OwnedJobs] = {}
         self.on_lost: Callable[[JobId, OwnershipLostError], object] = lambda job_id, error: None
 
     def acquire(
@@ -88,15 +90,15 @@ class JobOwners:
     ) -> None:
         """Own the folders of a job that are not owned yet. May block, which is reported to `say`.
 
-        With `shares`, another job of the same name and environment may have them as well. With `is_lenient`, a folder
-        that cannot be used is passed over: the job is refused for it in a moment.
+        With `shares`, another job of the same name and environment may own them too. With `is_lenient`, an unusable
+        folder is skipped: the job will be refused for it soon.
 
         Raises:
             JobOwnershipError: another process owns one, or its record cannot be used. Then none is owned.
             OSError, ValueError, ImportError: a folder cannot be used.
         """
         waiting = Waiting(
-            say=say, patient=bool(self._store), leads=self._leads, now=self._clock, pause=self._gives_up.wait
+            say=say, patient=bool(self._store), leads=self._leads, now=self._clock, pause=self._stops_waiting.wait
         )
         job_id = job_graph.job_id
         acquired: list[str] = []
@@ -112,7 +114,7 @@ class JobOwners:
                     logger.debug("%s cannot be owned yet: %s", folder.folder, refused)
                     continue
                 with self._lock:
-                    self._held[folder.file] = _Held(folder, ownership, [job_id])
+                    self._owned[folder.file] = _OwnedJobs(folder, ownership, [job_id])
                 acquired.append(folder.file)
                 ownership.start(partial(self._on_lost, folder.file))
             self.take_over(job_graph, filesystem, job_id)
@@ -122,7 +124,7 @@ class JobOwners:
             raise
 
     def take_over(self, job_graph: JobGraph, filesystem: FileSystem, run: JobId) -> None:
-        """Move what the owner before has staged for a run of the job out of its reach: it may be paused, not dead.
+        """Move rows that the former owner has staged for a run of the job out of its reach: it may be paused, not dead.
 
         Raises:
             OwnershipLostError: there is a later owner than this one.
@@ -132,18 +134,18 @@ class JobOwners:
         if number:
             take_over_staged(job_graph, self._registry, filesystem, run, number)
 
-    def held_for(self, job_id: JobId) -> list[Ownership]:
+    def ownerships_of(self, job_id: JobId) -> list[Ownership]:
         with self._lock:
-            return [held.ownership for held in self._held.values() if job_id in held.jobs]
+            return [owned.ownership for owned in self._owned.values() if job_id in owned.jobs]
 
     def number_of(self, job_id: JobId) -> int:
-        """The number of this owner of the job's checkpoint folder; 0 if it is not owned."""
+        """Return the number of this owner of the job's checkpoint folder; 0 if it is not owned."""
         with self._lock:
-            held = (each for each in self._held.values() if job_id in each.jobs and each.folder.of_checkpoints)
-            return next((each.ownership.number for each in held), 0)
+            owned = (each for each in self._owned.values() if job_id in each.jobs and each.folder.of_checkpoints)
+            return next((each.ownership.number for each in owned), 0)
 
     def still_owns(self, job_id: JobId) -> bool:
-        """True if no other process has taken a folder of the job over: only then may anything be deleted."""
+        """Return True if no other process has taken a folder of the job over: only then may anything be deleted."""
         try:
             JobOwner(job_id, self).confirm()
         except (OwnershipLostError, OSError) as lost:
@@ -152,54 +154,51 @@ class JobOwners:
         return True
 
     def release(self, job_id: JobId, *, unused: bool = False) -> None:
-        """Give up what is owned for a job; folders that are `unused` so far are left as they were found.
-
-        Done again, nothing happens.
-        """
+        """Release the folders of a job; `unused` ones are left as they were found. May be repeated."""
         with self._lock:
-            files = [file for file, held in self._held.items() if job_id in held.jobs]
+            files = [file for file, owned in self._owned.items() if job_id in owned.jobs]
         for file in reversed(files):
             self._release(file, job_id, unused=unused)
 
     def give_up_waiting(self) -> None:
-        self._gives_up.set()
+        self._stops_waiting.set()
 
     def close(self) -> None:
         self.give_up_waiting()
         with self._lock:
-            jobs = {job_id for held in self._held.values() for job_id in held.jobs}
+            jobs = {job_id for owned in self._owned.values() for job_id in owned.jobs}
         for job_id in jobs:
             self.release(job_id)
 
     def _has(self, folder: OwnedFolder, job_id: JobId, *, shares: bool) -> bool:
         with self._lock:
-            held = self._held.get(folder.file)
-            if held is None:
+            owned = self._owned.get(folder.file)
+            if owned is None:
                 return False
-            if job_id not in held.jobs:
+            if job_id not in owned.jobs:
                 if not shares:
                     raise folder.refusal(None, is_here=True)
-                held.jobs.append(job_id)
+                owned.jobs.append(job_id)
             return True
 
     def _release(self, file: str, job_id: JobId, *, unused: bool) -> None:
         with self._lock:
-            held = self._held.get(file)
-            if held is None or job_id not in held.jobs:
+            owned = self._owned.get(file)
+            if owned is None or job_id not in owned.jobs:
                 return  # Another thread has released it.
-            held.jobs.remove(job_id)
-            if held.jobs:
+            owned.jobs.remove(job_id)
+            if owned.jobs:
                 return
-            del self._held[file]
+            del self._owned[file]
         try:
-            held.ownership.release(unused=unused)
+            owned.ownership.release(unused=unused)
         except OSError as refused:
             logger.warning("%s cannot be released, and holds the next run up for a while: %s", file, refused)
 
     def _on_lost(self, file: str, error: OwnershipLostError) -> None:
         with self._lock:
-            held = self._held.get(file)
-            jobs = () if held is None else tuple(held.jobs)
+            owned = self._owned.get(file)
+            jobs = () if owned is None else tuple(owned.jobs)
         for job_id in jobs:
             self.on_lost(job_id, error)
 
@@ -220,11 +219,11 @@ class JobOwners:
 
 
 class HadoopFiles:
-    """The files of records in a folder that Spark's file systems reach; implements `LeaseFiles`."""
+    """The files of records in a folder accessible to Spark's file systems; implements `LeaseFiles`."""
 
     def __init__(self, filesystem: FileSystem, folder: str) -> None:
         self._filesystem, self._folder = filesystem, folder
-        # HDFS decides in its NameNode; for object stores Hadoop looks first and writes later.
+        # HDFS decides in its NameNode; for object stores Hadoop checks first and writes later.
         self.creates_exclusively = filesystem.qualified(folder).startswith(("hdfs:", "file:"))
 
     def names(self) -> list[str]:
@@ -240,6 +239,5 @@ class HadoopFiles:
         self._filesystem.write(f"{self._folder}/{name}", data)
 
     def remove(self, name: str) -> None:
-        """Remove a file, and the folder with the last one."""
         self._filesystem.delete(f"{self._folder}/{name}")
         self._filesystem.delete_if_empty(self._folder)

@@ -1,4 +1,4 @@
-"""The sinks of one job: looked at before it runs, and given a writer in each attempt."""
+"""The sinks of one job: checks before it runs, and the writers of each attempt."""
 
 from __future__ import annotations
 
@@ -24,40 +24,36 @@ if TYPE_CHECKING:
 
 
 def check_sinks(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem) -> None:
-    """Raise `SinkError`, naming the operators, where a sink cannot run as it is to, or write where it is to."""
+    """Raise `SinkError`, naming the operators, if a sink cannot run as configured, or cannot write to its target."""
     targets: dict[str, tuple[str, Sink]] = {}
     for vertex in job_graph.vertices:
         for operator, sink in _sinks(vertex, registry):
-            named = f"operator {registry.describe(operator.ref.uid)}"
+            operator_name = f"operator {registry.describe(operator.ref.uid)}"
             limit = sink.parallelism_limit
             if limit is not None and vertex.parallelism > limit:
-                raise SinkError(f"{named} runs in {limit} subtask at most, not in {vertex.parallelism}: {sink}")
-            target = _target(sink, filesystem, named)
+                raise SinkError(f"{operator_name} runs in {limit} subtask at most, not in {vertex.parallelism}: {sink}")
+            target = _target(sink, filesystem, operator_name)
             if target is None:
                 continue
-            other, before = targets.setdefault(target, (named, sink))
+            other, before = targets.setdefault(target, (operator_name, sink))
             if before.read_as != sink.read_as:
                 raise SinkError(
-                    f"{other} and {named} both write to {target}, as {before.read_as} and as {sink.read_as}: readers"
-                    " expect one of them; give each a path of its own"
+                    f"{other} and {operator_name} both write to {target}, as {before.read_as} and as {sink.read_as}:"
+                    " readers expect one of them; give each a path of its own"
                 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkFolders:
-    """Contents of the folders of a job's sinks before it begins; `shows_only`: its rows are kept nowhere."""
+    """Contents of the folders of a job's sinks before it starts; `shows_only`: no sink stores rows."""
 
     published: tuple[PublishedFiles, ...]
     shows_only: bool
 
 
 def sink_folders(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem) -> SinkFolders:
-    """Look into the folders that the sinks of a job write to, into each once. May block.
-
-    Raises:
-        SinkError: a folder cannot be looked into; the text names the operator.
-    """
-    found: dict[str, PublishedFiles] = {}
+    """List the folders that the sinks of a job write to, each once. May block; `SinkError` names the operator."""
+    by_folder: dict[str, PublishedFiles] = {}
     shows_only = True
     for vertex in job_graph.vertices:
         for operator, sink in _sinks(vertex, registry):
@@ -67,14 +63,14 @@ def sink_folders(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSy
             with _named_failure(sink, f"operator {registry.describe(operator.ref.uid)}"):
                 published = sink.published_files(filesystem, job_graph.name)
             if published is not None:
-                found.setdefault(published.folder, published)
-    return SinkFolders(published=tuple(found.values()), shows_only=shows_only)
+                by_folder.setdefault(published.folder, published)
+    return SinkFolders(published=tuple(by_folder.values()), shows_only=shows_only)
 
 
 def delete_published(
     job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem, folders: Collection[str]
 ) -> None:
-    """Delete what the job has published in some of the folders of its sinks. May block."""
+    """Delete the files that the job has published in some of the folders of its sinks. May block."""
     for vertex in job_graph.vertices:
         for _, sink in _sinks(vertex, registry):
             published = sink.published_files(filesystem, job_graph.name)
@@ -83,7 +79,9 @@ def delete_published(
 
 
 def delete_staged(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem, job_id: JobId) -> None:
-    """Delete what another job of the same checkpoint directory has staged for the sinks of this one. May block."""
+    """Delete files that another job of the same checkpoint directory has staged for the sinks of this one. May
+    block.
+    """
     for vertex in job_graph.vertices:
         for _, sink in _sinks(vertex, registry):
             folder = sink.staging_folder(job_id, job_graph.checkpointing.directory)
@@ -95,10 +93,10 @@ def delete_staged(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileS
 def take_over_staged(
     job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem, job_id: JobId, owner_number: int
 ) -> None:
-    """Move what former owners of this job, or of another one of the same program, have staged. May block.
+    """Move rows staged by former owners of this job, or of another job of the same program. May block.
 
-    It comes before the checkpoint to continue from is chosen: a former owner that was paused can publish nothing of a
-    checkpoint that it completes afterwards. See `StagingOwner`.
+    This happens before the checkpoint to continue from is chosen: a former owner that was paused cannot publish rows of
+    a checkpoint that it completes afterwards. See `StagingOwner`.
 
     Raises:
         OwnershipLostError: there is a later owner than this one.
@@ -122,7 +120,7 @@ def staging_folders(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry
 
 
 def staging_roots(job_graph: JobGraph, registry: CodeRegistry) -> list[str]:
-    """Return the folders below which several jobs stage rows: those of sinks that the user reads from, sorted."""
+    """Return the folders below which several jobs stage rows: those of sinks whose target the user reads, sorted."""
     directory = job_graph.checkpointing.directory
     folders = (
         sink.staging_folder(job_graph.job_id, directory)
@@ -141,17 +139,17 @@ def _sinks(vertex: JobVertex, registry: CodeRegistry) -> Iterator[tuple[Operator
             yield operator, code.sink
 
 
-def _target(sink: Sink, filesystem: FileSystem, named: str) -> str | None:
-    with _named_failure(sink, named):
+def _target(sink: Sink, filesystem: FileSystem, operator_name: str) -> str | None:
+    with _named_failure(sink, operator_name):
         sink.check_target(filesystem)
         return sink.target(filesystem)
 
 
 @contextmanager
-def _named_failure(sink: Sink, named: str) -> Iterator[None]:
+def _named_failure(sink: Sink, operator_name: str) -> Iterator[None]:
     try:
         yield
     except SinkError as refused:
-        raise SinkError(f"{named}: {refused}") from refused
+        raise SinkError(f"{operator_name}: {refused}") from refused
     except Py4JJavaError as refused:
-        raise SinkError(f"{named}, {sink}: {refused.java_exception.getMessage()}") from refused
+        raise SinkError(f"{operator_name}, {sink}: {refused.java_exception.getMessage()}") from refused

@@ -1,4 +1,4 @@
-"""The sources of one job: looked at before it runs, and asked for their splits; what goes wrong names the operator."""
+"""The sources of one job: checks before it runs, and the discovery of splits; errors name the operator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_sources(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem) -> None:
-    """Raise `SourceError`, naming operator and file, where a source cannot read what it is to."""
+    """Raise `SourceError`, naming operator and file, if a source cannot read its input."""
     for vertex in job_graph.vertices:
         for operator in vertex.operators:
             code = registry.resolve(operator.ref)
@@ -29,7 +29,7 @@ def check_sources(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileS
 
 
 class NamedDiscovery:
-    """The discovery of one operator."""
+    """The discovery of one operator, whose errors name it."""
 
     def __init__(self, discovery: SplitDiscovery, uid: str, registry: CodeRegistry) -> None:
         self._discovery = discovery
@@ -39,20 +39,20 @@ class NamedDiscovery:
         self.changed = discovery.changed
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """As the discovery does. Raises `SourceError` for whatever that raises."""
+        """Discover splits. Raises `SourceError` for any exception."""
         with _named(self._uid, self._registry):
             return self._discovery.discover(position)
 
 
 @contextmanager
 def _named(uid: str, registry: CodeRegistry) -> Iterator[None]:
-    """Tell of whatever is raised as a `SourceError`, of its own kind if it is one, with operator and line."""
-    where, written = f"operator {registry.describe(uid)}", registry.written(uid)
-    lines = () if written is None else (written,)
+    """Raise exceptions as a `SourceError`, of their own kind if they are one, with operator and line."""
+    where, user_line = f"operator {registry.describe(uid)}", registry.user_line(uid)
+    lines = () if user_line is None else (user_line,)
     try:
         yield
     except SourceError as refused:
         raise type(refused)(serialized(where, refused, lines).message) from refused
     except Exception as raised:
-        told = serialized(f"{where} cannot look for its input", raised, lines)
-        raise SourceError(told.message) from raised
+        failure = serialized(f"{where} cannot look for its input", raised, lines)
+        raise SourceError(failure.message) from raised

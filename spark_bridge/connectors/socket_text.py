@@ -1,4 +1,4 @@
-"""SocketTextSource: lines of text that a server sends (Flink's `socketTextStream`). For demonstrations and tests."""
+"""SocketTextSource: lines of text from a server (Flink's `socketTextStream`). For demonstrations and tests."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ LINES_PER_SPLIT = 5_000
 
 @dataclass(frozen=True, slots=True)
 class SocketTextSource(Source):
-    """Lines of text that a server sends, in a column `value`. They end with the job's driver, which is connected to it.
+    """Lines of text from a server, in a column `value`. They end with the job's driver, which holds the connection.
 
-    **At most once**: a server does not send again what it has sent. What had come and was not read yet is in the
-    checkpoints, what was read behind the last checkpoint is lost when a job is restarted. All lines pass the driver.
-    For demonstrations and tests.
+    **At most once**: a server does not send lines again. Received lines that were not read yet are in the checkpoints;
+    lines read after the last checkpoint are lost when a job is restarted. All lines pass through the driver. For
+    demonstrations and tests.
 
     A record ends at the `delimiter`, which is not part of it, and neither is a carriage return before a line feed. When
-    the server closes the connection, or refuses it, the source connects again after `retry_delay`, `max_retries` times
-    in a row at most (-1: for ever). Then the source is at its end, and what had come of a last record is one. If the
-    server was never there the job fails.
+    the server closes or refuses the connection, the source connects again after `retry_delay`, at most `max_retries`
+    times in a row (-1: forever). Then the source ends, and an incomplete last record is emitted. If the server was
+    never reached the job fails.
 
     Raises:
-        ValueError: there is no such port, or the delimiter is empty.
-        DurationError: the delay is no length of time.
+        ValueError: the port is invalid, or the delimiter is empty.
+        DurationError: the delay is not a duration.
     """
 
     parallelism_limit: ClassVar[int | None] = 1
@@ -59,7 +59,7 @@ class SocketTextSource(Source):
     event_time: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
+        """Refuse invalid settings."""
         if isinstance(self.port, bool) or not isinstance(self.port, int) or not 0 < self.port <= _PORT_MAX:
             raise ValueError(f"a port is a number from 1 to {_PORT_MAX}, not {self.port!r}")
         if not self.delimiter:
@@ -68,7 +68,7 @@ class SocketTextSource(Source):
 
     @property
     def boundedness(self) -> Boundedness:
-        """Without an end: nobody knows when the server closes."""
+        """Unbounded: the server may close at any time."""
         return Boundedness.CONTINUOUS_UNBOUNDED
 
     @property
@@ -79,7 +79,7 @@ class SocketTextSource(Source):
         return f"{self.format} {self.host}:{self.port}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """With this event-time column; it cannot be `value`, which is a text."""
+        """Return the source with this event-time column; it cannot be `value`, which is a text."""
         return replace(self, event_time=event_time)
 
     def prototype(self, session: SparkSession) -> DataFrame:
@@ -106,9 +106,9 @@ class SocketTextSource(Source):
 
 
 class SocketTextDiscovery:
-    """Puts the lines that have come into splits. Used by one call at a time, but for `changed`.
+    """Puts received lines into splits. Not thread-safe, except `changed`.
 
-    The position of a look is the number of lines that were found.
+    The position of a discovery is the number of lines found.
     """
 
     def __init__(self, reader: LineReader, operator_id: OperatorId) -> None:
@@ -118,7 +118,7 @@ class SocketTextDiscovery:
         self.changed: Callable[[], bool] | None = reader.has_news
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """The lines that have come. Raises `SourceError` where the server was never there."""
+        """Return the received lines. Raises `SourceError` if the server was never reached."""
         first = number_of_position(position)
         lines = self._reader.read()
         return SplitsDiscovered(
@@ -144,14 +144,14 @@ logger = logging.getLogger("flykka.spark_bridge")
 _CONNECT_SECONDS = 5.0
 _BYTES_AT_ONCE = 64 * 1024
 BYTES_PER_LOOK = 1024 * 1024
-"""More is left in the socket, and the server waits."""
+"""More data stays in the socket, and the server waits."""
 
 
 class LineReader:
-    """Reads the records of one server without waiting, and connects again where the connection is lost.
+    """Reads the records of one server without waiting, and reconnects if the connection is lost.
 
-    After Flink's SocketTextStreamFunction: what had come of a record by then is continued by what comes over the next
-    connection, and is a record by itself when none comes any more. Used by one call at a time, but for `has_news`.
+    Like Flink's SocketTextStreamFunction: an incomplete record is continued by the data of the next connection, and
+    becomes a record of its own if there is no next one. Not thread-safe, except `has_news`.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class LineReader:
         retry_delay_ms: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock` gives seconds."""
+        """`clock` returns seconds."""
         self._host, self._port = host, port
         self._clock = clock
         self._delimiter = delimiter.encode()
@@ -181,11 +181,7 @@ class LineReader:
         self.is_over = False
 
     def read(self) -> list[str]:
-        """The records that have come since the last call.
-
-        Raises:
-            SourceError: the server was never there, and was tried as often as it may be.
-        """
+        """Return the records received since the last call. Raises `SourceError` if all permitted attempts failed."""
         received = 0
         while not self.is_over and received < BYTES_PER_LOOK and self._is_connected():
             data = self._received()
@@ -200,7 +196,7 @@ class LineReader:
         return self._records()
 
     def has_news(self) -> bool:
-        """True if something has come, or it is time to connect again."""
+        """Return True if data has arrived, or it is time to reconnect."""
         if self.is_over:
             return False
         connection = self._socket
@@ -211,12 +207,12 @@ class LineReader:
         except BlockingIOError:
             return False
         except OSError:
-            # The look tells of it.
+            # The next discovery reports it.
             return True
         return True
 
     def _records(self) -> list[str]:
-        # What was searched before is not again: a long record comes in many looks.
+        # Do not search data twice: a long record arrives over many discoveries.
         end = self._rest.find(self._delimiter, self._searched)
         records: list[bytearray] = []
         if end >= 0:
@@ -233,7 +229,7 @@ class LineReader:
         return record.decode(errors="replace")
 
     def _is_connected(self) -> bool:
-        """Connect, where there is no connection and it is time to."""
+        """Connect if there is no connection and it is time to; return whether there is one."""
         if self._socket is not None:
             return True
         if self._clock() < self._retry_at_s:
@@ -244,7 +240,7 @@ class LineReader:
             self._lost(refused)
             return False
         self._socket.setblocking(False)
-        # Nobody says when a job lets go of its sources.
+        # A job does not notify its sources when it releases them.
         self._closed = finalize(self, self._socket.close)
         if self._was_connected or self._attempts:
             logger.info("connected to %s:%d again", self._host, self._port)
@@ -252,7 +248,7 @@ class LineReader:
         return True
 
     def _received(self) -> bytes | None:
-        """The bytes that have come: none at the end of the connection, None where nothing has come yet."""
+        """Return received bytes: empty at the end of the connection, None if nothing has arrived."""
         assert self._socket is not None, "it was connected"
         try:
             return self._socket.recv(_BYTES_AT_ONCE)
@@ -262,7 +258,7 @@ class LineReader:
             return b""
 
     def _lost(self, refused: OSError | None) -> None:
-        """There is no connection: try again later, or never."""
+        """Record the loss of the connection, and schedule the next attempt, if any."""
         if self._closed is not None:
             self._closed()
         self._socket = None
@@ -278,7 +274,7 @@ class LineReader:
             tried = f", tried {self._attempts + 1} times" if self._attempts else ""
             self._attempts = 0
             raise SourceError(
-                f"nobody listens at {server}{tried}: {refused}. Start the server first,"
-                " or let max_retries be higher (-1: for ever)"
+                f"no server listens at {server}{tried}: {refused}. Start the server first,"
+                " or increase max_retries (-1: no limit)"
             ) from refused
         self.is_over = True

@@ -1,15 +1,15 @@
 """Folders in which a subtask of a sink stages rows.
 
-They are called `<the job's staging folder>/<owner>/<uid>-<subtask>-of-<parallelism>/<attempt>-<batch>/`. The uid has a
-digest behind it, for two that read alike in a file name must not discard each other's files. With another parallelism a
-subtask stages elsewhere: what it finds in the folder of the former one may be another subtask's to publish. The owner
-is the number of the process that runs the job: see `StagingOwner`.
+Their names are `<the job's staging folder>/<owner>/<uid>-<subtask>-of-<parallelism>/<attempt>-<batch>/`. The uid is
+followed by a digest, for uids that look alike in a file name must not discard each other's files. With another
+parallelism a subtask stages elsewhere: files in its former folder may be another subtask's to publish. The owner is the
+number of the process that runs the job: see `StagingOwner`.
 
 At a barrier the staged files are made durable, and the checkpoint records their sizes and digests. Before they are
 published their sizes are compared, and after a restore their digests.
 
-A job with a new id that goes on from a checkpoint of another one stages in a folder of its own. The other's stays until
-the new job has completed a checkpoint: until then one may still go back to what the other had staged.
+A job with a new id that continues from a checkpoint of another job stages in a folder of its own. The other's folder
+stays until the new job has completed a checkpoint: until then the other's staged rows may be needed again.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ if TYPE_CHECKING:
 class StagingOwner:
     """The owner `number` of the rows that a job stages in `root`, a path with its scheme.
 
-    Owners are processes that ran the job one after the other, each with a higher number. A new owner moves the folders
+    Owners are processes that run the job one after the other, each with a higher number. A new owner moves the folders
     of those before it into its own, to `<number>/from-<former number>/`, before it chooses the checkpoint to continue
-    from. A predecessor that was paused and wakes up does not find the rows that it wanted to publish; rows that it
-    stages afterwards are not published either, because it finds the folder of a later owner first.
+    from. A predecessor that was paused and resumes does not find the rows that it was about to publish; rows that it
+    stages later are not published either, because it finds the folder of a later owner first.
 
     Renaming a folder is atomic on local file systems and HDFS. On an object store it copies object by object: a
-    predecessor that wakes up during these copies may publish one more file, between its look for a later owner and its
+    predecessor that resumes during these copies may publish one more file, between its check for a later owner and its
     rename.
     """
 
@@ -88,7 +88,7 @@ class StagingOwner:
             )
 
     def take_over(self) -> None:
-        """Move what owners before this one have staged into its folder. May be repeated.
+        """Move the staged rows of former owners into the folder of this one. May be repeated.
 
         Raises:
             OwnershipLostError: there is a later owner already.
@@ -98,31 +98,32 @@ class StagingOwner:
         former = [name for name in self._names(self.root) if name != str(self.number)]
         if not former:
             return
-        # It is there before the first folder is moved: a predecessor either finds it, or has its rows moved away.
+        # It exists before the first folder is moved: a predecessor either finds it, or has its rows moved away.
         self.filesystem.make_folder(self.folder)
         for name in sorted(former, key=lambda name: (_number(name) is None, name)):
             place = f"{self.root}/{name}"
             if _number(name) is None:
                 self._move(place, f"{self.folder}/{FROM}{BEFORE_NUMBERS}/{name}")
                 continue
-            for moved in self.filesystem.list(place):
-                if moved.name.startswith(FROM):
-                    self._move(f"{place}/{moved.name}", f"{self.folder}/{moved.name}")
+            for status in self.filesystem.list(place):
+                if status.name.startswith(FROM):
+                    self._move(f"{place}/{status.name}", f"{self.folder}/{status.name}")
             self._move(place, f"{self.folder}/{FROM}{name}")
 
     def find(self, path: str) -> str:
-        """Return where a staged file or folder is that a checkpoint has recorded as `path`, of this job or another.
+        """Return the current path of a staged file or folder that a checkpoint has recorded as `path`, of this or
+        another job.
 
         Another job's rows were moved by the same owner.
         """
         return current_path(path, self._names, self.filesystem.exists, self.number)
 
     def taken_over(self) -> list[str]:
-        """The folders of former owners that this one has moved."""
+        """Return the folders of former owners that this one has moved."""
         return [f"{self.folder}/{name}" for name in self._names(self.folder) if name.startswith(FROM)]
 
     def delete(self) -> None:
-        """Delete what this owner has staged or taken over, and the job's folder unless it is in use by another one."""
+        """Delete rows that this owner has staged or taken over, and the job's folder unless another owner uses it."""
         self.filesystem.delete(self.folder)
         if self.filesystem.delete_if_empty(self.root):
             self.filesystem.delete_if_empty(self.root.rsplit("/", 1)[0])
@@ -136,14 +137,14 @@ class StagingOwner:
             if self.filesystem.rename(source, target) or not self.filesystem.exists(source):
                 return
             raise SinkError(f"{source}, which a former owner of the job has staged, cannot be moved to {target}")
-        # A store without an atomic rename has moved a part of it when the owner that did so ended.
+        # Without an atomic rename, an owner that died has moved only a part of it.
         for status in self.filesystem.list(source):
             self._move(f"{source}/{status.name}", f"{target}/{status.name}")
         self.filesystem.delete(source)
 
 
 def delete_empty(filesystem: FileSystem, staged: str) -> None:
-    """Delete the folders above a staged file or folder that are empty, up to the staging folder of its job."""
+    """Delete the empty folders above a staged file or folder, up to the staging folder of its job."""
     for folder in folders_above(staged):
         if not filesystem.delete_if_empty(folder):
             return
@@ -161,7 +162,7 @@ Pending = TypeVar("Pending", PendingFile, StagedBatch)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenBatch:
-    """A batch: its folder, the files in it, and how many rows they have; of no rows there is nothing."""
+    """A batch: its folder, its files, and their number of rows; no files without rows."""
 
     folder: str
     files: tuple[str, ...] = ()
@@ -180,26 +181,24 @@ class Staging:
         self._of_parallelism = f"-of-{context.parallelism}"
         self._numbers = count(1)
         self._inherited: frozenset[str] = frozenset()
-        # Of the files in each batch folder, as they were found when they had been written.
+        # The sizes of files in each batch folder after they were written.
         self._sizes: dict[str, dict[str, int]] = {}
         self._has_durable_name = False
 
     @cached_property
     def owner(self) -> StagingOwner:
-        """The process that stages here, among those that own the job one after the other."""
+        """This process, one of the job's successive owners."""
         root = self._filesystem.qualified(self._job_folder)
         return StagingOwner(filesystem=self._filesystem, root=root, number=self._context.owner_number)
 
     @cached_property
     def folder(self) -> str:
-        """All that the subtask has staged, named so that it is found from anywhere."""
+        """The folder of the subtask's staged rows, as a full path."""
         return f"{self.owner.folder}/{self.name}{self._of_parallelism}"
 
     def was_published(self, batch: str) -> bool:
-        """Return True if an attempt before has published a batch: its folder was deleted, and its job's is there.
-
-        Raises:
-            SinkError: the folder of this job is missing, which nobody deletes while the job runs.
+        """Return True if an earlier attempt has published a batch: its folder was deleted, and its job's folder exists.
+        Raises `SinkError` if the folder of this job is missing, which is never deleted while the job runs.
         """
         job = job_folder(batch)
         is_published = _is_gone(self._filesystem, job, batch)
@@ -212,24 +211,26 @@ class Staging:
 
     @property
     def folders(self) -> tuple[StagingFolder, ...]:
-        """The folders that a checkpoint keeps: an attempt that goes on from it knows what there is to clear."""
+        """The folders for a checkpoint: an attempt that restores it has to clear them."""
         return tuple(StagingFolder(path=path) for path in (self.folder, *sorted(self._inherited)))
 
     def write(self, rows: DataFrame, layout: FileLayout = PARQUET) -> WrittenBatch:
-        """Write one batch. One Spark job. Safe to call from any thread."""
+        """Write one batch, with one Spark job. Thread-safe."""
         self._context.scope.check()
         folder = f"{self.folder}/{self._context.attempt_number}-{next(self._numbers)}"
         observation, observed = counted(rows, {})
         files = write_files(self._filesystem, observed, folder, layout)
-        written = int(numbers_of(observation).get("rows", 0))
-        if not written:
-            # Spark makes a file for no rows too.
+        number_of_rows = int(numbers_of(observation).get("rows", 0))
+        if not number_of_rows:
+            # Spark writes a file even without rows.
             self._filesystem.delete(folder)
             return WrittenBatch(folder=folder)
         if not files:
-            raise SinkError(f"{self._context.operator} has written {written} rows to {folder}, where no file is found")
+            raise SinkError(
+                f"{self._context.operator} has written {number_of_rows} rows to {folder}, where no file is found"
+            )
         self._sizes[folder] = {status.path: status.size_bytes for status in files}
-        return WrittenBatch(folder=folder, files=tuple(status.path for status in files), rows=written)
+        return WrittenBatch(folder=folder, files=tuple(status.path for status in files), rows=number_of_rows)
 
     def seal(self, files: Sequence[str]) -> tuple[FileDigest, ...]:
         """Make staged files durable, and return their digests, by names in the subtask's folder. May run a Spark job.
@@ -254,24 +255,22 @@ class Staging:
         return digests
 
     def files_in(self, batches: Iterable[str]) -> list[str]:
-        """The files that this attempt has written to the folders of batches."""
         return [file for batch in batches for file in self._sizes[batch]]
 
     def sync(self, folders: Iterable[str]) -> None:
-        """Make the names of files in folders durable."""
         if self._context.fsync:
             sync_names(folders)
 
     def discard(self, batches: Iterable[str]) -> None:
-        """Delete the folders of batches that nobody needs any more."""
+        """Delete the folders of batches that are not needed any more."""
         for folder in set(batches):
             self._filesystem.delete(folder)
             self._sizes.pop(folder, None)
 
     def restore(self, folders: Iterable[StagingFolder]) -> None:
-        """Discard all that attempts before have staged; `folders` are those the restored checkpoint names.
+        """Discard all rows staged by earlier attempts; `folders` are those in the restored checkpoint.
 
-        Those of this job at this parallelism belong to subtasks that are there.
+        Those of this job at this parallelism belong to other subtasks, which clear them.
         """
         own = f"{self.name}{self._of_parallelism}"
         self._filesystem.delete(self.folder)
@@ -285,7 +284,7 @@ class Staging:
         )
 
     def release_inherited(self) -> None:
-        """This job has completed a checkpoint of its own: what the job before it has staged serves nobody."""
+        """Delete folders inherited from another job, now that this job has completed a checkpoint of its own."""
         for folder in self._inherited:
             self._filesystem.delete(folder)
             delete_empty(self._filesystem, folder)
@@ -293,11 +292,7 @@ class Staging:
 
 
 def check_staging(filesystem: FileSystem, target: str, staging: str) -> None:
-    """Make a folder in the folder `staging` of a sink's target, where it will stage, and leave no trace. May block.
-
-    Raises:
-        SinkError: it cannot be made.
-    """
+    """Create and remove a trial folder in the `staging` folder of a sink's target. May block. Raises `SinkError`."""
     was_there = filesystem.exists(target)
     trial = f"{target}/{staging}/trial"
     try:
@@ -314,10 +309,8 @@ Prepared = TypeVar("Prepared", bound=Value)
 def restored(
     prepared: Iterable[Value], pending: type[Prepared], operator: str, kind: str
 ) -> tuple[tuple[Prepared, ...], tuple[StagingFolder, ...]]:
-    """Read the state of a sink in a checkpoint: the pending pieces, and the folders to clear.
-
-    Raises:
-        SinkError: another kind of sink has prepared something of it.
+    """Read the state of a sink in a checkpoint: the pending pieces, and the folders to clear. Raises `SinkError` if a
+    part of it is from another kind of sink.
     """
     waiting: list[Prepared] = []
     folders: list[StagingFolder] = []
@@ -328,13 +321,17 @@ def restored(
             case _ if isinstance(piece, pending):
                 waiting.append(piece)
             case _:
-                held = type(piece).__name__
-                raise SinkError(f"{operator} is a {kind} sink, but the checkpoint holds a {held} under its uid")
+                kind_of_piece = type(piece).__name__
+                raise SinkError(
+                    f"{operator} is a {kind} sink, but the checkpoint holds a {kind_of_piece} under its uid"
+                )
     return tuple(waiting), tuple(folders)
 
 
 class StagingWriter(SinkWriter["DataFrame"], Generic[Pending]):
-    """A writer of what waits for its checkpoint: it stages beside the others of the job, and commits what is due."""
+    """A writer of rows that wait for their checkpoint: it stages them in the job's folder, and commits those that are
+    due.
+    """
 
     def __init__(self, context: SinkContext) -> None:
         self._context = context
@@ -350,11 +347,11 @@ class StagingWriter(SinkWriter["DataFrame"], Generic[Pending]):
 
     @abstractmethod
     def _commit(self, due: tuple[Pending, ...]) -> tuple[str, ...]:
-        """Publish what this attempt has staged; the files that readers see now."""
+        """Publish rows staged by this attempt; return the files that readers see now."""
 
 
 class StagedRows:
-    """Batches kept just as they are until they are read again, by this attempt or a later one."""
+    """Batches stored unchanged until they are read again, by this attempt or a later one."""
 
     def __init__(self, staging: Staging, layout: FileLayout = PARQUET) -> None:
         self._staging = staging
@@ -362,7 +359,7 @@ class StagedRows:
         self._schemas: dict[str, str] = {}
 
     def stage(self, rows: DataFrame) -> Staged:
-        """Write one batch. One Spark job. Safe to call from any thread."""
+        """Write one batch, with one Spark job. Thread-safe."""
         batch = self._staging.write(rows, self._layout)
         if not batch.rows:
             return Staged(rows=0)
@@ -375,7 +372,7 @@ class StagedRows:
         )
 
     def pop_sealed(self, checkpoint_id: int, names: tuple[str, ...]) -> tuple[StagedBatch, ...]:
-        """The batches of these names, durable and with digests, for a checkpoint to keep. Raises as `Staging.seal`."""
+        """Return the batches of these names, durable and with digests, for a checkpoint. Raises as `Staging.seal`."""
         batches = self.pop_staged(checkpoint_id, names)
         files = self._staging.files_in(names)
         digests: dict[str, list[FileDigest]] = {}
@@ -386,9 +383,9 @@ class StagedRows:
 
 
 class StagedCheck:
-    """Compares staged files with what their checkpoint has recorded: sizes, and digests if it was `restored`.
+    """Compares staged files with the records of their checkpoint: sizes, and digests if it was `restored`.
 
-    Checkpoints of older versions have recorded neither.
+    Checkpoints of older versions have no such records.
     """
 
     def __init__(self, filesystem: FileSystem, session: SparkSession, *, restored: bool) -> None:
@@ -403,12 +400,12 @@ class StagedCheck:
             purpose = f"checkpoint {batch.checkpoint_id}"
             if not self._filesystem.exists(batch.path):
                 raise lost_file(self._filesystem, batch.path, purpose)
-            found = {status.path: status.size_bytes for status in self._filesystem.files_below(batch.path)}
+            sizes = {status.path: status.size_bytes for status in self._filesystem.files_below(batch.path)}
             for file in batch.files:
                 path = f"{batch.path}/{file.name}"
-                if path not in found:
+                if path not in sizes:
                     raise lost_file(self._filesystem, path, purpose)
-                check_size(path, written=file.size_bytes, found=found[path])
+                check_size(path, written=file.size_bytes, found=sizes[path])
                 checked.append((path, file))
         self.check_digests(checked)
 
@@ -419,14 +416,14 @@ class StagedCheck:
         try:
             verify(self._session, files)
         except CheckpointStateMissingError as missing:
-            # It was there a moment ago. The next attempt finds out whether it is lost.
+            # It existed a moment ago. The next attempt will find out whether it is lost.
             raise SinkError(f"{missing}, and waits to be published") from None
         except CheckpointFormatError as damaged:
             raise StagedFileError(f"{damaged}: it was staged by a sink and cannot be published") from damaged
 
 
 def lost_file(filesystem: FileSystem, staged: str, purpose: str, *published: str) -> StagedFileError:
-    """Return the error for a staged file that is missing, and so is what it was `published` as.
+    """Return the error for a missing staged file whose `published` paths are missing too.
 
     Raises `SinkError` as `check_gone` does.
     """
@@ -435,12 +432,10 @@ def lost_file(filesystem: FileSystem, staged: str, purpose: str, *published: str
 
 
 def check_gone(filesystem: FileSystem, *paths: str) -> None:
-    """Check that a staged file or folder, and the paths that it was moved to, do not exist.
-
-    Raises:
-        SinkError: one exists, or the disk or share is away: nothing is lost, and the job can restart.
+    """Raise `SinkError` if a staged file or folder, or a path that it was moved to, exists or cannot be seen because
+    its disk or share is away: nothing is lost, and the job can restart.
     """
-    # The output folder or the checkpoint directory: nobody deletes it with what was staged below.
+    # The output folder or the checkpoint directory: it is never deleted together with the staged rows below it.
     top = job_folder(paths[0]).rsplit("/", 2)[0]
     if not _is_gone(filesystem, top, *paths):
         raise SinkError(
@@ -452,8 +447,10 @@ def check_gone(filesystem: FileSystem, *paths: str) -> None:
 def _is_gone(filesystem: FileSystem, folder: str, *paths: str) -> bool:
     """Return True if none of the paths exists; the folder must exist before and after, or the disk was away."""
     was_there = filesystem.is_folder(folder)
-    moved = current_path(paths[0], lambda below: [status.name for status in filesystem.list(below)], filesystem.exists)
-    return was_there and not any(map(filesystem.exists, (*paths, moved))) and filesystem.is_folder(folder)
+    current = current_path(
+        paths[0], lambda below: [status.name for status in filesystem.list(below)], filesystem.exists
+    )
+    return was_there and not any(map(filesystem.exists, (*paths, current))) and filesystem.is_folder(folder)
 
 
 def check_size(path: str, *, written: int, found: int) -> None:
@@ -465,9 +462,9 @@ def check_size(path: str, *, written: int, found: int) -> None:
 
 
 def sync_names(folders: Iterable[str]) -> None:
-    """Make the names of files in folders durable, as far as these are local."""
+    """Make the names of files in folders durable, if these are local."""
     for folder in sorted(set(folders), key=lambda folder: (-folder.count("/"), folder)):
-        # No name is left in a folder that is gone.
+        # A deleted folder has no names to sync.
         with suppress(FileNotFoundError):
             sync_folders([split_address(folder)[1]] if is_local(folder) else [])
 
@@ -479,7 +476,7 @@ def warn_unchecked(operator: str, digests: Iterable[object]) -> None:
 
 
 def _sync_above(root: str) -> None:
-    """Make the names of all folders that lead to a local one durable: Spark has made those that were missing."""
+    """Make the names of all parent folders of a local one durable: Spark has created the missing ones."""
     if is_local(root):
         _, path = split_address(root)
         sync_folders(map(str, PurePath(path).parents))

@@ -1,12 +1,12 @@
-"""Sinks whose target takes rows and a number in one transaction, all or nothing: that is enough for exactly once.
+"""Sinks whose target writes rows and a number in one transaction, which suffices for exactly-once.
 
-Rows are staged as parquet beside the checkpoints, in `<checkpoint directory>/<job>/staged/<uid>-<subtask>/`. When a
-checkpoint is complete, each subtask publishes the rows that it has staged for it in one transaction, which also notes
+Rows are staged as parquet next to the checkpoints, in `<checkpoint directory>/<job>/staged/<uid>-<subtask>/`. When a
+checkpoint is complete, each subtask publishes the rows that it has staged for it in one transaction, which also records
 the id of the checkpoint under the name of the writer, `<job>/<uid>-<subtask>`. A restore of the checkpoint publishes
-the same again, and the target knows that it has it. So nothing depends on what an attempt before has come to do.
+the same again, and the target recognises it. So nothing depends on how far the previous attempt got.
 
-All that a writer has not published stays one piece of state, wherever it comes when the parallelism changes: ids of one
-writer are published in their order, or a later one would hide an earlier one.
+All unpublished rows of a writer stay one piece of state, whatever subtask it goes to when the parallelism changes: ids
+of one writer are published in order, or a later one would hide an earlier one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 class Transaction:
     """The rows of one checkpoint that one writer publishes, staged in folders of `batches`.
 
-    It is `restored` where it is published by another attempt than the one that staged the rows.
+    It is `restored` if it is published by another attempt than the one that staged the rows.
     """
 
     writer: str
@@ -61,12 +61,12 @@ class Transaction:
 
     @property
     def rows(self) -> DataFrame:
-        """The rows; their columns may hold nulls, whatever the stream's say. Raises as `folders` does."""
+        """Return the rows; their columns are nullable, whatever the stream's are. Raises as `folders` does."""
         self.folders()
         return read_staged(self.session, self.batches)
 
     def rows_with_arrival(self, column: str) -> DataFrame:
-        """The rows, with their place in the order of arrival in a column. Raises as `folders` does."""
+        """Return the rows, with their order of arrival in a column. Raises as `folders` does."""
         self.folders()
         file, row = F.col("_metadata.file_name"), F.col("_metadata.row_index")
         return together(
@@ -77,16 +77,16 @@ class Transaction:
         )
 
     def folders(self) -> tuple[str, ...]:
-        """The folders of the staged files.
+        """Return the folders of the staged files.
 
         Raises:
-            StagedFileError: a file is gone or was changed. What was published is deleted, and then nobody needs it.
+            StagedFileError: a file is missing or was changed. Published rows are deleted, but then they are not needed.
         """
         self.check.check_batches(self.batches)
         return tuple(batch.path for batch in self.batches)
 
     def local_files(self) -> tuple[str, ...] | None:
-        """The staged files where Python reaches them without the JVM, else None. Raises as `folders` does."""
+        """Return the staged files if Python can access them without the JVM, else None. Raises as `folders` does."""
         places = [(batch, self.filesystem.local(batch.path)) for batch in self.batches]
         if any(place is None or not batch.files for batch, place in places):
             return None
@@ -109,16 +109,16 @@ class TransactionalSink(Sink):
 
     @abstractmethod
     def publish(self, transaction: Transaction) -> None:
-        """Publish the rows and note `checkpoint_id` under `writer`, both or neither. May block.
+        """Publish the rows and record `checkpoint_id` under `writer`, atomically. May block.
 
-        Does nothing where this id or a later one is noted under the writer, and finds that out before it reads the
-        rows, which may be gone then, and in the transaction itself: another attempt that takes itself for the writer
-        may be at it. What it raises fails the attempt, and the next one calls it again.
+        Does nothing if this id or a later one is recorded for the writer. It must find that out before it reads the
+        rows, which may be gone then, and within the transaction: another attempt of the same writer may run
+        concurrently. An exception fails the attempt, and the next one calls it again.
         """
 
     @property
     def staged_as(self) -> FileLayout:
-        """The layout of what is staged."""
+        """The layout of staged files."""
         return PARQUET
 
     def writer(self, context: SinkContext) -> SinkWriter[DataFrame]:
@@ -128,7 +128,7 @@ class TransactionalSink(Sink):
         check_written(prototype, self.staged_as)
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str | None:
-        """Beside the checkpoints that need what lies there."""
+        """Next to the checkpoints that need its files."""
         return f"{checkpoint_directory}/{job_id}/staged"
 
 
@@ -141,7 +141,7 @@ class TransactionalWriter(StagingWriter[StagedBatch]):
         self._rows = StagedRows(self._staging, sink.staged_as)
 
     def restore(self, prepared: Sequence[Value]) -> None:
-        """Publish what the checkpoint holds and the target lacks; discard the rest."""
+        """Publish rows of the checkpoint that the target lacks; discard the rest."""
         prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
         states, folders = restored(prepared, WriterState, self._context.operator, self._sink.format)
         find = self._staging.owner.find

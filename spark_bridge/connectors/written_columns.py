@@ -1,4 +1,4 @@
-"""Checks of the columns and options of files when they are declared: Spark takes no notice of an unknown option."""
+"""Checks of the columns and options of files when they are declared: Spark ignores unknown options."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _OF_FORMAT = {"orc": Use.ORC, "avro": Use.AVRO}
 
 
 def check_written(prototype: DataFrame, layout: FileLayout) -> None:
-    """Raise `PrototypeError` where rows like the prototype's cannot be written in this layout.
+    """Raise `PrototypeError` if rows like the prototype's cannot be written in this layout.
 
-    The text names a column or an option, and what would do.
+    The message names a column or an option, and a remedy.
     """
     check_known(prototype.sparkSession, layout.format, (key for key, _ in layout.options))
     folders = [_partition_column(prototype, name) for name in layout.partition_by]
@@ -42,8 +42,8 @@ def check_written(prototype: DataFrame, layout: FileLayout) -> None:
     _ask_spark(files, layout)
 
 
-def check_file_types(prototype: DataFrame, format: FileFormat) -> None:  # noqa: A002 - the word for it
-    """Raise `PrototypeError`, which names a column, where files of this format have no such type."""
+def check_file_types(prototype: DataFrame, format: FileFormat) -> None:  # noqa: A002 - the usual name
+    """Raise `PrototypeError`, which names a column, if files of this format do not support its type."""
     if format in _OF_FORMAT:
         check_types(prototype.schema, _OF_FORMAT[format])
     jvm = prototype.sparkSession.sparkContext._jvm
@@ -57,15 +57,15 @@ def check_file_types(prototype: DataFrame, format: FileFormat) -> None:  # noqa:
 
 def _partition_column(prototype: DataFrame, name: str) -> str:
     case_matters = prototype.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
-    found = [
+    candidates = [
         field
         for field in prototype.schema
         if field.name == name or (not case_matters and field.name.lower() == name.lower())
     ]
-    if not found:
+    if not candidates:
         columns = ", ".join(prototype.columns)
         raise PrototypeError(f"there is no column {name!r} to partition the output by; the columns are {columns}")
-    (column,) = found
+    (column,) = candidates
     check_types(StructType([column]), Use.FOLDER)
     if column.name.startswith("."):
         raise PrototypeError(f"the output cannot be partitioned by {name!r}: Spark does not read folders named .…")
@@ -73,9 +73,9 @@ def _partition_column(prototype: DataFrame, name: str) -> str:
 
 
 def _ask_spark(files: DataFrame, layout: FileLayout) -> None:
-    """Let Spark prepare to write, as it does before the job that writes."""
+    """Make Spark prepare to write, as it does before the job that writes."""
     session = files.sparkSession
-    # Spark writes the column under another name, and says nothing.
+    # Spark writes the column under another name, without an error.
     if layout.format == "orc" and (odd := [each.name for each in files.schema if "`" in each.simpleString()]):
         raise PrototypeError(f"orc files have no names with backticks, which the column {odd[0]!r} has")
     jvm = session.sparkContext._jvm
@@ -93,9 +93,9 @@ _OF_EVERY_FORMAT = ("ignoreCorruptFiles", "ignoreMissingFiles", "maxRecordsPerFi
 
 
 def check_known(session: SparkSession, file_format: FileFormat, options: Iterable[str]) -> None:
-    """Raise `PrototypeError` where Spark has no such option for files of this format.
+    """Raise `PrototypeError` if Spark has no such option for files of this format.
 
-    A name with dots is one of Hadoop's settings, or of the library that reads and writes the format, and passes.
+    Names with dots pass: they are settings of Hadoop or of the library for the format.
     """
     unknown = [option for option in options if "." not in option]
     if not unknown:
@@ -103,11 +103,11 @@ def check_known(session: SparkSession, file_format: FileFormat, options: Iterabl
     jvm = session.sparkContext._jvm
     assert jvm is not None
     listed = getattr(jvm, SPARK_FORMATS[file_format].options).getAllOptions()
-    known = {
+    names = {
         name.lower(): name for name in (*jvm.scala.jdk.javaapi.CollectionConverters.asJava(listed), *_OF_EVERY_FORMAT)
     }
     for option in unknown:
-        if option.lower() not in known:
-            near = get_close_matches(option.lower(), known, n=1)
-            meant = f" (did you mean {known[near[0]]!r}?)" if near else f"; it has {', '.join(sorted(known.values()))}"
+        if option.lower() not in names:
+            near = get_close_matches(option.lower(), names, n=1)
+            meant = f" (did you mean {names[near[0]]!r}?)" if near else f"; it has {', '.join(sorted(names.values()))}"
             raise PrototypeError(f"Spark has no option {option!r} for {file_format} files{meant}")

@@ -1,4 +1,4 @@
 """Failures of Spark and of user code: their reasons, operators and lines.
 
-Not here: what follows a failure (`actors/machines/restart`).
+Not here: the reaction to a failure (`actors/machines/restart`).
 """

@@ -20,56 +20,56 @@ from flykka.messages.wire.failure import SerializedThrowable, suppresses_restart
 from flykka.spark_bridge.diagnosis.spark_reasons import FATAL, OF_STORAGE, spark_reason
 from flykka.spark_bridge.diagnosis.user_lines import line_in_query, line_in_traceback, line_of
 from flykka.spark_bridge.errors import OperatorFailedError, UserLine
-from flykka.spark_bridge.functions.shown import NOTE
+from flykka.spark_bridge.functions.error_texts import NOTE
 
 _LIMIT = 1000
-_ONE_OF_THESE = "one of these operators has failed, Spark does not say which:"
+_ONE_OF_THESE = "one of these operators has failed, Spark does not report which:"
 _OF_PLANS = "42"
-"""The class of SQLSTATEs of a query that is wrong in itself."""
+"""The class of SQLSTATEs of an invalid query."""
 _OF_CATALOGS = frozenset({"42K03", "42K04", "42P01", "42704", "42501"})
-"""SQLSTATEs of files that are missing or there already, and of missing tables, schemas and permissions.
+"""SQLSTATEs of missing or existing files, and of missing tables, schemas and permissions.
 
-The next attempt may find it otherwise.
+They may have changed at the next attempt.
 """
 _LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?\(TID \d+\) \([^)]*\): (?P<cause>.*)", re.DOTALL)
 
 
-def serialized(where: str, raised: BaseException, written: Sequence[UserLine] = ()) -> SerializedThrowable:
-    """Turn `raised` into text; `where` names the work that failed, unless the failure knows its operator itself.
+def serialized(where: str, raised: BaseException, lines: Sequence[UserLine] = ()) -> SerializedThrowable:
+    """Convert `raised` to text; `where` names the failed work, unless the failure knows its operator itself.
 
-    `written` is the line that declares the operator, shown above the line that raised; several are those of operators
-    one of which has failed, and are shown as such where the line that raised is not known.
+    `written` has the line that declares the operator, shown above the line that raised. Several lines are candidates,
+    shown as such if the line that raised is unknown.
     """
     stack = "".join(traceback.format_exception(raised))
     suppresses = suppresses_restarts(raised)
     if isinstance(raised, OperatorFailedError) and raised.__cause__ is not None:
-        written = () if raised.written is None else (raised.written,)
+        lines = () if raised.written is None else (raised.written,)
         where, raised = str(raised), raised.__cause__
     try:
         name, text, line = _described(raised)
         suppresses = suppresses or _class_suppresses(name) or _is_of_plan(raised)
         name = name.rpartition(".")[2]
-    except Exception:  # noqa: BLE001 - the JVM that knows more is gone; the failure must be reported
-        name, text, line = type(raised).__name__, "and what it said is lost: it cannot be turned into text", None
+    except Exception:  # noqa: BLE001 - the JVM may be gone, but the failure must be reported
+        name, text, line = type(raised).__name__, "and its message is lost: it cannot be converted to text", None
     if name in OF_STORAGE:
         text = "; ".join([text, *getattr(raised, "__notes__", ())])
     if isinstance(raised, CapturedException) and raised._stackTrace:
         stack += f"\n{raised._stackTrace}"
-    if len(written) > 1 and is_of_environment(name):
-        told = []  # None of them has.
-    elif len(written) > 1:
-        told = [_ONE_OF_THESE, *map(str, written)] if line is None else [str(line)]
+    if len(lines) > 1 and is_of_environment(name):
+        user_lines = []  # The failure is none of these operators'.
+    elif len(lines) > 1:
+        user_lines = [_ONE_OF_THESE, *map(str, lines)] if line is None else [str(line)]
     else:
-        above = [each for each in written if line is None or (each.file, each.line) != (line.file, line.line)]
-        told = [str(each) for each in (*above, line) if each is not None]
-    message = "\n".join([f"{where}: {text[:_LIMIT]}", *told])
+        above = [each for each in lines if line is None or (each.file, each.line) != (line.file, line.line)]
+        user_lines = [str(each) for each in (*above, line) if each is not None]
+    message = "\n".join([f"{where}: {text[:_LIMIT]}", *user_lines])
     return SerializedThrowable(
         type_name=name, message=message, stack_trace=stack, suppress_restarts=suppresses or name in FATAL
     )
 
 
 def _is_of_plan(raised: BaseException) -> bool:
-    """Report whether Spark's analyzer has refused a plan, which the next attempt would make again."""
+    """Return whether Spark's analyzer has refused a plan, as it would again in the next attempt."""
     state = raised.getSqlState() if isinstance(raised, AnalysisException) else None
     return state is not None and state.startswith(_OF_PLANS) and state not in _OF_CATALOGS
 
@@ -92,39 +92,39 @@ def _described(raised: BaseException) -> tuple[str, str, UserLine | None]:
 
 
 def _captured(raised: CapturedException) -> tuple[str, str, UserLine | None]:
-    told = _in_python(str(raised))
-    if told is not None:
-        return told
+    of_worker = _in_python(str(raised))
+    if of_worker is not None:
+        return of_worker
     text = str(raised.getMessage() or raised)
     line = line_in_query(raised) or line_of(raised)
-    known = _of_spark(f"{text}\n{raised._stackTrace or ''}") or _of_task(text)
-    return (*(known or (type(raised).__name__, _first_line(text))), line)
+    reason = _of_spark(f"{text}\n{raised._stackTrace or ''}") or _of_task(text)
+    return (*(reason or (type(raised).__name__, _first_line(text))), line)
 
 
 def _in_python(text: str) -> tuple[str, str, UserLine | None] | None:
-    """Find type (with its module), text and line of an exception of a Python worker in Spark's text."""
+    """Extract type (with its module), text and line of a Python worker's exception from Spark's text."""
     begin = text.rfind("Traceback (most recent call last):")
     if begin < 0:
         return None
     lines = text[begin:].splitlines()
     outcome = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$")
-    last = next((found for line in lines[1:] if not line.startswith(" ") and (found := outcome.match(line))), None)
+    last = next((match for line in lines[1:] if not line.startswith(" ") and (match := outcome.match(line))), None)
     if last is None:
         return None
-    name, said = last["type"], last["text"]
-    text = _exit(said) if name == "SystemExit" else _with_notes(said or "no message", lines)
+    name, detail = last["type"], last["text"]
+    text = _exit(detail) if name == "SystemExit" else _with_notes(detail or "no message", lines)
     return name, text, line_in_traceback(lines)
 
 
 def _class_suppresses(name: str) -> bool:
-    """Report whether the class of an exception of a Python worker suppresses restarts: only its name has come back."""
+    """Return whether the class of a Python worker's exception suppresses restarts; only its name is known here."""
     module, _, class_name = name.rpartition(".")
-    found = getattr(sys.modules.get(module or "__main__"), class_name, None)
-    return getattr(found, "suppress_restarts", False) is True
+    error_class = getattr(sys.modules.get(module or "__main__"), class_name, None)
+    return getattr(error_class, "suppress_restarts", False) is True
 
 
 def _with_notes(text: str, lines: Iterable[str]) -> str:
-    """Add the notes that say in which call of a function, and at which row, it was raised."""
+    """Add the notes about the function's call and the row at which the exception was raised."""
     return "; ".join([text, *(line.removeprefix(NOTE) for line in lines if line.startswith(NOTE))])
 
 
@@ -133,21 +133,19 @@ def _exit(code: str | None) -> str:
 
 
 def _of_spark(text: str) -> tuple[str, str] | None:
-    """Find a failure of Spark itself, wherever it stands in the text."""
     reason = spark_reason(text)
     return None if reason is None else (reason.name, reason.text)
 
 
 def _of_task(text: str) -> tuple[str, str] | None:
-    """Find the error of a task in the text of its failed job."""
-    found = _LOST_TASK.search(text)
-    return None if found is None else _java(found["cause"])
+    match = _LOST_TASK.search(text)
+    return None if match is None else _java(match["cause"])
 
 
 def _java(text: str) -> tuple[str, str]:
     line = _first_line(text)
-    name, separator, said = line.partition(": ")
-    return (name.rsplit(".", 1)[-1], said) if separator else ("Py4JJavaError", line)
+    name, separator, detail = line.partition(": ")
+    return (name.rsplit(".", 1)[-1], detail) if separator else ("Py4JJavaError", line)
 
 
 def _first_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Metrics of the JVM in which Spark's driver runs, by Flink's names. Reading them blocks: the JVM is asked."""
+"""Metrics of the JVM of Spark's driver, by Flink's names. Reading them blocks, for it calls the JVM."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 _JVM = "Status.JVM"
 _POOLS = {"direct": "Direct", "mapped": "Mapped"}
-"""Pools of memory outside the heap, by the names of Java and of Flink."""
+"""Pools of memory outside the heap, by Java's and Flink's names."""
 
 
 def jvm_metrics(context: SparkContext) -> dict[str, float]:
-    """Sizes in bytes, times of the collectors in ms, that of the processor in ns; nothing where the JVM is gone."""
+    """Return sizes in bytes, times of the collectors in ms and of the processor in ns; empty if the JVM is gone."""
     try:
         return dict(_measured(context))
     except (OSError, AssertionError, Py4JError):
@@ -52,13 +52,13 @@ def _measured(context: SparkContext) -> Iterator[tuple[str, float]]:
     yield f"{_JVM}.ClassLoader.ClassesUnloaded", classes.getUnloadedClassCount()
 
 
-def _each(found: Any) -> list[Any]:
-    """The elements of a Java list: asked for their iterator, Py4J gets to the end by an exception, which costs more."""
-    return [found.get(place) for place in range(found.size())]
+def _each(java_list: Any) -> list[Any]:
+    """Return the elements of a Java list; Py4J's iterator would end with an exception, which costs more."""
+    return [java_list.get(place) for place in range(java_list.size())]
 
 
 def _usage(kind: str, usage: Any) -> Iterator[tuple[str, float]]:
     yield f"{_JVM}.Memory.{kind}.Used", usage.getUsed()
     yield f"{_JVM}.Memory.{kind}.Committed", usage.getCommitted()
-    # -1 where there is no limit.
+    # -1 if there is no limit.
     yield f"{_JVM}.Memory.{kind}.Max", usage.getMax()

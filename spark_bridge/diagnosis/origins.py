@@ -1,8 +1,8 @@
-"""The operator of a chain that an error of Spark came from: by the expression, the function or the file that it names.
+"""Finds the operator of a chain that caused an error of Spark: by the expression, function or file in the error.
 
 Spark computes all operators of a chain as one plan, so the place of an error does not name its operator. But Spark
-remembers for an expression its place in the query (its query context), for a Python function its name, and for rows of
-a file the file; the plan of each operator's result has all of them.
+records the position of an expression in the query (its query context), the name of a Python function, and the file of
+rows; the plan of each operator's result has all of them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """Result of an operator of the rows before it, slice by slice; a source has none before it.
+class Derivation:
+    """The result of an operator, and the rows that it was computed from, slice by slice; a source has no such rows.
 
-    With `columns` the operator makes no rows: it computes these of rows that go on as they are.
+    With `columns` the operator leaves rows unchanged and only computes these columns from them.
     """
 
     before: Slices
@@ -38,7 +38,9 @@ class Made:
     columns: Sequence[Column | str] = ()
 
     def marks(self) -> Counter[str]:
-        """Return the query contexts and Python functions of the operator. The plans of all slices have the same."""
+        """Return the query contexts and Python functions of the operator, which are the same in the plans of all
+        slices.
+        """
         rows = self.after[0].select(*self.columns) if self.columns else self.after[0]
         return _marks_of(rows) - (_marks_of(self.before[0]) if self.before else Counter())
 
@@ -49,34 +51,33 @@ class Made:
 
 
 class Origins:
-    """The last result of each operator of an attempt, for the time when one of them fails.
+    """The last result of each operator of an attempt, to explain a failure.
 
-    Safe to use for two stages at once: the expressions of an operator are the same in all of them.
+    May be used by two stages at once: the expressions of an operator are the same in all of them.
     """
 
     def __init__(self) -> None:
-        self._made: dict[str, Made] = {}
+        self._derivations: dict[str, Derivation] = {}
         self._lock = Lock()
 
-    def note(self, uid: str, made: Made) -> None:
-        """Keep the result of an operator; nothing is computed."""
+    def record(self, uid: str, derivation: Derivation) -> None:
         with self._lock:
-            self._made[uid] = made
+            self._derivations[uid] = derivation
 
     def operators_named_by(self, raised: BaseException) -> list[str]:
-        """Return the uids of the operators that may have raised this, in the order of the chain; none if unknown.
+        """Return the uids of the operators that may have raised this, in the order of the chain; empty if unknown.
 
-        An error that names a function or an expression may fit several operators that use the same.
+        An error that names a function or an expression may fit several operators that use it.
         """
         names = _named(raised)
-        return [uid for uid, made in self._last() if names & made.marks().keys()] if names else []
+        return [uid for uid, derivation in self._last() if names & derivation.marks().keys()] if names else []
 
     def readers_of(self, path: str) -> list[str]:
-        return [uid for uid, made in self._last() if path in made.files()]
+        return [uid for uid, derivation in self._last() if path in derivation.files()]
 
-    def _last(self) -> list[tuple[str, Made]]:
+    def _last(self) -> list[tuple[str, Derivation]]:
         with self._lock:
-            return list(self._made.items())
+            return list(self._derivations.items())
 
 
 def _named(raised: BaseException) -> set[str]:
@@ -88,7 +89,7 @@ def _named(raised: BaseException) -> set[str]:
 
 
 def _functions_in(raised: BaseException) -> list[str]:
-    """Return the function that Spark called, where one raised in a Python worker: the first of the user's frames."""
+    """Return the function in which a Python worker raised: the first of the user's frames; else an empty list."""
     if not isinstance(raised, Py4JJavaError | CapturedException):
         return []
     frames = frames_of_user(str(raised))

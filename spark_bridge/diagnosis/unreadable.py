@@ -23,7 +23,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffd\s]+")
 _LONGEST = 400
 _PLACE = re.compile(r"JsonParseException: .* line: (?P<line>\d+), column: (?P<column>\d+)\]")
 LONGEST_JSON_TEXT = 20_000_000
-"""So many characters of a text are read by Jackson, Spark's parser."""
+"""The maximum length of a text that Jackson, Spark's parser, reads."""
 _UNREADABLE = "FAILED_READ_FILE"
 _MALFORMED = "MALFORMED_RECORD_IN_PARSING"
 _LENIENT = " (with the option mode='PERMISSIVE' such records are read as nulls)"
@@ -51,20 +51,20 @@ def plain_path(path: str) -> str:
 def reason(raised: BaseException) -> str:
     """Return the reason of an error of Spark in one line: the last cause with a text."""
     causes = list(_causes(raised))
-    said = [text for throwable in causes if (text := _said(throwable))]
-    text = said[-1] if said else _plain(str(raised)) or type(raised).__name__
+    texts = [text for throwable in causes if (text := _cause_text(throwable))]
+    text = texts[-1] if texts else _plain(str(raised)) or type(raised).__name__
     if (too_long := too_long_text(text)) is not None:
         return too_long
     lenient = any(_condition(throwable).startswith(_MALFORMED) for throwable in causes)
     return text + (_LENIENT if lenient else "")
 
 
-def too_long_text(said: str) -> str | None:
-    """The reason if a parser reports a place in a text that is longer than it reads; None for any other error.
+def too_long_text(text: str) -> str | None:
+    """Return the reason if a parser reports a position beyond the maximum length of a text; None for other errors.
 
-    Spark passes over the error about the length, and reports the next one: an unexpected character within the text.
+    Spark suppresses the error about the length, and reports the next one: an unexpected character within the text.
     """
-    place = _PLACE.match(said)
+    place = _PLACE.match(text)
     if place is None or int(place["column"]) < LONGEST_JSON_TEXT:
         return None
     return (
@@ -73,14 +73,14 @@ def too_long_text(said: str) -> str | None:
     )
 
 
-def _said(throwable: Any) -> str:
-    """Return the text of a cause; of a library's exception, with its type."""
+def _cause_text(throwable: Any) -> str:
+    """Return the text of a cause, with its type if it is a library's exception."""
     text = _plain(str(throwable.getMessage() or ""))
     return f"{throwable.getClass().getSimpleName()}: {text}" if text and not _of_spark(throwable) else text
 
 
 def throwables(raised: BaseException) -> Iterator[Any]:
-    """Iterate over Spark's exceptions in the JVM behind `raised`, each before its cause."""
+    """Iterate over Spark's JVM exceptions in `raised`, each before its cause."""
     yield from (each for each in _causes(raised) if _of_spark(each))
 
 
@@ -108,9 +108,9 @@ def _condition(throwable: Any) -> str:
 def _plain(text: str) -> str:
     """Strip Spark's condition, SQL state and the lines that repeat a query or a file.
 
-    Spark quotes all that it could not read, and that need not be text.
+    Spark quotes everything that it could not read, which may be binary.
     """
     lines = _SQL_STATE.sub("", _CONDITION.sub("", text)).splitlines()
-    kept = [line.strip() for line in lines if line.strip() and not line.startswith(("==", "--", "CSV file:"))]
-    text = _UNPRINTABLE.sub(" ", " ".join(kept)).removesuffix(".")
+    relevant = [line.strip() for line in lines if line.strip() and not line.startswith(("==", "--", "CSV file:"))]
+    text = _UNPRINTABLE.sub(" ", " ".join(relevant)).removesuffix(".")
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,4 +1,4 @@
-"""The files of the user, and not of Python, a library, Spark or flykka, and their lines. Known without Spark."""
+"""Distinguishes files of the user from those of Python, libraries, Spark and flykka. Works without Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/", "/pyspark/", "/py4j/")
 
 
 def is_users(file: str) -> bool:
-    """Tell whether a file is the user's: no library, nothing of Python, of Spark or of ours."""
+    """Return whether a file is the user's: not of a library, Python, Spark or flykka."""
     if file.startswith("<frozen"):
         return False
     if any(part in file for part in _LIBRARIES) or file.startswith((_STANDARD_LIBRARY, sys.base_prefix + "/lib/")):

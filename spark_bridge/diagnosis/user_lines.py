@@ -1,4 +1,4 @@
-"""The line of the user's code that a failure came from: the last one that belongs to no library."""
+"""The line of the user's code that caused a failure: the last one that belongs to no library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FRAME = re.compile(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<name>.+
 
 
 def line_of(raised: BaseException) -> UserLine | None:
-    """Return the line of the user's code that raised an exception of this process; None where it was not there."""
+    """Return the line of the user's code that raised an exception in this process, or None."""
     frames = (
         UserLine(file=frame.filename, line=frame.lineno or 0, function=frame.name, source=frame.line or "")
         for frame in traceback.extract_tb(raised.__traceback__)
@@ -41,18 +41,18 @@ def frames_of_user(text: str) -> list[UserLine]:
 def _frames(lines: list[str]) -> Iterator[UserLine]:
     return (
         UserLine(
-            file=found["file"],
-            line=int(found["line"]),
-            function=found["name"],
+            file=match["file"],
+            line=int(match["line"]),
+            function=match["name"],
             source=lines[number + 1].strip() if number + 1 < len(lines) else "",
         )
         for number, line in enumerate(lines)
-        if (found := _FRAME.match(line))
+        if (match := _FRAME.match(line))
     )
 
 
 def line_in_query(raised: CapturedException) -> UserLine | None:
-    """Return the line of a DataFrame operation that has failed, as Spark remembers it."""
+    """Return the line of a failed DataFrame operation, as recorded by Spark."""
     for context in raised.getQueryContext() or ():
         if context.contextType() is not QueryContextType.DataFrame:
             continue  # A piece of SQL has a text, and no line.

@@ -1,4 +1,4 @@
-"""Functions that make one value of many, by Flink's names."""
+"""Functions that combine many values into one, by Flink's names."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ OUT = TypeVar("OUT")
 
 
 class ReduceFunction(ABC, Generic[T]):
-    """Makes one value of two of the same type; the order of many may not matter."""
+    """Combines two values of the same type into one; the result for many values may not depend on their order."""
 
     @abstractmethod
     def reduce(self, value1: T, value2: T) -> T:
-        """Return the one value."""
+        """Return the combined value."""
 
 
 class AggregateFunction(ABC, Generic[IN, ACC, OUT]):
@@ -25,15 +25,15 @@ class AggregateFunction(ABC, Generic[IN, ACC, OUT]):
 
     @abstractmethod
     def create_accumulator(self) -> ACC:
-        """Return the accumulator of no values."""
+        """Return the accumulator for no values."""
 
     @abstractmethod
     def add(self, value: IN, accumulator: ACC) -> ACC:
-        """Return the accumulator with one value more."""
+        """Return the accumulator with one more value."""
 
     @abstractmethod
     def get_result(self, accumulator: ACC) -> OUT:
-        """Return the result of an accumulator, which goes on to be used."""
+        """Return the result of an accumulator, which will be used further."""
 
     def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
         """Return the accumulator of the values of both. Only windows that merge, as sessions do, need it."""
@@ -41,7 +41,9 @@ class AggregateFunction(ABC, Generic[IN, ACC, OUT]):
 
 
 def reducer(function: ReduceFunction[T] | Callable[[T, T], T]) -> Callable[[T, T], T]:
-    """Return what reduces two values, of a ReduceFunction or a plain function. Raises TypeError for anything else."""
+    """Return the function that combines two values, given a ReduceFunction or a plain function. Raises TypeError for
+    others.
+    """
     if isinstance(function, ReduceFunction):
         return function.reduce
     if not callable(function):

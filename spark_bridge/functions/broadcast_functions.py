@@ -1,4 +1,4 @@
-"""Functions with a broadcast input, by Flink's names, and their contexts, each of which is made for one call."""
+"""Functions with a broadcast input, by Flink's names, and their contexts, created for each call."""
 
 from __future__ import annotations
 
@@ -34,58 +34,58 @@ class _WithBroadcastStates(FunctionContext):
 
 
 class ReadOnlyContext(_WithBroadcastStates):
-    """Context of a row of the main input."""
+    """The context of a row of the main input."""
 
     __slots__ = ()
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """Return a broadcast map, to be read. Raises `StateDescriptorError` where it was not broadcast."""
+        """Return a broadcast map, read-only. Raises `StateDescriptorError` if it was not broadcast."""
         self.ensure_in_use()
         return self._broadcast.readable(state_descriptor)
 
 
 class BroadcastContext(_WithBroadcastStates):
-    """Context of a broadcast row."""
+    """The context of a broadcast row."""
 
     __slots__ = ()
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """Return a broadcast map, to be written. Raises `StateDescriptorError` where it was not broadcast."""
+        """Return a writable broadcast map. Raises `StateDescriptorError` if it was not broadcast."""
         self.ensure_in_use()
         return self._broadcast.writable(state_descriptor)
 
 
 class KeyedReadOnlyContext(ReadOnlyContext, KeyedContext):
-    """Context of a row of the main input, with its key."""
+    """The context of a row of the main input, with its key."""
 
     __slots__ = ()
 
 
 class ReadOnlyTimerContext(KeyedReadOnlyContext, TimerContext):
-    """Context of a timer that fires."""
+    """The context of a timer that fires."""
 
     __slots__ = ()
 
 
 class KeyedBroadcastContext(BroadcastContext):
-    """Context of a broadcast row beside a keyed input."""
+    """The context of a broadcast row next to a keyed input."""
 
     __slots__ = ()
 
     def apply_to_keyed_state(self, state_descriptor: object, function: Callable[..., object]) -> NoReturn:
-        """Raises `KeyContextError`: a batch reads the state of its own keys, and never that of all."""
+        """Raise `KeyContextError`: a batch reads only the state of its own keys, never that of all."""
         raise KeyContextError(
-            "apply_to_keyed_state would have to read and write the state of every key, and a batch has that of its own"
-            " keys alone: note in broadcast state what is to be done, and let process_element do it when a row of the"
-            " key comes, or on_timer"
+            "apply_to_keyed_state would have to read and write the state of every key, and a batch only has that of its"
+            " own keys: store the work in broadcast state, and do it in process_element, when the key has a row, or in"
+            " on_timer"
         )
 
 
 class BroadcastProcessFunction(WatermarkFunction, ABC):
-    """Makes rows of each row, by what was broadcast to all subtasks.
+    """Emits rows for each row, using state broadcast to all subtasks.
 
-    Broadcast rows come to all subtasks, so what they make of broadcast state has to be the same in each: it may depend
-    on them and on that state alone.
+    Broadcast rows go to all subtasks and must change broadcast state in the same way in each: the changes may depend
+    only on these rows and on that state.
     """
 
     @abstractmethod
@@ -94,11 +94,11 @@ class BroadcastProcessFunction(WatermarkFunction, ABC):
 
     @abstractmethod
     def process_broadcast_element(self, row: Row, ctx: BroadcastContext) -> Rows:
-        """Take a broadcast row into broadcast state; what is emitted, every subtask emits."""
+        """Update broadcast state for a broadcast row; rows emitted here are emitted by every subtask."""
 
 
 class KeyedBroadcastProcessFunction(TimedFunction, ABC):
-    """Makes rows of each row and of each timer, with the state of its key and by what was broadcast to all subtasks."""
+    """Emits rows for each row and each timer, using the state of its key and state broadcast to all subtasks."""
 
     @abstractmethod
     def process_element(self, row: Row, ctx: KeyedReadOnlyContext) -> Rows:
@@ -106,7 +106,9 @@ class KeyedBroadcastProcessFunction(TimedFunction, ABC):
 
     @abstractmethod
     def process_broadcast_element(self, row: Row, ctx: KeyedBroadcastContext) -> Rows:
-        """Take a broadcast row, which has no key, into broadcast state; what is emitted, every subtask emits."""
+        """Update broadcast state for a broadcast row, which has no key; rows emitted here are emitted by every
+        subtask.
+        """
 
     def on_timer(self, timestamp: int, ctx: ReadOnlyTimerContext) -> Rows:
         """Emit rows for a timer that fires, with state and timers of its key; broadcast state can be read."""

@@ -1,4 +1,4 @@
-"""The broadcast states of a subtask: maps that every subtask has alike, by Flink's names."""
+"""The broadcast states of a subtask: maps with the same content in every subtask, by Flink's names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ V = TypeVar("V")
 
 
 class ReadOnlyBroadcastState(Generic[K, V]):
-    """A map that was broadcast, to be read. What is read is a copy, as of a map of keyed state."""
+    """A broadcast map, read-only. Values are returned as copies, as from a map of keyed state."""
 
     __slots__ = ("_state",)
 
@@ -24,7 +24,7 @@ class ReadOnlyBroadcastState(Generic[K, V]):
         self._state = state
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key of the map; None where there is none."""
+        """Return the value of a key of the map, or None."""
         return self._state.get(key)
 
     def contains(self, key: K) -> bool:
@@ -73,11 +73,11 @@ class BroadcastStates:
         self._read_only = {name: ReadOnlyBroadcastState(state) for name, state in self._states.items()}
 
     def writable(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """Return the map of a descriptor. Raises `StateDescriptorError` where it was not broadcast."""
+        """Return the writable map of a descriptor. Raises `StateDescriptorError` if it was not broadcast."""
         return self._states[self._name(descriptor)]
 
     def readable(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """Return the map of a descriptor, to be read. Raises `StateDescriptorError` where it was not broadcast."""
+        """Return the map of a descriptor, read-only. Raises `StateDescriptorError` if it was not broadcast."""
         return self._read_only[self._name(descriptor)]
 
     def _name(self, descriptor: MapStateDescriptor) -> str:
@@ -85,9 +85,9 @@ class BroadcastStates:
             raise StateDescriptorError(f"get_broadcast_state takes a MapStateDescriptor, not {descriptor!r}")
         there = self._states.get(descriptor.name)
         if there is None:
-            known = ", ".join(map(repr, self._states))
+            names = ", ".join(map(repr, self._states))
             raise StateDescriptorError(
-                f"there is no broadcast state {descriptor.name!r}, only {known}: name its descriptor in broadcast(...)"
+                f"there is no broadcast state {descriptor.name!r}, only {names}: name its descriptor in broadcast(...)"
             )
         if not there.descriptor.is_same_as(descriptor):
             raise StateDescriptorError(

@@ -1,4 +1,4 @@
-"""Functions with state of their subtask, by Flink's names: CheckpointedFunction and its OperatorStateStore."""
+"""Functions with operator state of their subtask, by Flink's names: CheckpointedFunction and its OperatorStateStore."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from flykka.spark_bridge.functions.state_descriptors import ListStateDescriptor,
 
 
 class OperatorStateStore:
-    """States of a subtask; they differ in what becomes of them where the parallelism changes.
+    """States of a subtask; the kinds differ in how they are redistributed if the parallelism changes.
 
-    All raise `StateDescriptorError` for a descriptor of another kind or with a time-to-live, for a name that another
-    state has, and when `initialize_state` is over; `StateValueError` where what a checkpoint holds is of a type that
-    does not fit.
+    All methods raise `StateDescriptorError` for a descriptor of another kind or with a time-to-live, for a name that
+    another state has, and after `initialize_state`; `StateValueError` if a checkpoint's state has another type.
     """
 
     def __init__(self, states: OperatorStates) -> None:
@@ -28,11 +27,11 @@ class OperatorStateStore:
         return self._list(state_descriptor, OperatorStateMode.SPLIT_DISTRIBUTE)
 
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """Return a list of which every subtask gets the elements of all, whenever a job goes on from a checkpoint."""
+        """Return a list that every subtask restores with the elements of all subtasks."""
         return self._list(state_descriptor, OperatorStateMode.UNION)
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """Return a map that is the same in all subtasks: a new one gets that of another."""
+        """Return a map that is the same in all subtasks: a new subtask gets a copy from another one."""
         state = self._states.get(state_descriptor, MapStateDescriptor, OperatorStateMode.BROADCAST)
         return cast("MapState[Any, Any]", state)
 
@@ -41,66 +40,65 @@ class OperatorStateStore:
 
 
 class FunctionInitializationContext:
-    """Given to `initialize_state`: the state of the subtask, as a checkpoint or an earlier batch has left it."""
+    """Passed to `initialize_state`: the state of the subtask as a checkpoint or an earlier batch has left it."""
 
     def __init__(self, states: OperatorStates) -> None:
         self._states = states
 
     def is_restored(self) -> bool:
-        """True if there was state before: the job goes on from a checkpoint, or the function from an earlier batch."""
+        """True if there is earlier state, from a checkpoint or an earlier batch."""
         return self._states.is_restored
 
     def get_operator_state_store(self) -> OperatorStateStore:
-        """Return what has the states of the subtask by name."""
+        """Return the states of the subtask by name."""
         return OperatorStateStore(self._states)
 
 
 class FunctionSnapshotContext:
-    """Given to `snapshot_state`."""
+    """Passed to `snapshot_state`."""
 
     def __init__(self, checkpoint_id: int | None) -> None:
         self._checkpoint_id = checkpoint_id
 
     def get_checkpoint_id(self) -> int | None:
-        """Return the checkpoint that the state is for; None behind a batch, for whichever checkpoint comes next."""
+        """Return the checkpoint of the snapshot; None after a batch, for the next checkpoint, whichever it is."""
         return self._checkpoint_id
 
 
 class CheckpointedFunction(ABC):
-    """Keeps state of a subtask, whatever the keys of its rows: a base beside that of the function.
+    """Mixin for functions with operator state: state of a subtask, independent of the keys of its rows.
 
-    `initialize_state` comes before `open`. A function of rows works in Spark's Python workers, and each of its batches
-    may come to another one. So there `snapshot_state` is called behind every batch, and `initialize_state` wherever a
-    copy of the function has to begin with what another has left; a subtask has one copy at work at a time. For a
-    `RichFunction`, which works in the driver, they are called as in Flink: once when an attempt begins, and at each
-    checkpoint.
+    `initialize_state` is called before `open`. A function of rows runs in Spark's Python workers, and each of its
+    batches may go to another worker. So `snapshot_state` is called after every batch, and `initialize_state` whenever a
+    copy of the function continues the work of another; only one copy per subtask runs at a time. For a `RichFunction`,
+    which runs in the driver, they are called as in Flink: once when an attempt begins, and at each checkpoint.
     """
 
     @abstractmethod
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Register states, and take from them what the function keeps in itself."""
+        """Register states, and restore attributes of the function from them."""
 
     @abstractmethod
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Write to the states what the function keeps in itself; nothing, where it works on them directly."""
+        """Write attributes of the function to the states; nothing to do if it works on the states directly."""
 
 
 def initialize_state(function: object, states: OperatorStates) -> None:
-    """Let a function register its states, where it is a `CheckpointedFunction`; for operators."""
+    """Call `initialize_state` of a `CheckpointedFunction`; for operators."""
     if isinstance(function, CheckpointedFunction):
         function.initialize_state(FunctionInitializationContext(states))
         states.complete()
 
 
 def snapshot_state(function: object, states: OperatorStates, checkpoint_id: int | None = None) -> Lists:
-    """Return what a checkpoint is to hold of a function's states: nothing where it is none; for operators."""
+    """Return the content of a function's states for a checkpoint, empty for other functions; for operators."""
     if isinstance(function, CheckpointedFunction):
         function.snapshot_state(FunctionSnapshotContext(checkpoint_id))
     return states.lists()
 
 
 def operator_state_of(function: object) -> tuple[OperatorStateSchema, ...]:
-    """The states that a function registers for its subtask, of which a copy is asked. What it raises is passed on."""
+    """Return the operator states that a copy of a function registers. Passes on exceptions of the function."""
     states = OperatorStates()
     initialize_state(copy(function), states)
     return states.schema

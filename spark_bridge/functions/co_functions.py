@@ -1,6 +1,6 @@
-"""Functions of two inputs, by Flink's names: CoProcessFunction, KeyedCoProcessFunction, CoMapFunction and its like.
+"""Functions of two inputs, by Flink's names: CoProcessFunction, KeyedCoProcessFunction, CoMapFunction and the like.
 
-Rows of an input come in the order of their stream; between the two inputs there is no order, as in Flink.
+Rows of an input come in the order of their stream; there is no order between the two inputs, as in Flink.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from flykka.spark_bridge.functions.process_function import BaseFunction, Rows, T
 
 
 class CoProcessFunction(WatermarkFunction, ABC):
-    """Makes rows of each row of two inputs, without keys."""
+    """Emits rows for each row of two inputs, without keys."""
 
     @abstractmethod
     def process_element1(self, row: Row, ctx: FunctionContext) -> Rows:
@@ -25,7 +25,7 @@ class CoProcessFunction(WatermarkFunction, ABC):
 
 
 class KeyedCoProcessFunction(TimedFunction, ABC):
-    """Makes rows of each row of two keyed inputs, and of each timer. A key has one state, which both inputs share."""
+    """Emits rows for each row of two keyed inputs, and for each timer. Both inputs share the state of a key."""
 
     @abstractmethod
     def process_element1(self, row: Row, ctx: KeyedContext) -> Rows:
@@ -40,19 +40,19 @@ class KeyedCoProcessFunction(TimedFunction, ABC):
 
 
 class CoMapFunction(BaseFunction, ABC):
-    """Makes one row of each row of two inputs. Where they are keyed, it may have keyed state."""
+    """Maps each row of two inputs to one row. With keyed inputs it may have keyed state."""
 
     @abstractmethod
     def map1(self, row: Row) -> Row:
-        """Return the row that is made of a row of the first input."""
+        """Return the result for a row of the first input."""
 
     @abstractmethod
     def map2(self, row: Row) -> Row:
-        """Return the row that is made of a row of the second input."""
+        """Return the result for a row of the second input."""
 
 
 class CoFlatMapFunction(BaseFunction, ABC):
-    """Makes any number of rows of each row of two inputs. Where they are keyed, it may have keyed state."""
+    """Maps each row of two inputs to any number of rows. With keyed inputs it may have keyed state."""
 
     @abstractmethod
     def flat_map1(self, row: Row) -> Rows:

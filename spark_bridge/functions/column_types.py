@@ -1,4 +1,4 @@
-"""Types of state as Spark writes them: DDL texts, read without Spark."""
+"""Types of state in Spark's notation: DDL texts, parsed without Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _MAX_PRECISION = 38
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """Type of a column: its name, the types below it, the names of a struct's fields, a decimal's two sizes."""
+    """The type of a column: its name, its element types, the names of a struct's fields, a decimal's precision and
+    scale.
+    """
 
     name: str
     parts: tuple[ColumnType, ...] = ()
@@ -45,10 +47,8 @@ class ColumnType:
 
 
 def column_type(text: str, state: str) -> ColumnType:
-    """Read the DDL text of a type, such as `"bigint"` or `"struct<name: string, seen: timestamp>"`.
-
-    Raises:
-        StateDescriptorError: it is no type of Spark, or none that state can have; the text names `state`.
+    """Parse the DDL text of a type, such as `"bigint"` or `"struct<name: string, seen: timestamp>"`. Raises
+    `StateDescriptorError`, naming `state`, if Spark has no such type or state cannot have it.
     """
     if not isinstance(text, str):
         raise StateDescriptorError(
@@ -107,17 +107,17 @@ class _Reader:
 
     def _struct(self) -> ColumnType:
         self._sign("<")
-        found: dict[str, ColumnType] = {}
+        fields: dict[str, ColumnType] = {}
         while True:
             name = self._next("name", "the name of a field")
-            if name.lower() in map(str.lower, found):
+            if name.lower() in map(str.lower, fields):
                 raise self._wrong(f"the field {name!r} is there twice")
             self._has(":")
-            found[name] = self._type()
+            fields[name] = self._type()
             if not self._has(","):
                 break
         self._sign(">")
-        return ColumnType("struct", tuple(found.values()), tuple(found))
+        return ColumnType("struct", tuple(fields.values()), tuple(fields))
 
     def _sizes(self) -> tuple[int, int]:
         precision, scale = 10, 0
@@ -126,7 +126,7 @@ class _Reader:
             scale = self._number() if self._has(",") else 0
             self._sign(")")
         if not scale <= precision <= _MAX_PRECISION or precision == 0:
-            raise self._wrong(f"a decimal has at most {_MAX_PRECISION} digits, and no more behind the point")
+            raise self._wrong(f"a decimal has at most {_MAX_PRECISION} digits, and no more than these after the point")
         return precision, scale
 
     def _number(self) -> int:
@@ -141,21 +141,21 @@ class _Reader:
             raise self._wrong(f"{sign!r} is missing" + (f" before {rest!r}" if rest else " at the end"))
 
     def _has(self, sign: str) -> bool:
-        found = _TOKEN.match(self._text, self._at)
-        if found is None or found["sign"] != sign:
+        match = _TOKEN.match(self._text, self._at)
+        if match is None or match["sign"] != sign:
             return False
-        self._at = found.end()
+        self._at = match.end()
         return True
 
     def _next(self, kind: str, what: str) -> str:
-        found = _TOKEN.match(self._text, self._at)
+        match = _TOKEN.match(self._text, self._at)
         text: str | None = None
-        if found is not None:
-            text = found["word"] or (found["quoted"].replace("``", "`") if kind == "name" and found["quoted"] else None)
-        if found is None or text is None:
+        if match is not None:
+            text = match["word"] or (match["quoted"].replace("``", "`") if kind == "name" and match["quoted"] else None)
+        if match is None or text is None:
             rest = self._text[self._at :].strip()
             raise self._wrong(f"{what} is missing" + (f" before {rest!r}" if rest else " at the end"))
-        self._at = found.end()
+        self._at = match.end()
         return text
 
     def _wrong(self, why: str) -> StateDescriptorError:

@@ -1,4 +1,4 @@
-"""Contexts of the calls of a function, by Flink's names. Each is made for one call, and may be used within it only."""
+"""Contexts of the calls of a function, by Flink's names. Each is created for one call and is invalid afterwards."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ Emit = Callable[["Tag", Any], None]
 
 
 class Tag(Protocol):
-    """Names a side output: an `OutputTag`."""
+    """Identifies a side output, like an `OutputTag`."""
 
     @property
-    def id(self) -> str:
-        """The id."""
+    def id(self) -> str: ...
 
 
 class FunctionContext(WithJobResources):
-    """Context of a row, or of a watermark. Raises `KeyContextError` where it is used outside of its call."""
+    """The context of a row or a watermark. Raises `KeyContextError` if used outside of its call."""
 
     __slots__ = ("_current", "_emit", "_gateway", "_timers")
 
@@ -34,11 +33,11 @@ class FunctionContext(WithJobResources):
         self._gateway = gateway
 
     def release(self) -> None:
-        """Be used no more: the call is over; for runners."""
+        """Invalidate the context when its call has returned; for runners."""
         self._current = NO_CURRENT_KEY
 
     def timestamp(self) -> int | None:
-        """Return the event time of the row, in milliseconds; None where it has none. Of a timer, its time."""
+        """Return the event time of the row in milliseconds, or None; for a timer, its time."""
         return self._current.timestamp
 
     def current_watermark(self) -> int:
@@ -46,12 +45,12 @@ class FunctionContext(WithJobResources):
         return self._current.watermark_ms
 
     def timer_service(self) -> TimerService:
-        """Return time and timers."""
+        """Return the time and the timers of the current key."""
         self.ensure_in_use()
         return self._timers
 
     def output(self, tag: Tag, row: dict[str, Any]) -> None:
-        """Emit a row to a side output. Raises `FunctionOutputError` where it is no row of that output."""
+        """Emit a row to a side output. Raises `FunctionOutputError` if the row does not fit that output."""
         self.ensure_in_use()
         self._emit(tag, row)
 
@@ -59,21 +58,21 @@ class FunctionContext(WithJobResources):
         return self._current.resources
 
     def send_event_to_coordinator(self, event: Any) -> None:
-        """Send a plain value to the coordinator of the operator, which gets it when the batch is done.
+        """Send a plain value to the coordinator of the operator, delivered when the batch is done.
 
         Raises:
-            FunctionError: the function is no `CoordinatedFunction`.
-            EventValueError: the event is no plain value.
+            FunctionError: the function is not a `CoordinatedFunction`.
+            EventValueError: the event is not a plain value.
         """
         self.ensure_in_use()
         self._gateway.send_event(event)
 
     def update_global_aggregate(self, name: str, value: Any, function: AnyAggregateFunction) -> Any:
-        """Add a plain value to the aggregate of this name, which all subtasks of the job share; it is when the batch
-        is done.
+        """Add a plain value to the aggregate with this name, shared by all subtasks of the job, when the batch is done.
 
-        Returns its result, a plain value, as it was when the batch began; None before this subtask knows one. Raises
-        `FunctionError` where the function is none, and `EventValueError` where the value is no plain one.
+        Returns its result, a plain value, as of the start of the batch; None until this subtask has received one.
+        Raises `FunctionError` if `function` is not an aggregate function, and `EventValueError` if the value is not
+        plain.
         """
         self.ensure_in_use()
         return self._gateway.update_aggregate(name, value, function)
@@ -84,21 +83,21 @@ class FunctionContext(WithJobResources):
 
 
 class KeyedContext(FunctionContext):
-    """Context of a row with a key."""
+    """The context of a row with a key."""
 
     __slots__ = ()
 
     def get_current_key(self) -> Any:
-        """Return the key: its value, or a tuple of them where there are several columns."""
+        """Return the key: its value, or a tuple for several key columns."""
         current = self._current
         return current.keys[current.slot]
 
 
 class TimerContext(KeyedContext):
-    """Context of a timer that fires."""
+    """The context of a timer that fires."""
 
     __slots__ = ()
 
     def time_domain(self) -> TimeDomain:
-        """Return the time that the timer goes by."""
+        """Return the time domain of the timer."""
         return self._current.domain

@@ -1,4 +1,4 @@
-"""The key at work: its slot, and the times that hold for it. Set by a runner, read by states, timers and contexts."""
+"""The current key: its slot, and its times. Set by a runner, read by states, timers and contexts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResourc
 
 
 class TimeDomain(Enum):
-    """Time that a timer goes by."""
+    """The time domain of a timer."""
 
     EVENT_TIME = "event-time"
     PROCESSING_TIME = "processing-time"
 
 
 class CurrentKey:
-    """The key at work; one object for a whole runner.
+    """The current key; one object for a whole runner.
 
-    `timestamp` is that of the row or of the timer, in milliseconds, None where a row has none. `domain` is the time
-    that it is of. `resources` are those of the job, for the contexts of calls.
+    `timestamp` is that of the row or of the timer, in milliseconds, None for a row without one. `domain` is its time
+    domain. `resources` are those of the job, for the contexts of calls.
     """
 
     __slots__ = ("domain", "keys", "processing_time_ms", "resources", "slot", "timestamp", "watermark_ms")
@@ -37,14 +37,14 @@ class CurrentKey:
         self.processing_time_ms = 0
 
     def event_time_ms(self) -> int:
-        """Return the time of the row, or the watermark where that is later or the row has none."""
+        """Return the time of the row; the watermark if that is later or the row has no time."""
         if self.timestamp is None or self.domain is TimeDomain.PROCESSING_TIME:
             return self.watermark_ms
         return max(self.timestamp, self.watermark_ms)
 
 
 class _NoKey(list[Any]):
-    """Stands where state would be while no key is at work: whatever is done with it is an error."""
+    """Takes the place of state while there is no current key: every access raises."""
 
     def __getitem__(self, _: Any) -> NoReturn:
         raise _no_key()
@@ -57,7 +57,7 @@ class _NoKey(list[Any]):
 
 
 class _NoSlot:
-    """Stands for the slot of a row without a key: whatever is looked up by it is an error."""
+    """Takes the place of the slot of a row without a key: every lookup raises."""
 
     def __index__(self) -> NoReturn:
         raise KeyContextError(
@@ -70,17 +70,17 @@ class _NoSlot:
 
 
 class _NoCurrentKey(CurrentKey):
-    """Stands in a context that is not in use."""
+    """Takes the place of the current key in an invalid context."""
 
     def __init__(self) -> None:
-        """Have no attribute that could be read."""
+        """Skip the base's fields: any access must fail."""
 
     def __reduce__(self) -> str:
         return "NO_CURRENT_KEY"
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
-            raise AttributeError(name)  # Copying looks for such.
+            raise AttributeError(name)  # Copying looks up such attributes.
         raise KeyContextError(
             "a context is used outside of the call that it was given to: keep it neither in the function nor in a"
             " generator, and take the ctx of the call at work"

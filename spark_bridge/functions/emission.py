@@ -1,4 +1,4 @@
-"""Rows that a function emits: checked against the columns of its outputs."""
+"""Rows that a function emits, checked against the columns of its outputs."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from types import GeneratorType
 from typing import Any, NoReturn
 
 from flykka.spark_bridge.errors import FunctionOutputError
-from flykka.spark_bridge.functions.shown import shown
+from flykka.spark_bridge.functions.error_texts import short_repr
 
 Row = dict[str, Any]
 
 
 @dataclass(slots=True)
 class Emitted:
-    """Rows that were emitted, and those of side outputs by the ids of their tags."""
+    """Emitted rows, and those of side outputs by the ids of their tags."""
 
     rows: list[Row] = field(default_factory=list)
     side: dict[str, list[Row]] = field(default_factory=dict)
 
 
 class Collector:
-    """Collects what a function emits; `columns` and `side_columns` are those of its outputs, None where not checked.
+    """Collects the output of a function; `columns` and `side_columns` are those of its outputs, None if not checked.
 
-    Every row is copied: a function may go on with its own.
+    Every row is copied: a function may reuse its own.
     """
 
     def __init__(self, columns: Sequence[str] | None, side_columns: Mapping[str, Sequence[str]] | None) -> None:
@@ -33,13 +33,13 @@ class Collector:
         self._side = None if side_columns is None else {tag: frozenset(each) for tag, each in side_columns.items()}
         self._emitted = Emitted()
 
-    def take(self) -> Emitted:
-        """Return what was emitted, and begin with the next."""
+    def drain(self) -> Emitted:
+        """Return the emitted rows, and start with an empty collection."""
         emitted, self._emitted = self._emitted, Emitted()
         return emitted
 
     def collect(self, returned: Iterable[Row]) -> None:
-        """Collect the rows that a function has returned. Raises `FunctionOutputError` where they are none."""
+        """Collect the rows that a function has returned. Raises `FunctionOutputError` if they are not rows."""
         columns, append = self._columns, self._emitted.rows.append
         if returned.__class__ not in _SEQUENCES:
             check_iterable(returned)
@@ -53,22 +53,22 @@ class Collector:
                     _raise_at_yield(returned, wrong)
 
     def output(self, tag: object, row: Row) -> None:
-        """Collect a row of a side output that is read. Raises `FunctionOutputError` where it is none of its rows."""
+        """Collect a row of a side output that has readers. Raises `FunctionOutputError` if it does not fit."""
         name = getattr(tag, "id", None)
         if not isinstance(name, str):
-            raise FunctionOutputError(f"ctx.output takes an OutputTag and a row, not {shown(tag)} as the tag")
+            raise FunctionOutputError(f"ctx.output takes an OutputTag and a row, not {short_repr(tag)} as the tag")
         if self._side is not None and name not in self._side:
-            return  # Nothing reads it.
+            return  # It has no reader.
         checked = _checked(row, None if self._side is None else self._side[name])
         self._emitted.side.setdefault(name, []).append(checked)
 
 
 def _checked(row: Any, columns: frozenset[str] | None) -> Row:
-    """Return a row as a dict of its own. Raises `FunctionOutputError` where it is none, or has other columns."""
+    """Return a row as a new dict. Raises `FunctionOutputError` if it is not a row, or has other columns."""
     if not isinstance(row, Mapping):
         hint = "; side outputs are written by ctx.output(tag, row)" if _is_tagged(row) else ""
         raise FunctionOutputError(
-            f"a function has to emit rows, as dicts by the names of their columns, not {shown(row)}{hint}"
+            f"a function has to emit rows, as dicts by the names of their columns, not {short_repr(row)}{hint}"
         )
     if columns is not None and row.keys() != columns:
         missing = ", ".join(sorted(columns - row.keys()))
@@ -76,12 +76,12 @@ def _checked(row: Any, columns: frozenset[str] | None) -> Row:
         wrong = "; ".join(
             text for text in (missing and f"missing: {missing}", unknown and f"not declared: {unknown}") if text
         )
-        raise FunctionOutputError(f"the row {shown(dict(row))} does not have the columns of its output ({wrong})")
+        raise FunctionOutputError(f"the row {short_repr(dict(row))} does not have the columns of its output ({wrong})")
     return dict(row)
 
 
 def _raise_at_yield(returned: object, wrong: FunctionOutputError) -> NoReturn:
-    """Raise an error where the row was yielded, so that its traceback shows that line."""
+    """Raise an error where the row was yielded, so that the traceback shows that line."""
     if isinstance(returned, GeneratorType):
         with suppress(StopIteration):
             returned.throw(wrong.with_traceback(None))
@@ -89,14 +89,14 @@ def _raise_at_yield(returned: object, wrong: FunctionOutputError) -> NoReturn:
 
 
 def check_iterable(returned: object) -> None:
-    """Raise `FunctionOutputError` where what a function has returned are no rows."""
+    """Raise `FunctionOutputError` unless a function has returned an iterable of rows."""
     if isinstance(returned, Mapping):
         raise FunctionOutputError(
-            f"a function has returned the row {shown(returned)}: yield it, or return a list of rows"
+            f"a function has returned the row {short_repr(returned)}: yield it, or return a list of rows"
         )
     if isinstance(returned, (str, bytes)) or not isinstance(returned, Iterable):
         raise FunctionOutputError(
-            f"a function has to yield rows, or to return a list of them or None, not {shown(returned)}"
+            f"a function has to yield rows, or to return a list of them or None, not {short_repr(returned)}"
         )
 
 

@@ -1,4 +1,6 @@
-"""Equality of keys as Python values; `rows.equality` has the rule, for Spark's columns and for Arrow's."""
+"""Equality of keys as Python values; `rows.equality` documents the rule and implements it for Spark and Arrow
+columns.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ NAN = float("nan")
 
 
 def normalised_value(value: Any) -> Any:
-    """Return a value that can be hashed, and is equal to another one where Spark's values are."""
+    """Return a hashable value that equals another one exactly if Spark's values are equal."""
     match value:
         case float():
             return NAN if value != value else value + 0.0
@@ -22,6 +24,6 @@ def normalised_value(value: Any) -> Any:
 
 
 def entries_of(pairs: Any, normalised_key: Callable[[Any], Any] | None) -> dict[Any, Any]:
-    """Return the entries of a map, or of pairs, as a dict; its keys are normalised where they have to be."""
+    """Return the entries of a map, or of pairs, as a dict, with normalised keys if a function for that is given."""
     entries = dict(pairs)
     return entries if normalised_key is None else {normalised_key(key): value for key, value in entries.items()}

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTime:
-    """The event time of a row: its timestamp `column`, and `offset_ms` more.
+    """The event time of a row: its timestamp `column` plus `offset_ms`.
 
-    Results of windows have that of their window's last millisecond, as in Flink: `window_end`, and -1.
+    Results of windows have the time of their window's last millisecond, as in Flink: `window_end` - 1 ms.
     """
 
     column: str
@@ -20,7 +20,7 @@ class EventTime:
 
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
-"""The columns of a window's bounds, beside what is computed of it."""
+"""The columns of a window's bounds in its results."""
 
 OF_WINDOWS = EventTime(column=WINDOW_END, offset_ms=-1)
-"""The event time of what windows emit."""
+"""The event time of results of windows."""

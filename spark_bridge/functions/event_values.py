@@ -1,4 +1,4 @@
-"""Plain values, which functions and their coordinators may send each other, as bytes of msgpack."""
+"""Plain values that functions and their coordinators may send each other, as msgpack bytes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from flykka.spark_bridge.errors import EventValueError
 
 
 def event_to_bytes(value: Any, what: str) -> bytes:
-    """Return the bytes of a value: None, a bool, number, text or bytes, or a list, tuple or dict of such.
-
-    Raises:
-        EventValueError: it is something else; the text says that `what` cannot be that.
+    """Return the bytes of None, a bool, number, text or bytes, or a list, tuple or dict of such. Raises
+    `EventValueError`, naming `what`, for another value.
     """
     try:
         packed: bytes = msgpack.packb(value, default=_plain, strict_types=True)
@@ -27,12 +25,12 @@ def event_to_bytes(value: Any, what: str) -> bytes:
 
 
 def event_from_bytes(data: bytes) -> Any:
-    """Return the value that `event_to_bytes` made bytes of; a tuple comes back as a list."""
+    """Return the value from the bytes of `event_to_bytes`; a tuple comes back as a list."""
     return msgpack.unpackb(data, strict_map_key=False)
 
 
 def _plain(value: Any) -> Any:
-    """Take subclasses of plain values, such as enums of text and named tuples, for what they are."""
+    """Convert subclasses of plain values, such as string enums and named tuples, to their base."""
     if isinstance(value, tuple | list):
         return list(value)
     if isinstance(value, Mapping):

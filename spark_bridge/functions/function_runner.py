@@ -1,6 +1,6 @@
-"""Runs a function over the rows of a batch by its method for each input, and over the timers that are due.
+"""Runs a function over the rows of a batch with its method for each input, and over due timers.
 
-What stands in the loops is done for every row, so it is little: local variables, two attributes set, and the call.
+The loops do as little as possible per row: local variables, two attributes set, and the call.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from flykka.spark_bridge.functions.co_functions import (
 from flykka.spark_bridge.functions.contexts import FunctionContext, KeyedContext, TimerContext
 from flykka.spark_bridge.functions.current_key import NO_SLOT, CurrentKey, TimeDomain
 from flykka.spark_bridge.functions.emission import Collector, Emitted, Row
+from flykka.spark_bridge.functions.error_texts import add_note, short_repr
 from flykka.spark_bridge.functions.event_values import event_from_bytes
 from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResources
 from flykka.spark_bridge.functions.keyed_states import KeyedStates
@@ -47,7 +48,6 @@ from flykka.spark_bridge.functions.process_function import (
     WatermarkFunction,
 )
 from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext, TaskInfo
-from flykka.spark_bridge.functions.shown import note, shown
 from flykka.spark_bridge.functions.state_columns import StateColumns
 from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor, StateDescriptor
 from flykka.spark_bridge.functions.timer_service import TimerService, TimerServiceWithoutKeys
@@ -61,7 +61,7 @@ NewContext = Callable[[], Any]
 
 
 class RowCall(NamedTuple):
-    """The method that is called for the rows of an input: its name, and what makes a context of each call."""
+    """The method called for rows of an input: its name, and the constructor of its contexts."""
 
     name: str
     call: Call
@@ -69,7 +69,7 @@ class RowCall(NamedTuple):
 
 
 def row_calls(function: FunctionWithoutKeys | FunctionWithKeys, contexts: Sequence[NewContext]) -> tuple[RowCall, ...]:
-    """The method for each input of a function; `contexts` are those of a first and of a second input."""
+    """Return the method for each input of a function; `contexts` are those for the first and second input."""
     methods = zip(_methods(function), contexts, strict=False)
     return tuple(RowCall(name, call, new_context) for (name, call), new_context in methods)
 
@@ -109,10 +109,9 @@ F = TypeVar("F", bound=FunctionWithKeys | FunctionWithoutKeys)
 class _FunctionRunner(Generic[F]):
     """Runs a function: `open`, any number of calls, one at a time, and `close`.
 
-    `columns` are those of the rows that it emits, and `side_columns` those of its side outputs by the ids of their
-    tags; None where they are not to be checked. A `CheckpointedFunction` begins with the states of its
-    subtask, and so do `broadcast_states`; `lists` are those of its last snapshot. Its contexts have
-    the `resources` of its job.
+    `columns` are those of the emitted rows, `side_columns` those of side outputs by the ids of their tags; None if they
+    are not checked. A `CheckpointedFunction` starts with the states of its subtask and its `broadcast_states`; `lists`
+    are the states at its last snapshot. Its contexts have the `resources` of its job.
     """
 
     _calls: tuple[RowCall, ...]
@@ -138,7 +137,7 @@ class _FunctionRunner(Generic[F]):
         self._collector = Collector(columns, side_columns)
         self._metrics = MetricGroup()
         self.gateway = OperatorEventGateway(has_coordinator=isinstance(function, CoordinatedFunction))
-        # A context of each call: one that was kept is of no use in the next.
+        # A new context for each call: a context stored by the function is invalid in the next call.
         self._without_keys = (
             self._current,
             TimerServiceWithoutKeys(self._current),
@@ -150,7 +149,7 @@ class _FunctionRunner(Generic[F]):
         self._function.close()
 
     def process_watermark(self, *, watermark_ms: int, processing_time_ms: int) -> Emitted:
-        """Tell the function of a watermark; behind the timers that this fires."""
+        """Call the function for a watermark, after the timers that this fires."""
         assert isinstance(self._function, WatermarkFunction), "others do not see watermarks"
         self._begin(watermark_ms, processing_time_ms)
         context = FunctionContext(*self._without_keys)
@@ -160,10 +159,10 @@ class _FunctionRunner(Generic[F]):
                 self._collector.collect(emitted)
         finally:
             context.release()
-        return self._collector.take()
+        return self._collector.drain()
 
     def handle_operator_events(self, events: Sequence[bytes], *, watermark_ms: int, processing_time_ms: int) -> Emitted:
-        """Let the function handle events of its coordinator. Raises as `process`."""
+        """Call the function for events of its coordinator. Raises as `process`."""
         function: object = self._function
         assert isinstance(function, CoordinatedFunction), "others have no coordinator"
         self._begin(watermark_ms, processing_time_ms)
@@ -174,11 +173,11 @@ class _FunctionRunner(Generic[F]):
                 if emitted is not None:
                     self._collector.collect(emitted)
             except Exception as raised:
-                note(raised, f"in handle_operator_event, at event {event!r}")
+                add_note(raised, f"in handle_operator_event, at event {event!r}")
                 raise
             finally:
                 context.release()
-        return self._collector.take()
+        return self._collector.drain()
 
     @property
     def operator_state(self) -> tuple[OperatorStateSchema, ...]:
@@ -189,7 +188,6 @@ class _FunctionRunner(Generic[F]):
 
     @property
     def sees_watermarks(self) -> bool:
-        """True if the function has a `process_watermark` that is not the base's."""
         base = WatermarkFunction
         return isinstance(self._function, base) and type(self._function).process_watermark is not base.process_watermark
 
@@ -197,8 +195,7 @@ class _FunctionRunner(Generic[F]):
     def metrics(self) -> tuple[tuple[str, MetricKind], ...]:
         return self._metrics.names()
 
-    def take_metrics(self) -> tuple[MetricSample, ...]:
-        """Return a report of each of the function's metrics on the time since its last one."""
+    def drain_metrics(self) -> tuple[MetricSample, ...]:
         return self._metrics.samples()
 
     def _open(self, states: KeyedStates | None) -> None:
@@ -210,7 +207,7 @@ class _FunctionRunner(Generic[F]):
         return repeat(calls[0], len(rows)) if inputs is None else map(calls.__getitem__, inputs)
 
     def _begin(self, watermark_ms: int, processing_time_ms: int) -> CurrentKey:
-        self._collector.take()  # A call that failed has left some.
+        self._collector.drain()  # A failed call may have left rows.
         current = self._current
         current.timestamp = None
         current.watermark_ms = watermark_ms
@@ -222,7 +219,7 @@ class ProcessFunctionRunner(_FunctionRunner[FunctionWithoutKeys]):
     """Runs a function without keys: a `ProcessFunction`, or one of two inputs."""
 
     def open(self) -> None:
-        """Open the function. `close` is to be called whatever happens then, also when this has raised."""
+        """Open the function. Call `close` afterwards even if this has raised."""
         contexts: tuple[NewContext, ...] = (partial(FunctionContext, *self._without_keys),) * 2
         if isinstance(self._function, BroadcastProcessFunction):
             contexts = (
@@ -241,10 +238,11 @@ class ProcessFunctionRunner(_FunctionRunner[FunctionWithoutKeys]):
         processing_time_ms: int,
         inputs: Sequence[int] | None = None,
     ) -> Emitted:
-        """Process rows; `timestamps` are their event times, None for rows without, and `inputs` where they come from.
+        """Process rows; `timestamps` are their event times, None without event time, and `inputs` the numbers of their
+        inputs.
 
-        What the function raises is raised, with a note that shows the row. Raises `FunctionError` where the function
-        does what it may not.
+        Exceptions of the function are raised with a note that shows the row. Raises `FunctionError` if the function
+        breaks a rule.
         """
         collect = self._collector.collect
         current = self._begin(watermark_ms, processing_time_ms)
@@ -261,16 +259,16 @@ class ProcessFunctionRunner(_FunctionRunner[FunctionWithoutKeys]):
                 context.release()
         except Exception as raised:
             context.release()
-            note(raised, f"in {called.name}, at row {shown(row)}")
+            add_note(raised, f"in {called.name}, at row {short_repr(row)}")
             raise
-        return self._collector.take()
+        return self._collector.drain()
 
 
 class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
-    """Runs a function with keys over the states and timers of the keys at work.
+    """Runs a function with keys over the states and timers of the current keys.
 
-    Slots number the keys of a call: `keys` holds the key of each, and `StateColumns` its state. A row that was
-    broadcast has `NO_SLOT`.
+    Slots number the keys of a call: `keys` has the key of each, and `StateColumns` its state. A broadcast row has
+    `NO_SLOT`.
     """
 
     def __init__(
@@ -311,7 +309,7 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
         return self._states.descriptors
 
     def open(self) -> None:
-        """Open the function, which registers its states; `close` is to be called also when this has raised."""
+        """Open the function, which registers its states; call `close` afterwards even if this has raised."""
         self._open(self._states)
         self._states.complete()
 
@@ -327,11 +325,11 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
         processing_time_ms: int,
         inputs: Sequence[int] | None = None,
     ) -> Emitted:
-        """Process rows, in their order; `slots` are those of their keys.
+        """Process rows in order; `slots` are those of their keys.
 
-        `timestamps` are the event times of the rows, None for rows without, and `inputs` the inputs that they come
-        from, where there are two. What the function raises is raised, with a note that shows row and key. Raises
-        `FunctionError` where the function does what it may not.
+        `timestamps` are the event times of the rows, None without event time, and `inputs` the numbers of their inputs
+        if there are two. Exceptions of the function are raised with a note that shows row and key. Raises
+        `FunctionError` if the function breaks a rule.
         """
         collect = self._collector.collect
         row: Row = {}
@@ -351,10 +349,10 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
                     context.release()
             except Exception as raised:
                 context.release()
-                key = "" if current.slot is NO_SLOT else f"key {shown(keys[current.slot])}, "
-                note(raised, f"in {called.name}, at {key}row {shown(row)}")
+                key = "" if current.slot is NO_SLOT else f"key {short_repr(keys[current.slot])}, "
+                add_note(raised, f"in {called.name}, at {key}row {short_repr(row)}")
                 raise
-        return self._collector.take()
+        return self._collector.drain()
 
     def fire(
         self,
@@ -365,7 +363,7 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
         watermark_ms: int,
         processing_time_ms: int,
     ) -> Emitted:
-        """Fire the timers of a domain that are due at its time, those too that are registered meanwhile.
+        """Fire the timers of a domain that are due at its time, including those registered meanwhile.
 
         The timers of a key fire in the order of their times, and the keys in that of their slots. Raises as `process`.
         """
@@ -379,7 +377,7 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
             context = new_context()
             try:
                 for slot in range(len(of_slots)):
-                    # Registering the first timer of a key makes a list.
+                    # Registering the first timer of a key creates the list.
                     while (due := of_slots[slot]) and due[0] <= due_to:
                         current.slot = slot
                         current.timestamp = timestamp = due.pop(0)
@@ -391,10 +389,10 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
                         context.release()
             except Exception as raised:
                 context.release()
-                key = shown(keys[current.slot])
-                note(raised, f"in on_timer, at key {key}, {domain.value} timer {current.timestamp}")
+                key = short_repr(keys[current.slot])
+                add_note(raised, f"in on_timer, at key {key}, {domain.value} timer {current.timestamp}")
                 raise
-        return self._collector.take()
+        return self._collector.drain()
 
     @contextmanager
     def _at_keys(
@@ -413,7 +411,7 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
 
 
 def _no_rows(timestamp: int, ctx: TimerContext) -> None:
-    """Do nothing: the timer was set by another function, which this one has taken the place of."""
+    """Does nothing: the timer was registered by the function that this one has replaced."""
 
 
 def _of_each(rows: Sequence[Row], timestamps: Timestamps | None) -> Iterable[int | None]:

@@ -1,6 +1,6 @@
-"""Resources of a job that its functions ask for: cached files, parameters and broadcast variables.
+"""Resources of a job for its functions: cached files, parameters and broadcast variables.
 
-Where a file lies is known to the process that the function works in alone: `find` says it.
+Only the process that runs the function knows the paths of files: `find` returns them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 from flykka.spark_bridge.errors import JobResourceError
 
 Collect = Callable[[], Sequence[dict[str, Any]]]
-"""Gives the rows of a broadcast variable."""
+"""Returns the rows of a broadcast variable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedFile:
-    """A file or folder by the name that functions know. Its `unit` is how it is called wherever files of jobs lie.
+    """A file or folder by the name that functions use. `unit` is its name wherever files of jobs are stored.
 
     `registered` is the call that has registered it, with the user's line.
     """
@@ -37,7 +37,7 @@ def _nowhere(file: CachedFile) -> str:
 class JobResources:
     """Cached files by name, the job's parameters, and the broadcast variables of one operator by name.
 
-    These are None where a function is tried, before it is said which it has: then any is there, and empty.
+    The variables are None in a trial of a function, before they are declared: then every name exists and is empty.
     """
 
     cached_files: Mapping[str, CachedFile] = field(default_factory=dict)
@@ -55,14 +55,13 @@ class WithJobResources(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def _job_resources(self) -> JobResources:
-        """Return what there is. Raises where the context is not in use."""
+    def _job_resources(self) -> JobResources: ...
 
     def get_cached_file(self, name: str) -> str:
-        """Return the path of a cached file on this machine; of an archive, the folder in which it was unpacked.
+        """Return the path of a cached file on this machine; for an archive, the folder with its unpacked content.
 
         Raises:
-            JobResourceError: none was registered under this name, or it is not here.
+            JobResourceError: no file was registered under this name, or it is not on this machine.
         """
         resources = self._job_resources()
         file = resources.cached_files.get(name)
@@ -73,29 +72,29 @@ class WithJobResources(ABC):
 
     @property
     def global_job_parameters(self) -> Mapping[str, str]:
-        """The parameters of the job, by name, as `env.set_global_job_parameters(...)` was given them."""
+        """The parameters of the job, by name, as passed to `env.set_global_job_parameters(...)`."""
         return MappingProxyType(dict(self._job_resources().global_job_parameters))
 
     def get_job_parameter(self, key: str, default: str | None = None) -> str | None:
-        """Return a parameter of the job; `default` where it has none of this name."""
+        """Return a parameter of the job, or `default` if it is not set."""
         return self._job_resources().global_job_parameters.get(key, default)
 
     def get_broadcast_variable(self, name: str) -> list[dict[str, Any]]:
-        """Return the rows of a broadcast variable, in no order: the same in every subtask and after every restart.
+        """Return the rows of a broadcast variable, in any order, but the same in every subtask and after every restart.
 
         Raises:
-            JobResourceError: the operator has none of this name.
+            JobResourceError: the operator has no variable with this name.
         """
         variables = self._job_resources().broadcast_variables
         if variables is None:
             return []
         collect = variables.get(name)
         if collect is None:
-            how = "with_broadcast_set(stream, name) behind the operator gives it one"
+            how = "add one with with_broadcast_set(stream, name) after the operator"
             raise JobResourceError(f"there is no broadcast variable {name!r}, {_only(variables)}: {how}")
         return list(collect())
 
 
 def _only(names: Iterable[str]) -> str:
-    known = ", ".join(map(repr, names))
-    return f"only {known}" if known else "nor any other"
+    listed = ", ".join(map(repr, names))
+    return f"only {listed}" if listed else "nor any other"

@@ -1,8 +1,8 @@
 """The states of a function by name: registered in `open`, bound to the columns of each batch.
 
-With time-to-live each value, element or entry expires by itself, as in Flink, and is removed where it is met. Times are
-kept beside the values, for each element of a list and each entry of a map. What was written before its state had a
-time-to-live has none, and lives on from its next access that counts.
+With time-to-live each value, element or entry expires by itself, as in Flink, and is removed when it is next accessed.
+Times are stored next to the values, for each element of a list and each entry of a map. Values written before their
+state had a time-to-live have no time, and get one at their next access that counts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OUT = TypeVar("OUT")
 
 
 class _ExpiringState(State):
-    """Keeps the times from which values live, beside them."""
+    """Stores the time of the last access next to each value."""
 
     _touched: list[Any] = NOTHING
     _expired_to: int
@@ -83,7 +83,7 @@ class _ExpiringState(State):
         return current.event_time_ms()
 
     def _later(self, touched: int | None) -> int:
-        """The time of an access: rows come out of order, and none takes from the time that a value had to live."""
+        """Return the time of an access: rows come out of order, and a late one must not shorten a value's life."""
         now = self._now()
         return now if touched is None or touched < now else touched
 
@@ -98,7 +98,7 @@ class _ExpiringValue(_ExpiringState):
     """Has one value for each key, and one time."""
 
     def _read(self) -> Any:
-        """Return the value as a reader may see it; removed if it has expired, touched if it has not."""
+        """Return the value visible to a reader; remove it if it has expired, else touch it if reading does so."""
         slot = self._current.slot
         value, touched = self._values[slot], self._touched[slot]
         if value is None:
@@ -115,7 +115,7 @@ class ExpiringValueState(_ExpiringValue, ValueState[T]):
     """A `ValueState` with time-to-live."""
 
     def value(self) -> T | None:
-        value: T | None = self._shown(self._read())
+        value: T | None = self._readable(self._read())
         return value
 
     def update(self, value: T | None) -> None:
@@ -131,10 +131,10 @@ class _ExpiringAdding(_ExpiringValue, AddingState[IN, OUT]):
 
     def add(self, value: IN) -> None:
         slot = self._current.slot
-        kept, touched = self._values[slot], self._touched[slot]
+        stored, touched = self._values[slot], self._touched[slot]
         if touched is not None and touched <= self._expired_to and not self._returns_expired:
-            kept = None
-        self._store(self._sum(None if kept is None else self._own(kept), value), self._later(touched))
+            stored = None
+        self._store(self._sum(None if stored is None else self._own(stored), value), self._later(touched))
 
 
 class ExpiringReducingState(_ExpiringAdding[T, T], ReducingState[T]):
@@ -146,19 +146,22 @@ class ExpiringAggregatingState(_ExpiringAdding[IN, OUT], AggregatingState[IN, OU
 
 
 class ExpiringListState(_ExpiringState, ListState[T]):
-    """A `ListState` with time-to-live of each element."""
+    """A `ListState` with time-to-live for each element."""
 
     def get(self) -> list[T]:
         slot = self._current.slot
-        shown = super().get()
+        visible = super().get()
         times = self._touched[slot]
-        if times is not None and (left := unexpired_elements(self._values[slot], times, self._expired_to)) is not None:
-            self._store(*left)
+        if (
+            times is not None
+            and (remaining := unexpired_elements(self._values[slot], times, self._expired_to)) is not None
+        ):
+            self._store(*remaining)
             if not self._returns_expired:
-                shown = super().get()
+                visible = super().get()
         if self._values[slot] is not None and self._is_touched_by_reading:
             self._store(self._values[slot], [self._later(touched) for touched in self._times(slot)])
-        return shown
+        return visible
 
     def update(self, values: Iterable[T]) -> None:
         super().update(values)
@@ -177,7 +180,7 @@ class ExpiringListState(_ExpiringState, ListState[T]):
 
 
 class ExpiringMapState(_ExpiringState, MapState[K, V]):
-    """A `MapState` with time-to-live of each entry."""
+    """A `MapState` with time-to-live for each entry."""
 
     def remove(self, key: K) -> None:
         times = self._times()
@@ -200,27 +203,27 @@ class ExpiringMapState(_ExpiringState, MapState[K, V]):
 
     def _read_all(self) -> Mapping[K, Any]:
         entries, times = self._entries(), self._times()
-        shown: Mapping[K, Any] = entries
-        if times and (left := unexpired_entries(entries, times, self._expired_to)) is not None:
-            self._store(*left)
-            entries, times = left[0] or {}, left[1] or {}
+        visible: Mapping[K, Any] = entries
+        if times and (remaining := unexpired_entries(entries, times, self._expired_to)) is not None:
+            self._store(*remaining)
+            entries, times = remaining[0] or {}, remaining[1] or {}
             if not self._returns_expired:
-                shown = entries
+                visible = entries
         if entries and self._is_touched_by_reading:
             self._store(entries, {key: self._later(touched) for key, touched in times.items()})
-        return shown
+        return visible
 
     def _put(self, stored: dict[Any, Any]) -> None:
         entries, times = self._entries(), self._times()
         for key in stored:
-            # It comes last, as it would if it had been cleaned up.
+            # It goes to the end, as if it had been cleaned up.
             if key in times and times[key] <= self._expired_to:
                 del entries[key], times[key]
         super()._put(stored)
         self._touched[self._current.slot] = times | {key: self._later(times.get(key)) for key in stored}
 
     def _times(self) -> dict[Any, int]:
-        """Return the time of each entry of the key at work."""
+        """Return the time of each entry of the current key."""
         slot = self._current.slot
         times: Any = self._touched[slot]
         if isinstance(times, dict):
@@ -252,18 +255,16 @@ class KeyedStates:
 
     @property
     def descriptors(self) -> tuple[StateDescriptor, ...]:
-        """The descriptors, in the order in which they were registered."""
+        """The descriptors in the order of registration."""
         return tuple(state.descriptor for state in self._states.values())
 
     def complete(self) -> None:
-        """Take no state any more: the columns are known."""
+        """Accept no more states: the columns are fixed."""
         self._is_complete = True
 
     def get(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> State:
-        """Return the state of a descriptor, registered if it is new.
-
-        Raises:
-            StateDescriptorError: it is not of this kind, its name is that of another state, or `open` is over.
+        """Return the state of a descriptor, registered if it is new. Raises `StateDescriptorError` if it is of another
+        kind, another state has its name, or `open` has returned.
         """
         if not isinstance(descriptor, kind):
             raise _wrong_kind(descriptor, kind)
@@ -303,7 +304,7 @@ class KeyedStates:
 
 
 def _wrong_kind(descriptor: object, kind: type[StateDescriptor]) -> StateDescriptorError:
-    asked = _STATES[kind][2]
+    method = _STATES[kind][2]
     of_it = next((getter for each, (_, _, getter) in _STATES.items() if isinstance(descriptor, each)), None)
     hint = "" if of_it is None else f"; {of_it} takes this one"
-    return StateDescriptorError(f"{asked} takes a {kind.__name__}, not {descriptor!r}{hint}")
+    return StateDescriptorError(f"{method} takes a {kind.__name__}, not {descriptor!r}{hint}")

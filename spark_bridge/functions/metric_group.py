@@ -1,6 +1,6 @@
-"""Metrics of a function, by Flink's names. What they have counted leaves the worker with each batch.
+"""Metrics of a function, by Flink's names. Samples leave the worker with each batch.
 
-They know no clock: a rate is made of a meter's events where they arrive.
+They use no clock: the receiver computes the rate of a meter's events.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from flykka.spark_bridge.errors import FunctionError
 
 
 class MetricKind(Enum):
-    """Kind of a metric."""
-
     COUNTER = "counter"
     GAUGE = "gauge"
     METER = "meter"
@@ -25,10 +23,10 @@ class MetricKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSample:
-    """Report of a metric on the time since its last report.
+    """A sample of a metric, for the time since its last sample.
 
-    `name` has the names of its groups before it, with points between. `count` is how far a counter has moved, or how
-    many events a meter has seen; `counts` say how often each number came to a histogram; `value` is that of a gauge.
+    `name` includes the names of its groups, separated by dots. `count` is the change of a counter, or the number of
+    events of a meter; `counts` are the frequencies of a histogram's numbers; `value` is that of a gauge.
     """
 
     name: str
@@ -39,7 +37,7 @@ class MetricSample:
 
 
 class Counter:
-    """Counts."""
+    """Counts events."""
 
     __slots__ = ("_count",)
 
@@ -55,17 +53,16 @@ class Counter:
         self._count -= n
 
     def get_count(self) -> int:
-        """Return the count since the batch began; of a rich function, what this copy of it has counted."""
+        """Return the count since the batch began; for a rich function, the count of this copy."""
         return self._count
 
     def sample(self, name: str) -> MetricSample:
-        """Return the count, and begin with the next."""
         count, self._count = self._count, 0
         return MetricSample(name=name, kind=MetricKind.COUNTER, count=count)
 
 
 class Meter:
-    """Counts events, of which a rate is made."""
+    """Counts events, from which a rate is computed."""
 
     __slots__ = ("_events",)
 
@@ -77,13 +74,12 @@ class Meter:
         self._events += n
 
     def sample(self, name: str) -> MetricSample:
-        """Return the number of events, and begin with the next."""
         events, self._events = self._events, 0
         return MetricSample(name=name, kind=MetricKind.METER, count=events)
 
 
 class Histogram:
-    """Distribution of whole numbers. Of those from 1000 on the first three digits count: it has to stay small."""
+    """A distribution of whole numbers. From 1000 on only the first three digits count, to keep it small."""
 
     __slots__ = ("_counts",)
 
@@ -91,12 +87,12 @@ class Histogram:
         self._counts: dict[int, int] = {}
 
     def update(self, value: int) -> None:
-        """Add a value. Raises `FunctionError` where it is no whole number."""
+        """Add a value. Raises `FunctionError` unless it is a whole number."""
         try:
             number = index(value)
         except TypeError:
             raise FunctionError(
-                f"a histogram is one of whole numbers, not of {value!r}: count milliseconds in place of seconds, say"
+                f"a histogram is one of whole numbers, not of {value!r}: count milliseconds instead of seconds"
             ) from None
         if not -1_000 < number < 1_000:
             unit = 10 ** (len(str(abs(number))) - 3)
@@ -104,7 +100,6 @@ class Histogram:
         self._add(number)
 
     def sample(self, name: str) -> MetricSample:
-        """Return how often each number was added, and begin with the next."""
         counts, self._counts = self._counts, {}
         return MetricSample(name=name, kind=MetricKind.HISTOGRAM, counts=counts)
 
@@ -113,7 +108,7 @@ class Histogram:
 
 
 class Gauge:
-    """Value that a function returns when it is asked for, once for each batch."""
+    """The current result of a function, called once for each batch."""
 
     __slots__ = ("_function",)
 
@@ -121,7 +116,6 @@ class Gauge:
         self._function = function
 
     def sample(self, name: str) -> MetricSample:
-        """Return the value."""
         return MetricSample(name=name, kind=MetricKind.GAUGE, value=self._function())
 
 
@@ -136,9 +130,9 @@ _KINDS: dict[type[Metric], MetricKind] = {
 
 
 class MetricGroup:
-    """Metrics by name. The same name gives the same metric again.
+    """Metrics by name. The same name returns the same metric.
 
-    Raises `FunctionError` where a name is that of a metric of another kind.
+    Raises `FunctionError` if a name is that of a metric of another kind.
     """
 
     def __init__(self, prefix: str = "", metrics: dict[str, Metric] | None = None) -> None:
@@ -146,31 +140,31 @@ class MetricGroup:
         self._metrics: dict[str, Metric] = {} if metrics is None else metrics
 
     def add_group(self, name: str) -> MetricGroup:
-        """Return the group of this name in this one."""
+        """Return the group with this name in this group."""
         return MetricGroup(f"{self._prefix}{name}.", self._metrics)
 
     def counter(self, name: str) -> Counter:
-        """Return the counter of this name."""
+        """Return the counter with this name."""
         return self._registered(name, Counter)
 
     def gauge(self, name: str, function: Callable[[], float]) -> Gauge:
-        """Show what a function returns: in the driver, where the operator runs there."""
+        """Register a function whose result is the gauge's value; called in the driver if the operator runs there."""
         return self._registered(name, Gauge, function)
 
     def meter(self, name: str) -> Meter:
-        """Return the meter of this name."""
+        """Return the meter with this name."""
         return self._registered(name, Meter)
 
     def histogram(self, name: str) -> Histogram:
-        """Return the histogram of this name."""
+        """Return the histogram with this name."""
         return self._registered(name, Histogram)
 
     def names(self) -> tuple[tuple[str, MetricKind], ...]:
-        """Return the names of all metrics, with their kinds; for runners."""
+        """Return the names and kinds of all metrics; for runners."""
         return tuple((name, _KINDS[type(metric)]) for name, metric in self._metrics.items())
 
     def samples(self) -> tuple[MetricSample, ...]:
-        """Return a report of each metric on the time since its last one; for runners."""
+        """Return a sample of each metric for the time since its last one; for runners."""
         return tuple(metric.sample(name) for name, metric in self._metrics.items())
 
     def _registered(self, name: str, kind: type[M], *arguments: Any) -> M:

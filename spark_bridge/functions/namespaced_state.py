@@ -1,4 +1,4 @@
-"""State of each key and namespace, as windows have it: a map for each key, whose entries are used as other state is."""
+"""State by key and namespace, as windows need it: a map for each key, whose entries are used like other state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flykka.spark_bridge.functions.state_descriptors import (
 
 
 class Namespace:
-    """The namespace at work, for all states that share this object."""
+    """The current namespace of all states that share this object."""
 
     __slots__ = ("name",)
 
@@ -29,9 +29,9 @@ class Namespace:
 
 
 class NamespacedStateDescriptor(StateDescriptor):
-    """A state for each namespace: its column maps the names of namespaces to values.
+    """A state with a value for each namespace: its column maps the names of namespaces to values.
 
-    Raises `StateDescriptorError` for a state with time-to-live, as namespaces are cleared when they are over.
+    Raises `StateDescriptorError` for a state with time-to-live, since namespaces are cleared when they end.
     """
 
     def __init__(self, of: StateDescriptor, namespace: Namespace) -> None:
@@ -45,7 +45,7 @@ class NamespacedStateDescriptor(StateDescriptor):
 
 
 class NamespacedState(State):
-    """State of the key and the namespace at work, which is used by way of `state`."""
+    """State of the current key and namespace, accessed through `state`."""
 
     __slots__ = ("_of", "_view", "state")
 
@@ -58,7 +58,7 @@ class NamespacedState(State):
     def bind(self, columns: StateColumns) -> None:
         super().bind(columns)
         self._view.maps = self._values
-        # The state takes the view for its column, in which every key has the value of the namespace at work.
+        # The state uses the view as its column, in which every key has the value of the current namespace.
         of_state = StateColumns(
             values={self._of.name: self._view},
             touched_ms={},
@@ -74,7 +74,7 @@ class NamespacedState(State):
         self.state.release()
 
     def namespaces(self) -> dict[str, Any]:
-        """Return the values of the key by the names of namespaces, as they are stored and not to be changed."""
+        """Return the values of the key by namespace, as stored; read-only."""
         return self._view.entries(self._current.slot) or {}
 
     def merge(self, target: str, sources: Sequence[str]) -> None:
@@ -108,7 +108,7 @@ class NamespacedState(State):
 
 
 class _NamespaceView(list[Any]):
-    """Column of a state, as it is seen in the namespace at work."""
+    """The column of a state, as seen in the current namespace."""
 
     def __init__(self, namespace: Namespace) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Coordinators of functions, by Flink's names: one object for all subtasks of an operator, beside the JobMaster.
+"""Coordinators of functions, by Flink's names: one object for all subtasks of an operator, next to the JobMaster.
 
-In Flink an operator that has one is made by a CoordinatedOperatorFactory, which gives the provider of its coordinator;
-here a function is what its operator is made of, so a `CoordinatedFunction` brings its own.
+In Flink a CoordinatedOperatorFactory creates such an operator and provides its coordinator; here the function defines
+the operator, so a `CoordinatedFunction` provides its own coordinator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flykka.spark_bridge.functions.process_function import Rows
 
 
 class SubtaskGateway:
-    """The way to one attempt of a subtask. Used within the calls of its coordinator only."""
+    """Sends events to one attempt of a subtask. Only valid within calls of its coordinator."""
 
     def __init__(self, subtask: int, attempt_number: int, send: Callable[[int, int, Any], None]) -> None:
         self._subtask = subtask
@@ -33,17 +33,17 @@ class SubtaskGateway:
         return self._attempt_number
 
     def send_event(self, event: Any) -> None:
-        """Send a plain value to the function. Where the attempt has ended by then, it goes nowhere.
+        """Send a plain value to the function. If the attempt has ended by then, the event is dropped.
 
         Raises:
-            EventValueError: it is no plain value.
-            OperatorCoordinatorError: no call of the coordinator is at work on this thread.
+            EventValueError: it is not a plain value.
+            OperatorCoordinatorError: this thread is not in a call of the coordinator.
         """
         self._send(self._subtask, self._attempt_number, event)
 
 
 class OperatorCoordinatorContext(ABC):
-    """The operator as its coordinator knows it, and actions of the coordinator beside its answers."""
+    """The operator of a coordinator, and actions that the coordinator may request."""
 
     @property
     @abstractmethod
@@ -62,81 +62,83 @@ class OperatorCoordinatorContext(ABC):
 
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup:
-        """Return the coordinator's metrics. They are told behind each of its calls."""
+        """Return the coordinator's metrics, which are reported after each of its calls."""
 
     @abstractmethod
     def fail_job(self, cause: BaseException) -> None:
-        """Fail the job, as if the call at work had raised this; what was sent in it counts."""
+        """Fail the job, as if the current call had raised this; events sent in the call still count."""
 
     @abstractmethod
     def run_in_coordinator_thread(self, action: Callable[[], object]) -> None:
-        """Have something run between two calls, on their thread; from any thread. A restart of all tasks drops it."""
+        """Run an action between two calls, on their thread; may be called from any thread. A restart of all tasks drops
+        it.
+        """
 
 
 class OperatorCoordinator(ABC):
-    """Coordinates the subtasks of one operator. Its methods are called one at a time, on a thread of its own.
+    """Coordinates the subtasks of one operator. Its methods are called one at a time, on a thread of their own.
 
-    What one of them raises fails the job. After a restart of all tasks the same object goes on, from
-    `reset_to_checkpoint`; another one begins where the JobMaster is another.
+    An exception of a method fails the job. After a restart of all tasks the same object continues with
+    `reset_to_checkpoint`; under a new JobMaster a new object starts.
     """
 
     def start(self) -> None:  # noqa: B027 - a hook
-        """Begin: called once, behind `reset_to_checkpoint` where the job begins from a checkpoint."""
+        """Start; called once, after `reset_to_checkpoint` if the job starts from a checkpoint."""
 
     def close(self) -> None:  # noqa: B027 - a hook
-        """Let go of what was taken: the job has ended, or another coordinator takes the place of this one."""
+        """Release resources: the job has ended, or another coordinator replaces this one."""
 
     @abstractmethod
     def handle_event_from_operator(self, subtask: int, attempt_number: int, event: Any) -> None:
-        """An attempt of a subtask has sent an event, in a stage that has finished."""
+        """Handle an event that an attempt of a subtask has sent in a finished stage."""
 
     def checkpoint_coordinator(self, checkpoint_id: int) -> Any:
         """Return the state for a checkpoint, a plain value.
 
-        Every event that was sent before it returns is of the time before the checkpoint, and every later one waits for
-        the barrier of its subtask.
+        Events sent before it returns belong to the time before the checkpoint; every later one waits for the barrier of
+        its subtask.
         """
         return None
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:  # noqa: B027 - a hook
-        """A checkpoint is complete."""
+        """Handle the completion of a checkpoint."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:  # noqa: B027 - a hook
-        """A checkpoint was given up."""
+        """Handle the abortion of a checkpoint."""
 
     def reset_to_checkpoint(self, checkpoint_id: int | None, state: Any) -> None:  # noqa: B027 - a hook
-        """All subtasks of the operator begin again from a checkpoint: go back to the state that was returned for it.
+        """Restore the state returned for a checkpoint, from which all subtasks of the operator restart.
 
-        The state is None where the checkpoint holds none of this coordinator; and so is the id, where the job begins
-        without one. Events that were on their way to the coordinator then are handled next.
+        The state is None if the checkpoint has none of this coordinator, and so is the id if the job starts without a
+        checkpoint. Events that were in flight to the coordinator at the checkpoint are handled next.
         """
 
     def subtask_ready(self, subtask: int, gateway: SubtaskGateway) -> None:  # noqa: B027 - a hook
-        """An attempt of a subtask runs, and can be sent events."""
+        """Handle a running attempt of a subtask, which can receive events now."""
 
     def subtask_failed(self, subtask: int, attempt_number: int, reason: str | None) -> None:  # noqa: B027 - a hook
-        """An attempt of a subtask has failed; without a reason it was cancelled."""
+        """Handle the failure of an attempt of a subtask; without a reason it was cancelled."""
 
     def subtask_reset(self, subtask: int, checkpoint_id: int | None) -> None:  # noqa: B027 - a hook
-        """A subtask begins again, from a checkpoint, and sends again what it has sent since.
+        """Handle the restart of a subtask from a checkpoint; it sends its later events again.
 
-        Called between `subtask_failed` and `subtask_ready`, where other subtasks go on as they are. The state of the
-        coordinator is left as it is: take back what came of the subtask behind that checkpoint.
+        Called between `subtask_failed` and `subtask_ready`, if other subtasks continue. The coordinator's state is not
+        reset: undo the effects of this subtask's events after that checkpoint.
         """
 
 
 class CoordinatedFunction(ABC):
-    """Has a coordinator: a base beside that of a function which is called row by row."""
+    """Mixin for functions of rows that have a coordinator."""
 
     @abstractmethod
     def get_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator:
-        """Return a new coordinator. Called in the driver, on the function as it was written down: never on a copy."""
+        """Return a new coordinator. Called in the driver, on the function of the program and never on a copy."""
 
     def handle_operator_event(self, event: Any, ctx: FunctionContext) -> Rows:
-        """Emit rows for an event of the coordinator; there is no key at work.
+        """Emit rows for an event of the coordinator; there is no current key.
 
-        Called once for each event, between two batches, by one copy of the function. What has to be remembered is state
-        of the subtask, which all copies begin with: that of a `CheckpointedFunction`.
+        Called once per event, between two batches, by one copy of the function. To remember something use operator
+        state, which all copies start with: that of a `CheckpointedFunction`.
         """
         raise FunctionError(
             f"the coordinator of {type(self).__name__} has sent an event, and it has no handle_operator_event(event,"

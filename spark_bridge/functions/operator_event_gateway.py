@@ -1,7 +1,6 @@
-"""The way of a function to its side of the JobMaster (Flink's OperatorEventGateway and GlobalAggregateManager).
+"""Sends events of a function to the JobMaster (Flink's OperatorEventGateway and GlobalAggregateManager).
 
-Whatever it sends is kept until the batch is over, and leaves the worker with it: what a failed batch has sent, nobody
-hears of.
+Events are buffered until the batch is done, and leave the worker with it: events of a failed batch are dropped.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from flykka.spark_bridge.functions.event_values import event_from_bytes, event_t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """Events, values for aggregates with the names of these, and the functions of the aggregates by name."""
+    """Events, values for aggregates by name, and the functions of the aggregates by name."""
 
     events: tuple[bytes, ...]
     updates: tuple[tuple[str, bytes], ...]
@@ -34,12 +33,12 @@ class OperatorEventGateway:
         self._functions: dict[str, AggregateFunction[Any, Any, Any]] = {}
         self._results: Mapping[str, bytes] = {}
 
-    def begin(self, results: Mapping[str, bytes]) -> None:
-        self.take()
+    def begin_batch(self, results: Mapping[str, bytes]) -> None:
+        self.drain()
         self._results = results
 
     def send_event(self, event: Any) -> None:
-        """Keep an event for the coordinator."""
+        """Buffer an event for the coordinator."""
         if not self._has_coordinator:
             raise FunctionError(
                 "the function has no coordinator to send an event to: make it a CoordinatedFunction too, whose"
@@ -48,7 +47,7 @@ class OperatorEventGateway:
         self._events.append(event_to_bytes(event, "an event"))
 
     def update_aggregate(self, name: str, value: Any, function: AggregateFunction[Any, Any, Any]) -> Any:
-        """Keep a value for an aggregate; its result, as far as it is known."""
+        """Buffer a value for an aggregate; return its last known result."""
         if not isinstance(name, str) or not name.strip():
             raise FunctionError(f"a global aggregate has a text for its name, not {name!r}")
         if not isinstance(function, AggregateFunction):
@@ -58,8 +57,8 @@ class OperatorEventGateway:
         result = self._results.get(name)
         return None if result is None else event_from_bytes(result)
 
-    def take(self) -> Sent | None:
-        """Return what was sent since the batch began; None where that is nothing."""
+    def drain(self) -> Sent | None:
+        """Return what was sent since the batch began, or None."""
         if not self._events and not self._updates:
             return None
         sent = Sent(events=tuple(self._events), updates=tuple(self._updates), functions=self._functions)

@@ -1,4 +1,4 @@
-"""Operator state of a function: lists and maps of its subtask, between what checkpoints hold and what it works on."""
+"""Operator state of a function: lists and maps of its subtask, converted from and to the form of checkpoints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GETTERS = {
 
 @dataclass(slots=True)
 class _Registered:
-    """A state, bound to columns of one slot, and what a checkpoint is to hold of it as long as nothing has changed."""
+    """A state bound to columns with one slot, and its form in a checkpoint while it is unchanged."""
 
     state: ListState[Any] | MapState[Any, Any]
     mode: OperatorStateMode
@@ -35,7 +35,7 @@ class _Registered:
 
     @property
     def element(self) -> ColumnType:
-        """The type of the elements that a checkpoint holds: those of the list, or the entries of the map."""
+        """The type of the elements in a checkpoint: those of the list, or the entries of the map."""
         parts = self.state.descriptor.column.parts
         return parts[0] if isinstance(self.state, ListState) else ColumnType("struct", parts, ("key", "value"))
 
@@ -61,7 +61,7 @@ class _Registered:
 
 
 class OperatorStates:
-    """The states of one subtask, which begin with those that were `restored`."""
+    """The states of one subtask, initially those `restored`."""
 
     def __init__(self, restored: Lists = (), *, is_restored: bool = False) -> None:
         self.restored = restored
@@ -71,18 +71,17 @@ class OperatorStates:
 
     @property
     def schema(self) -> tuple[OperatorStateSchema, ...]:
-        """The names, types and modes, in the order in which they were registered."""
+        """The names, types and modes in the order of registration."""
         return tuple(
             OperatorStateSchema(name=name, element=str(each.element), mode=each.mode)
             for name, each in self._registered.items()
         )
 
     def complete(self) -> None:
-        """Take no state any more."""
         self._is_complete = True
 
     def lists(self) -> Lists:
-        """Return what a checkpoint is to hold."""
+        """Return the states' form in a checkpoint."""
         return tuple(
             OperatorListState(name=name, mode=each.mode, elements=each.encode())
             for name, each in self._registered.items()
@@ -91,7 +90,7 @@ class OperatorStates:
     def get(
         self, descriptor: StateDescriptor, kind: type[StateDescriptor], mode: OperatorStateMode
     ) -> ListState[Any] | MapState[Any, Any]:
-        """Return the state of a descriptor, registered if it is new. Raises as `OperatorStateStore` says."""
+        """Return the state of a descriptor, registered if it is new. Raises as `OperatorStateStore` documents."""
         if not isinstance(descriptor, kind):
             raise StateDescriptorError(f"{_GETTERS[mode]} takes a {kind.__name__}, not {descriptor!r}")
         if descriptor.ttl is not None:
@@ -125,7 +124,7 @@ class OperatorStates:
 
 
 def _bound(descriptor: StateDescriptor, columns: StateColumns) -> ListState[Any] | MapState[Any, Any]:
-    """Return a state that is always that of one key: the subtask."""
+    """Return a state whose current key is always the same: the subtask."""
     current = CurrentKey()
     state: ListState[Any] | MapState[Any, Any]
     if isinstance(descriptor, ListStateDescriptor):

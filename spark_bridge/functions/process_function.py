@@ -1,7 +1,7 @@
-"""Functions that see each row, by Flink's names: ProcessFunction and KeyedProcessFunction.
+"""Functions of each row, by Flink's names: ProcessFunction and KeyedProcessFunction.
 
-Rows are dicts by the names of their columns. What is emitted is yielded, or returned as an iterable of rows; a function
-that emits nothing may return None.
+Rows are dicts by column name. Emit rows by yielding them or returning an iterable of them; a function that emits
+nothing may return None.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ Rows = Iterable[Row] | None
 
 
 class BaseFunction:
-    """A function of the user's, opened before the first row of a worker and closed behind its last.
+    """A user's function, opened before the first row of a worker and closed after its last.
 
-    It is opened once for each batch or more seldom, so that what it keeps in itself is gone some time: what has to stay
-    is state. What `open` makes is in no checkpoint.
+    It is opened once per batch or less often, so its attributes are lost at some time: use state for everything that
+    must survive. The results of `open` are in no checkpoint.
     """
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
-        """Get ready, and register states."""
+        """Prepare, and register states."""
 
     def close(self) -> None:
-        """Let go of what `open` took."""
+        """Release the resources of `open`."""
 
 
 class WatermarkFunction(BaseFunction):
-    """A function that may want to know of watermarks."""
+    """A function that may handle watermarks."""
 
     def process_watermark(self, watermark_ms: int, ctx: FunctionContext) -> Rows:
-        """Emit what is due now that no row before this time is to come; called behind the timers that it fires."""
+        """Emit rows that are due at this watermark; called after the timers that it fires."""
 
 
 class TimedFunction(WatermarkFunction):
@@ -46,7 +46,7 @@ class TimedFunction(WatermarkFunction):
 
 
 class ProcessFunction(WatermarkFunction, ABC):
-    """Makes rows of each row, without keys."""
+    """Emits rows for each row, without keys."""
 
     @abstractmethod
     def process_element(self, row: Row, ctx: FunctionContext) -> Rows:
@@ -54,7 +54,7 @@ class ProcessFunction(WatermarkFunction, ABC):
 
 
 class KeyedProcessFunction(TimedFunction, ABC):
-    """Makes rows of each row and of each timer, with the state of its key."""
+    """Emits rows for each row and each timer, with the state of its key."""
 
     @abstractmethod
     def process_element(self, row: Row, ctx: KeyedContext) -> Rows:

@@ -1,4 +1,4 @@
-"""The context that `open` is given, by Flink's names: subtask, states and metrics of a function."""
+"""The context passed to `open`, by Flink's names: subtask, states and metrics of a function."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flykka.spark_bridge.functions.state_descriptors import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInfo:
-    """The subtask that a function works in. A function that is opened only to be tried is subtask 0 of 1."""
+    """The subtask that a function runs in. In a trial it is subtask 0 of 1."""
 
     uid: str = ""
     task_name: str = ""
@@ -39,10 +39,10 @@ class TaskInfo:
 
 
 class FunctionRuntimeContext(WithJobResources):
-    """Given to `open`. States are registered here, and used for the key at work later.
+    """Passed to `open`. States are registered here, and later used for the current key.
 
-    `get_state` and its like raise `StateDescriptorError` where there are no keys, where a name is that of another
-    state, and when `open` is over.
+    `get_state` and the like raise `StateDescriptorError` without keys, if another state has the name, and after `open`
+    has returned.
     """
 
     def __init__(
@@ -93,31 +93,31 @@ class FunctionRuntimeContext(WithJobResources):
         return self.task_info.attempt_number
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        """Return the value of the key at work."""
+        """Return the value of the current key."""
         return cast("ValueState[Any]", self._get(state_descriptor, ValueStateDescriptor))
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """Return the list of the key at work."""
+        """Return the list of the current key."""
         return cast("ListState[Any]", self._get(state_descriptor, ListStateDescriptor))
 
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """Return the map of the key at work."""
+        """Return the map of the current key."""
         return cast("MapState[Any, Any]", self._get(state_descriptor, MapStateDescriptor))
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """Return the reduced value of the key at work."""
+        """Return the reduced value of the current key."""
         return cast("ReducingState[Any]", self._get(state_descriptor, ReducingStateDescriptor))
 
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
-        """Return the aggregate of the key at work."""
+        """Return the aggregate of the current key."""
         return cast("AggregatingState[Any, Any]", self._get(state_descriptor, AggregatingStateDescriptor))
 
     def get_any_state(self, state_descriptor: StateDescriptor) -> State:
-        """Return the state of the key at work that is of the descriptor's kind; for operators."""
+        """Return the state of the current key for any kind of descriptor; for operators."""
         return self._get(state_descriptor, type(state_descriptor))
 
     def get_namespaced_state(self, state_descriptor: NamespacedStateDescriptor) -> NamespacedState:
-        """Return the state of each namespace of the key at work; for operators, such as those of windows."""
+        """Return the state by namespace of the current key; for operators, such as those of windows."""
         return cast("NamespacedState", self._get(state_descriptor, NamespacedStateDescriptor))
 
     def get_metrics_group(self) -> MetricGroup:
@@ -130,7 +130,7 @@ class FunctionRuntimeContext(WithJobResources):
     def _get(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> State:
         if self._states is None:
             raise StateDescriptorError(
-                f"there are no keys here, and so no keyed state as {descriptor!r}: take a KeyedProcessFunction behind"
+                f"there are no keys here, and so no keyed state as {descriptor!r}: use a KeyedProcessFunction after"
                 " key_by(...), or key both of two streams"
             )
         return self._states.get(descriptor, kind)

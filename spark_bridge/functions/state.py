@@ -1,7 +1,7 @@
-"""Keyed state as functions use it, by Flink's names. It is always that of the key at work.
+"""Keyed state as functions use it, by Flink's names. It is always that of the current key.
 
-States read and write the lists of `StateColumns` at the slot of the key. What they return is the reader's own: changes
-of it change the state only when they are written.
+States read and write the lists of `StateColumns` at the slot of the key. They return copies: changing one changes the
+state only when it is written back.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ OUT = TypeVar("OUT")
 
 _NO_CHANGES: set[int] = set()
 MISSING = object()
-"""Stands for the value of a key that a map does not have."""
+"""The value of keys that a map does not have."""
 
 
 class State:
-    """State of the key at work. Raises `KeyContextError` while there is none."""
+    """State of the current key. Raises `KeyContextError` if there is none."""
 
     __slots__ = ("_changed", "_current", "_values", "descriptor")
 
@@ -45,12 +45,12 @@ class State:
         self._changed = _NO_CHANGES
 
     def bind(self, columns: StateColumns) -> None:
-        """Work on these columns; for runners."""
+        """Set the columns to work on; for runners."""
         self._values = columns.values[self.descriptor.name]
         self._changed = columns.changed
 
     def release(self) -> None:
-        """Work on no columns any more; for runners."""
+        """Detach from the columns; for runners."""
         self._values = NOTHING
         self._changed = _NO_CHANGES
 
@@ -63,7 +63,7 @@ class State:
 
 
 class ValueState(State, Generic[T]):
-    """Single value for each key."""
+    """A single value for each key."""
 
     __slots__ = ("_copied", "_default", "_plain", "_stored")
 
@@ -75,24 +75,24 @@ class ValueState(State, Generic[T]):
         self._copied = descriptor.form.copied
 
     def value(self) -> T | None:
-        """Return the value; the descriptor's default where there is none."""
+        """Return the value, or the descriptor's default."""
         value: T | None = self._values[self._current.slot]
         if value is None or self._copied is not None:
-            value = self._shown(value)
+            value = self._readable(value)
         return value
 
     def update(self, value: T | None) -> None:
-        """Replace the value; None clears it. Raises `StateValueError` where it is not of the state's type."""
+        """Replace the value; None clears it. Raises `StateValueError` if it does not fit the state's type."""
         if value.__class__ is not self._plain and value is not None:
             value = self._stored(value)
         slot = self._current.slot
         self._values[slot] = value
         self._changed.add(slot)
 
-    def _shown(self, value: Any) -> Any:
-        """Return what a reader gets of a value, which may be none."""
-        shown = self._default if value is None else value
-        return shown if self._copied is None or shown is None else self._copied(shown)
+    def _readable(self, value: Any) -> Any:
+        """Return the reader's copy of a value, which may be None."""
+        visible = self._default if value is None else value
+        return visible if self._copied is None or visible is None else self._copied(visible)
 
 
 class ListState(State, Generic[T]):
@@ -106,27 +106,27 @@ class ListState(State, Generic[T]):
         self._stored = descriptor.element_form.stored
 
     def get(self) -> list[T]:
-        """Return the elements, in the order in which they were added."""
+        """Return the elements in the order in which they were added."""
         elements = self._values[self._current.slot]
         if elements is None:
             return []
         return list(elements) if self._copied is None else list(map(self._copied, elements))
 
     def add(self, value: T) -> None:
-        """Append an element. Raises `StateValueError` where it is None, or not of the element's type."""
+        """Append an element. Raises `StateValueError` if it is None or does not fit the element type."""
         self._append([self._stored(value)])
 
     def add_stored(self, value: T) -> None:
-        """Append an element that has the form of stored ones, as rows of a batch have; for operators."""
+        """Append an element in stored form, as rows of a batch are; for operators."""
         self._append([value])
 
     def add_all(self, values: Iterable[T]) -> None:
-        """Append elements. Raises as `add` does, and appends none then."""
+        """Append elements. Raises as `add` does, appending nothing then."""
         if added := list(map(self._stored, values)):
             self._append(added)
 
     def update(self, values: Iterable[T]) -> None:
-        """Replace all elements. Raises as `add` does, and replaces none then."""
+        """Replace all elements. Raises as `add` does, changing nothing then."""
         elements = list(map(self._stored, values))
         slot = self._current.slot
         self._values[slot] = elements or None
@@ -143,7 +143,7 @@ class ListState(State, Generic[T]):
 
 
 class MapState(State, Generic[K, V]):
-    """A map for each key, in the order in which its keys were put first."""
+    """A map for each key, in the order of first insertion."""
 
     __slots__ = ("_copied", "_normalised_key", "_stored_key", "_stored_value")
 
@@ -155,16 +155,16 @@ class MapState(State, Generic[K, V]):
         self._stored_value = descriptor.value_schema.stored
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key of the map; None where there is none."""
-        value: V | None = self._shown(self._read(key))
+        """Return the value of a key of the map, or None."""
+        value: V | None = self._readable(self._read(key))
         return value
 
     def put(self, key: K, value: V | None) -> None:
-        """Let a key have a value. Raises `StateValueError` where one of them is not of its type."""
+        """Set the value of a key. Raises `StateValueError` if key or value does not fit its type."""
         self.put_all({key: value})
 
     def put_all(self, entries: Mapping[K, V | None]) -> None:
-        """Let keys have values. Raises as `put` does, and puts none then."""
+        """Set the values of keys. Raises as `put` does, changing nothing then."""
         stored = {
             self._stored_key(key): None if value is None else self._stored_value(value)
             for key, value in entries.items()
@@ -189,11 +189,11 @@ class MapState(State, Generic[K, V]):
 
     def values(self) -> list[V]:
         """Return the values."""
-        return list(map(self._shown, self._read_all().values()))
+        return list(map(self._readable, self._read_all().values()))
 
     def items(self) -> list[tuple[K, V]]:
         """Return keys and values."""
-        return [(key, self._shown(value)) for key, value in self._read_all().items()]
+        return [(key, self._readable(value)) for key, value in self._read_all().items()]
 
     def is_empty(self) -> bool:
         """True if the map has no key."""
@@ -211,13 +211,13 @@ class MapState(State, Generic[K, V]):
     def _read_all(self) -> Mapping[K, Any]:
         return self._entries()
 
-    def _shown(self, value: Any) -> Any:
+    def _readable(self, value: Any) -> Any:
         if value is None or value is MISSING:
             return None
         return value if self._copied is None else self._copied(value)
 
     def _entries(self) -> dict[Any, Any]:
-        """Return the map of the key at work; where there is none, an empty one that is not stored."""
+        """Return the map of the current key, or an empty one that is not stored."""
         entries: Any = self._values[self._current.slot]
         if entries is None:
             return {}
@@ -241,7 +241,7 @@ class MapState(State, Generic[K, V]):
 
 
 class AddingState(State, ABC, Generic[IN, OUT]):
-    """State that values are added to."""
+    """State to which values are added."""
 
     __slots__ = ("_copied", "_plain", "_stored")
 
@@ -252,36 +252,33 @@ class AddingState(State, ABC, Generic[IN, OUT]):
         self._copied = descriptor.form.copied
 
     def get(self) -> OUT | None:
-        """Return what the values make; None where none was added."""
+        """Return the result for the added values; None if there are none."""
         value = self._values[self._current.slot]
         return None if value is None else self._result(self._own(value))
 
     def add(self, value: IN) -> None:
-        """Add a value. Raises `StateValueError` where what it makes is not of the state's type."""
+        """Add a value. Raises `StateValueError` if the result does not fit the state's type."""
         slot = self._current.slot
-        kept = self._values[slot]
-        self._values[slot] = self._sum(None if kept is None else self._own(kept), value)
+        stored = self._values[slot]
+        self._values[slot] = self._sum(None if stored is None else self._own(stored), value)
         self._changed.add(slot)
 
-    def _own(self, kept: Any) -> Any:
-        return kept if self._copied is None else self._copied(kept)
+    def _own(self, stored: Any) -> Any:
+        return stored if self._copied is None else self._copied(stored)
 
-    def _sum(self, kept: Any, value: IN) -> Any:
-        """Return what is to be kept of what was kept, None for nothing, and of one value more."""
-        added = self._added(kept, value)
+    def _sum(self, stored: Any, value: IN) -> Any:
+        added = self._added(stored, value)
         return added if added.__class__ is self._plain else self._stored(added)
 
     @abstractmethod
-    def _added(self, kept: Any, value: IN) -> Any:
-        """Return the two as one."""
+    def _added(self, stored: Any, value: IN) -> Any: ...
 
     @abstractmethod
-    def _result(self, kept: Any) -> OUT:
-        """Return what is shown of it."""
+    def _result(self, stored: Any) -> OUT: ...
 
 
 class ReducingState(AddingState[T, T]):
-    """Single value for each key, to which others are added by a function."""
+    """A single value for each key, with which added values are combined by a function."""
 
     __slots__ = ("_reduce",)
 
@@ -289,11 +286,11 @@ class ReducingState(AddingState[T, T]):
         super().__init__(descriptor, current)
         self._reduce: Callable[[Any, Any], Any] = descriptor.reduce
 
-    def _added(self, kept: Any, value: T) -> Any:
-        return value if kept is None else self._reduce(kept, value)
+    def _added(self, stored: Any, value: T) -> Any:
+        return value if stored is None else self._reduce(stored, value)
 
-    def _result(self, kept: T) -> T:
-        return kept
+    def _result(self, stored: T) -> T:
+        return stored
 
 
 class AggregatingState(AddingState[IN, OUT]):
@@ -305,11 +302,11 @@ class AggregatingState(AddingState[IN, OUT]):
         super().__init__(descriptor, current)
         self._function = descriptor.aggregate_function
 
-    def _added(self, kept: Any, value: IN) -> Any:
-        # A fresh accumulator has the form of a stored one, so that `add` never meets two of them.
-        accumulator = self._stored(self._function.create_accumulator()) if kept is None else kept
+    def _added(self, stored: Any, value: IN) -> Any:
+        # Convert a new accumulator to stored form, so that `add` always sees the same form.
+        accumulator = self._stored(self._function.create_accumulator()) if stored is None else stored
         return self._function.add(value, accumulator)
 
-    def _result(self, kept: Any) -> OUT:
-        result: OUT = self._function.get_result(kept)
+    def _result(self, stored: Any) -> OUT:
+        result: OUT = self._function.get_result(stored)
         return result

@@ -1,4 +1,4 @@
-"""Removes state that has expired: where it is met by a function, or where a backend rewrites state anyway."""
+"""Removes expired state: when a function accesses it, or when a backend rewrites state anyway."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from flykka.spark_bridge.functions.equal_values import entries_of
 from flykka.spark_bridge.functions.state_columns import StateColumns
 from flykka.spark_bridge.functions.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 
-Left = tuple[Any, Any] | None
-"""The value that is left, and its times, None for nothing; None where nothing has expired."""
+Remaining = tuple[Any, Any] | None
+"""The remaining value and its times, both None if nothing remains; None if nothing has expired."""
 
 
 def remove_expired(
     descriptors: Iterable[StateDescriptor], columns: StateColumns, *, watermark_ms: int, processing_time_ms: int
 ) -> set[int]:
-    """Remove values, elements and entries that have expired, and return the slots that have lost some.
+    """Remove expired values, elements and entries, and return the slots that have lost some.
 
-    These slots are `changed`, too. What was written before its state had a time-to-live does not expire.
+    These slots become `changed`, too. Values written before their state had a time-to-live do not expire.
     """
     lost: set[int] = set()
     for descriptor in descriptors:
@@ -28,30 +28,30 @@ def remove_expired(
             values, touched = columns.values[descriptor.name], columns.touched_ms[descriptor.name]
             remove = _removal(descriptor)
             for slot, times in enumerate(touched):
-                if times is not None and (left := remove(values[slot], times, expired_to)) is not None:
-                    values[slot], touched[slot] = left
+                if times is not None and (remaining := remove(values[slot], times, expired_to)) is not None:
+                    values[slot], touched[slot] = remaining
                     lost.add(slot)
     columns.changed |= lost
     return lost
 
 
-def unexpired_elements(elements: list[Any], times: list[int], expired_to: int) -> Left:
-    """Return the elements of a list, and their times, without those that have expired."""
+def unexpired_elements(elements: list[Any], times: list[int], expired_to: int) -> Remaining:
+    """Return the elements of a list, and their times, without expired ones."""
     if min(times) > expired_to:
         return None
-    left = [pair for pair in zip(elements, times, strict=True) if pair[1] > expired_to]
-    return ([element for element, _ in left], [time for _, time in left]) if left else (None, None)
+    remaining = [pair for pair in zip(elements, times, strict=True) if pair[1] > expired_to]
+    return ([element for element, _ in remaining], [time for _, time in remaining]) if remaining else (None, None)
 
 
-def unexpired_entries(entries: dict[Any, Any], times: dict[Any, int], expired_to: int) -> Left:
-    """Return the entries of a map, and their times, without those that have expired."""
+def unexpired_entries(entries: dict[Any, Any], times: dict[Any, int], expired_to: int) -> Remaining:
+    """Return the entries of a map, and their times, without expired ones."""
     if min(times.values()) > expired_to:
         return None
-    left = {key: time for key, time in times.items() if time > expired_to}
-    return ({key: entries[key] for key in left}, left) if left else (None, None)
+    remaining = {key: time for key, time in times.items() if time > expired_to}
+    return ({key: entries[key] for key in remaining}, remaining) if remaining else (None, None)
 
 
-def _removal(descriptor: StateDescriptor) -> Callable[[Any, Any, int], Left]:
+def _removal(descriptor: StateDescriptor) -> Callable[[Any, Any, int], Remaining]:
     match descriptor:
         case ListStateDescriptor():
             return unexpired_elements

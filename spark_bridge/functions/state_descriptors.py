@@ -1,11 +1,11 @@
-"""Descriptors of keyed state, by Flink's names: what a function asks for in `open`.
+"""Descriptors of keyed state, by Flink's names: passed by a function in `open`.
 
 Types are DDL texts as Spark reads them: `"bigint"`, `"array<string>"`, `"struct<name: string, seen: timestamp>"`. The
 value of a struct is a dict of its fields.
 
-Values are checked where the user's code gives them, and state gives them back as a restore would. Arrow would take some
-of them only at the end of a batch, where nobody knows the line any more, and would give others back in another form: an
-int of a column of doubles as a float, a tuple as a list.
+Values are checked when the user's code writes them, and read back in the form they would have after a restore. Arrow
+would refuse some only at the end of a batch, when the user's line is unknown, and would return others in another form:
+an int in a column of doubles as a float, a tuple as a list.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flykka.spark_bridge.errors import StateDescriptorError, StateValueError
 from flykka.spark_bridge.functions.aggregate_function import AnyAggregateFunction, ReduceFunction, reducer
 from flykka.spark_bridge.functions.column_types import ColumnType, array_of, column_type, map_of
 from flykka.spark_bridge.functions.equal_values import normalised_value
-from flykka.spark_bridge.functions.shown import shown
+from flykka.spark_bridge.functions.error_texts import short_repr
 from flykka.spark_bridge.functions.state_ttl import StateTtlConfig
 
 Convert = Callable[[Any], Any]
@@ -34,11 +34,11 @@ _DIGITS = 38
 
 @dataclass(frozen=True, slots=True)
 class StoredForm:
-    """Form in which values of a type are stored.
+    """The form in which values of a type are stored.
 
-    An instance of the class `plain` is stored as it is. Any other goes through `stored`, which makes values of its own,
-    and raises `StateValueError`. Readers get what `copied` makes, as they might change it and as Arrow gives maps as
-    pairs; it is None for types whose values nobody can change.
+    An instance of the class `plain` is stored unchanged. Any other is converted by `stored`, which copies it and may
+    raise `StateValueError`. Readers get the result of `copied`, since they might change it and since Arrow returns maps
+    as pairs; it is None for types with immutable values.
     """
 
     plain: type | None
@@ -47,14 +47,14 @@ class StoredForm:
 
 
 def stored_form(type_: ColumnType, state: str, *, is_key: bool = False) -> StoredForm:
-    """Return the form of the values of a type, or of keys of maps; `state` is named in errors."""
+    """Return the form of the values of a type, or of keys of maps; errors name `state`."""
     convert = _key_converter(type_) if is_key else _converter(type_)
 
     def stored(value: Any) -> Any:
         try:
             return convert(value)
         except (TypeError, ValueError, ArithmeticError, LookupError) as wrong:
-            raise StateValueError(f"state {state!r} of type {type_} cannot hold {shown(value)}: {wrong}") from None
+            raise StateValueError(f"state {state!r} of type {type_} cannot hold {short_repr(value)}: {wrong}") from None
 
     return StoredForm(_PLAIN.get(type_.name), stored, _copier(type_))
 
@@ -113,7 +113,7 @@ def _decimal_of(precision: int, scale: int) -> Convert:
         with localcontext(prec=2 * _DIGITS):
             rounded = Decimal(value).quantize(Decimal(1).scaleb(-scale))
         if rounded != value:
-            raise ValueError(f"it has more than {scale} digits behind the point")
+            raise ValueError(f"it has more than {scale} digits after the point")
         if len(rounded.as_tuple().digits) > precision:
             raise ValueError(f"it has more than {precision} digits")
         return rounded
@@ -175,10 +175,10 @@ def _array_of(type_: ColumnType) -> Convert:
 def _map_of(key_type: ColumnType, value_type: ColumnType) -> Convert:
     key, (plain, value) = _key_converter(key_type), _part(value_type)
 
-    def convert(given: Any) -> dict[Any, Any]:
-        if not isinstance(given, (dict, list, Mapping)):
-            raise TypeError(f"a dict is needed, not {_a(given)}")
-        return {key(each): held if held.__class__ is plain else value(held) for each, held in _pairs(given)}
+    def convert(mapping: Any) -> dict[Any, Any]:
+        if not isinstance(mapping, (dict, list, Mapping)):
+            raise TypeError(f"a dict is needed, not {_a(mapping)}")
+        return {key(each): item if item.__class__ is plain else value(item) for each, item in _pairs(mapping)}
 
     return convert
 
@@ -192,13 +192,13 @@ def _struct_of(type_: ColumnType) -> Convert:
             raise TypeError(f"a dict of its fields is needed, not {_a(value)}")
         if value.keys() != names:
             raise ValueError(f"its fields are {', '.join(type_.fields)}, not {', '.join(map(str, value)) or 'none'}")
-        return {name: held if (held := value[name]).__class__ is plain else part(held) for name, plain, part in fields}
+        return {name: item if (item := value[name]).__class__ is plain else part(item) for name, plain, part in fields}
 
     return convert
 
 
 def _part(type_: ColumnType) -> tuple[type | None, Convert]:
-    """Return the class of values that are stored as they are, and the conversion of others, which may be None."""
+    """Return the class of values that are stored unchanged, and the conversion of others, which may be None."""
     convert = _converter(type_)
     return _PLAIN.get(type_.name), lambda value: None if value is None else convert(value)
 
@@ -218,7 +218,9 @@ def _copier(type_: ColumnType) -> Convert | None:
             return list if element is None else lambda values: [_copied(element, each) for each in values]
         case "map":
             value = below[1]
-            return dict if value is None else lambda held: {key: _copied(value, each) for key, each in _pairs(held)}
+            return (
+                dict if value is None else lambda mapping: {key: _copied(value, each) for key, each in _pairs(mapping)}
+            )
         case "struct":
             if not any(below):
                 return dict
@@ -235,7 +237,7 @@ def _copied(copy: Convert | None, value: Any) -> Any:
     return value if copy is None or value is None else copy(value)
 
 
-# Of the ints only those of 64 bits are stored unread: counting to their end takes longer than any job.
+# Of the int types only 64 bits are stored unchecked: counting to their limit takes longer than any job.
 _PLAIN: Mapping[str, type] = {
     "bigint": int,
     "boolean": bool,
@@ -261,7 +263,7 @@ _BIGINT = ColumnType("bigint")
 
 
 class StateDescriptor:
-    """Name and type of a state. Raises `StateDescriptorError` for a name or type that no state can have."""
+    """The name and type of a state. Raises `StateDescriptorError` for an invalid name or type."""
 
     def __init__(self, name: str, column: ColumnType) -> None:
         self.name = name
@@ -269,7 +271,7 @@ class StateDescriptor:
         self._column = column
 
     def enable_time_to_live(self, ttl: StateTtlConfig) -> None:
-        """Let values expire. Raises `StateDescriptorError` where `ttl` is no `StateTtlConfig`."""
+        """Let values expire. Raises `StateDescriptorError` if `ttl` is not a `StateTtlConfig`."""
         if not isinstance(ttl, StateTtlConfig):
             raise StateDescriptorError(
                 f"the time-to-live of state {self.name!r} is {ttl!r}:"
@@ -279,21 +281,21 @@ class StateDescriptor:
 
     @property
     def column(self) -> ColumnType:
-        """Type of the state's column."""
+        """The type of the state's column."""
         return self._column
 
     @property
     def column_type(self) -> str:
-        """Type of the state's column, as DDL."""
+        """The type of the state's column, as DDL."""
         return str(self._column)
 
     @property
     def touched_type(self) -> str | None:
-        """Type of the column of the times from which values live, as DDL; None without time-to-live."""
+        """The type of the column of access times, as DDL; None without time-to-live."""
         return None if self.ttl is None else str(self._touched())
 
     def is_same_as(self, other: StateDescriptor) -> bool:
-        """True if both are of one kind and type, and live as long. Functions are not compared."""
+        """True if both have the same kind, type and time-to-live. Functions are not compared."""
         return type(self) is type(other) and (self.column_type, self.ttl) == (other.column_type, other.ttl)
 
     def __repr__(self) -> str:
@@ -311,9 +313,9 @@ class StateDescriptor:
 
 
 class ValueStateDescriptor(StateDescriptor):
-    """Single value for each key; `default` is returned where there is none."""
+    """A single value for each key; `default` is returned if there is none."""
 
-    def __init__(self, name: str, type: str, default: Any = None) -> None:  # noqa: A002 - the word for it
+    def __init__(self, name: str, type: str, default: Any = None) -> None:  # noqa: A002 - the usual name
         super().__init__(checked_name(name), column_type(type, name))
         self.form = self._form_of(self._column)
         self.default = None if default is None else self.form.stored(default)
@@ -358,13 +360,13 @@ class MapStateDescriptor(StateDescriptor):
 
 
 class ReducingStateDescriptor(StateDescriptor):
-    """Single value for each key, to which others are added by a function of two values."""
+    """A single value for each key, with which added values are combined by a function of two values."""
 
     def __init__(
         self,
         name: str,
         reduce_function: ReduceFunction[Any] | Callable[[Any, Any], Any],
-        type: str,  # noqa: A002 - the word for it
+        type: str,  # noqa: A002 - the usual name
     ) -> None:
         super().__init__(checked_name(name), column_type(type, name))
         self.form = self._form_of(self._column)
@@ -389,7 +391,7 @@ class AggregatingStateDescriptor(StateDescriptor):
 
     @property
     def merge(self) -> Callable[[Any, Any], Any]:
-        """Merges two accumulators."""
+        """Merge two accumulators."""
         return self.aggregate_function.merge
 
 
@@ -397,7 +399,7 @@ _AGGREGATES = ("create_accumulator", "add", "get_result")
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a state. Raises `StateDescriptorError` where it cannot be that of a column."""
+    """Return the name of a state. Raises `StateDescriptorError` if it is not a valid column name."""
     if not isinstance(name, str) or not name:
         raise StateDescriptorError(f"the name of a state must be a text that is not empty, not {name!r}")
     if name.startswith("__"):

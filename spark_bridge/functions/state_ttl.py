@@ -9,24 +9,24 @@ from flykka.runtime.durations import Duration, positive_duration_ms
 
 
 class UpdateType(Enum):
-    """Accesses from which a value lives for its time again."""
+    """The accesses that restart a value's time-to-live."""
 
     OnCreateAndWrite = "on-create-and-write"
     OnReadAndWrite = "on-read-and-write"
 
 
 class StateVisibility(Enum):
-    """Visibility of values that have expired and are still there."""
+    """The visibility of expired values that have not been removed."""
 
     NeverReturnExpired = "never-return-expired"
     ReturnExpiredIfNotCleanedUp = "return-expired-if-not-cleaned-up"
 
 
 class TtlTimeCharacteristic(Enum):
-    """Time that values live by.
+    """The time domain of time-to-live.
 
-    In event time a value lives from the time of the row that has touched it, or from the watermark where that is later,
-    and has expired when the watermark comes to its end.
+    In event time a value lives from the time of the row that touched it, or from the watermark if that is later, and
+    expires when the watermark reaches the end of its life.
     """
 
     ProcessingTime = "processing-time"
@@ -35,7 +35,7 @@ class TtlTimeCharacteristic(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTtlConfig:
-    """Time that values live, each entry of a list or a map by itself: `StateTtlConfig.new_builder("1 day").build()`."""
+    """The time-to-live of values, and of each entry of a list or map: `StateTtlConfig.new_builder("1 day").build()`."""
 
     ttl_ms: int
     update_type: UpdateType = UpdateType.OnCreateAndWrite
@@ -48,11 +48,11 @@ class StateTtlConfig:
 
     @classmethod
     def new_builder(cls, ttl: Duration) -> StateTtlConfigBuilder:
-        """Return a builder. Raises `DurationError` where `ttl` is no time above zero."""
+        """Return a builder. Raises `DurationError` if `ttl` is not a positive duration."""
         return StateTtlConfigBuilder(positive_duration_ms(ttl, "the time-to-live"))
 
     def expired_to(self, *, watermark_ms: int, processing_time_ms: int) -> int:
-        """Return the time up to which a value must have been touched last to have expired now."""
+        """Return the last access time up to which values have expired now."""
         is_event_time = self.time_characteristic is TtlTimeCharacteristic.EventTime
         return (watermark_ms if is_event_time else processing_time_ms) - self.ttl_ms
 
@@ -67,42 +67,42 @@ class StateTtlConfigBuilder:
         self._characteristic = TtlTimeCharacteristic.ProcessingTime
 
     def set_update_type(self, update_type: UpdateType) -> StateTtlConfigBuilder:
-        """Say which accesses let a value live for its time again."""
+        """Set the accesses that restart a value's time-to-live."""
         self._update_type = UpdateType(update_type)
         return self
 
     def update_ttl_on_create_and_write(self) -> StateTtlConfigBuilder:
-        """Let a value live from when it was written; this is so unless said otherwise."""
+        """Restart time-to-live when a value is written. This is the default."""
         return self.set_update_type(UpdateType.OnCreateAndWrite)
 
     def update_ttl_on_read_and_write(self) -> StateTtlConfigBuilder:
-        """Let a value live from when it was written or read."""
+        """Restart time-to-live when a value is written or read."""
         return self.set_update_type(UpdateType.OnReadAndWrite)
 
     def set_state_visibility(self, visibility: StateVisibility) -> StateTtlConfigBuilder:
-        """Say whether a value is returned that has expired and is still there."""
+        """Set whether expired values that have not been removed are returned."""
         self._visibility = StateVisibility(visibility)
         return self
 
     def never_return_expired(self) -> StateTtlConfigBuilder:
-        """Return no expired value; this is so unless said otherwise."""
+        """Return no expired value. This is the default."""
         return self.set_state_visibility(StateVisibility.NeverReturnExpired)
 
     def return_expired_if_not_cleaned_up(self) -> StateTtlConfigBuilder:
-        """Return an expired value that is still there."""
+        """Return an expired value if it has not been removed."""
         return self.set_state_visibility(StateVisibility.ReturnExpiredIfNotCleanedUp)
 
     def set_ttl_time_characteristic(self, characteristic: TtlTimeCharacteristic) -> StateTtlConfigBuilder:
-        """Say which time values live by."""
+        """Set the time domain of time-to-live."""
         self._characteristic = TtlTimeCharacteristic(characteristic)
         return self
 
     def use_processing_time(self) -> StateTtlConfigBuilder:
-        """Let values live by processing time; this is so unless said otherwise."""
+        """Use processing time for time-to-live. This is the default."""
         return self.set_ttl_time_characteristic(TtlTimeCharacteristic.ProcessingTime)
 
     def use_event_time(self) -> StateTtlConfigBuilder:
-        """Let values live by event time."""
+        """Use event time for time-to-live."""
         return self.set_ttl_time_characteristic(TtlTimeCharacteristic.EventTime)
 
     def build(self) -> StateTtlConfig:

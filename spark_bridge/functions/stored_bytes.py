@@ -1,7 +1,7 @@
-"""Values of a state's type as bytes and back: msgpack, in which the type says what stands where.
+"""Values of a state's type as bytes and back: msgpack, interpreted by the type.
 
-Whole numbers hold dates (their ordinals) and timestamps (microseconds since 1970), texts hold decimals, arrays hold
-structs by place and maps as pairs.
+Dates are stored as ordinals and timestamps as microseconds since 1970, decimals as texts, structs as arrays of their
+fields and maps as arrays of pairs.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def _packer(type_: ColumnType) -> Convert:
             (element,) = below
             return lambda values: [element(each) for each in values]
         case "map":
-            key, held = below
-            return lambda entries: [[key(each), held(value)] for each, value in entries.items()]
+            key, value_codec = below
+            return lambda entries: [[key(each), value_codec(value)] for each, value in entries.items()]
         case "struct":
             fields = [*zip(type_.fields, below, strict=True)]
             return lambda row: [pack(row[name]) for name, pack in fields]
@@ -66,8 +66,8 @@ def _unpacker(type_: ColumnType) -> Convert:
             (element,) = below
             return lambda values: [element(each) for each in values]
         case "map":
-            key, held = below
-            return lambda pairs: {key(each): held(value) for each, value in pairs}
+            key, value_codec = below
+            return lambda pairs: {key(each): value_codec(value) for each, value in pairs}
         case "struct":
             fields = [*zip(type_.fields, below, strict=True)]
             return lambda values: {name: unpack(value) for (name, unpack), value in zip(fields, values, strict=True)}

@@ -1,4 +1,4 @@
-"""Timers of the key at work, by Flink's names."""
+"""Timers of the current key, by Flink's names."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from flykka.spark_bridge.functions.state_columns import StateColumns
 
 
 class TimerService:
-    """Time, and the timers of the key at work: each key has at most one for each time and time domain.
+    """Time, and the timers of the current key: at most one for each time and time domain.
 
-    Times are whole milliseconds since the epoch. An event-time timer fires when the watermark comes to its time, with
-    the next watermark where it is there already; a processing-time timer as soon as the clock is found there.
+    Times are whole milliseconds since the epoch. An event-time timer fires when the watermark reaches its time, with
+    the next watermark if that has passed already; a processing-time timer as soon as the clock is seen to have reached
+    it.
     """
 
     __slots__ = ("_changed", "_current", "_event", "_processing")
@@ -26,18 +27,18 @@ class TimerService:
         self._changed: set[int] = set()
 
     def bind(self, columns: StateColumns) -> None:
-        """Work on these columns; for runners."""
+        """Set the columns to work on; for runners."""
         self._event = columns.event_timers
         self._processing = columns.processing_timers
         self._changed = columns.changed
 
     def release(self) -> None:
-        """Work on no columns any more; for runners."""
+        """Detach from the columns; for runners."""
         self._event = self._processing = NOTHING
         self._changed = set()
 
     def current_processing_time(self) -> int:
-        """Return the processing time, which stands still while a batch is processed or timers fire."""
+        """Return the processing time, which is constant while a batch is processed or timers fire."""
         return self._current.processing_time_ms
 
     def current_watermark(self) -> int:
@@ -45,11 +46,11 @@ class TimerService:
         return self._current.watermark_ms
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Let `on_timer` be called when the watermark comes to a time. Raises `TimerError` for what is no time."""
+        """Have `on_timer` called when the watermark reaches a time. Raises `TimerError` for an invalid time."""
         self._register(self._event, timestamp)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Let `on_timer` be called when processing time comes to a time. Raises `TimerError` for what is no time."""
+        """Have `on_timer` called when processing time reaches a time. Raises `TimerError` for an invalid time."""
         self._register(self._processing, timestamp)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
@@ -90,7 +91,7 @@ class TimerService:
 
 
 class TimerServiceWithoutKeys(TimerService):
-    """Time alone: timers belong to keys."""
+    """Time only: timers belong to keys."""
 
     __slots__ = ()
 
@@ -102,7 +103,7 @@ class TimerServiceWithoutKeys(TimerService):
 
 
 _FIRST, _LAST = -(2**63), 2**63 - 1
-_WHERE = "so use them in a KeyedProcessFunction behind key_by(...), in process_element or on_timer"
+_WHERE = "so use them in a KeyedProcessFunction after key_by(...), in process_element or on_timer"
 
 
 def _no_time(timestamp: object) -> TimerError:

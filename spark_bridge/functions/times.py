@@ -1,7 +1,7 @@
-"""Times as whole numbers since the epoch, and as Python's datetimes in UTC: every conversion of a single one.
+"""Single times as whole numbers since the epoch, and as Python's datetimes in UTC, with all their conversions.
 
-A millisecond begins with its first microsecond, before 1970 too: numbers are rounded down, never towards zero. Of whole
-columns see `worker.time_columns`.
+A millisecond begins with its first microsecond, before 1970 too: numbers are rounded down, never towards zero.
+`worker.time_columns` converts whole columns.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ def in_ms(micros: int) -> int:
 
 
 def first_micros_of(millis: int) -> int:
-    """Return the microsecond with which a millisecond begins, as far as 64 bits reach."""
+    """Return the first microsecond of a millisecond, limited to 64 bits."""
     return max(_MIN, min(_MAX, millis * MICROS_PER_MS))
 
 
 def micros_of(time: datetime) -> int:
-    """Return the microseconds of a time; one without a zone is in UTC."""
+    """Return a time in microseconds; without a time zone it is taken as UTC."""
     return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
 
 
 def millis_of(time: datetime) -> int:
-    """Return the millisecond that a time is in; one without a zone is in UTC."""
+    """Return a time in milliseconds, rounded down; without a time zone it is taken as UTC."""
     return in_ms(micros_of(time))
 
 

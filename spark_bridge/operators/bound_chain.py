@@ -1,7 +1,7 @@
-"""The operators of a vertex as a tree: who reads whom, with their code bound.
+"""The operators of a vertex as a tree from each operator to its readers, with their code bound.
 
 A chain begins with a source, or with an operator that reads the input gates. Keyed state is owned by key group, so an
-operator that has some stands behind a keyed edge: at the head of its chain or nowhere.
+operator with keyed state must follow a keyed edge, at the head of its chain.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class BoundChain:
 
     @property
     def name(self) -> str:
-        """The names by which the user knows the operators, for messages."""
+        """The user's names of the operators, for messages."""
         return " -> ".join(link.name for link in self.head.walk())
 
     @property
     def computing(self) -> list[str]:
-        """The uids of the operators that compute what the user has written: functions, aggregates and keys."""
+        """Return the uids of the operators that compute the user's code: functions, aggregates and keys."""
         uids: list[str] = []
         for link in self.head.walk():
             uids += [link.uid] if link.code.is_computed else []
@@ -42,21 +42,21 @@ class BoundChain:
 
     @property
     def computes(self) -> bool:
-        """True if anything reads what the operators make; Spark computes nothing else."""
+        """True if the output of the operators has a reader; without one Spark computes nothing."""
         return any(link.outputs or link.code.kind is OperatorKind.SINK for link in self.head.walk())
 
     @property
     def event_time(self) -> str | None:
-        """The event-time column, where the chain begins with a source that has one."""
+        """The event-time column, if the chain begins with a source that has one."""
         return self.head.code.source.event_time if isinstance(self.head.code, SourceCode) else None
 
 
 def bound_chain(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> BoundChain:
-    """The chain of an attempt, with rich functions of its own.
+    """Return the chain of an attempt, with its own copies of rich functions.
 
     Raises:
         UnboundOperatorError: an operator has no code here.
-        ChainError: the operators do not form a chain that can run.
+        ChainError: the operators do not form a valid chain.
     """
     operators = descriptor.vertex.operators
     heads = [place for place, operator in enumerate(operators) if operator.input_operator is None]
@@ -80,7 +80,7 @@ def _link(place: int, descriptor: TaskDeploymentDescriptor, registry: CodeRegist
         operator=operator,
         name=registry.name(operator.ref.uid),
         description=registry.describe(operator.ref.uid),
-        written=registry.written(operator.ref.uid),
+        user_line=registry.user_line(operator.ref.uid),
         code=_own(code),
         readers=tuple(behind),
         outputs=tuple(output for output in descriptor.outputs if vertex.outputs[output.output] == operator.operator_id),
@@ -90,7 +90,7 @@ def _link(place: int, descriptor: TaskDeploymentDescriptor, registry: CodeRegist
 
 
 def _own(code: OperatorCode) -> OperatorCode:
-    """The code with its rich function copied: what that keeps belongs to one attempt, as in Flink to one subtask."""
+    """Copy the code's rich function: its attributes belong to one attempt, as in Flink to one subtask."""
     if isinstance(code, TransformCode) and isinstance(code.function, RichFunction):
         return replace(code, function=copy(code.function))
     return code
@@ -101,7 +101,7 @@ def _check(link: Link, *, is_head: bool) -> None:
     if code.is_head and not is_head:
         raise ChainError(f"{uid!r} must stand at the head of its chain")
     if code.reads_side_output is not None and is_head:
-        raise ChainError(f"the side output {uid!r} must stand behind the operator that has it, in one chain")
+        raise ChainError(f"the side output {uid!r} must follow the operator that has it, in the same chain")
     for reader in link.readers:
         side = reader.code.reads_side_output
         if side is not None and side not in code.side_outputs:

@@ -1,8 +1,8 @@
 """The code of operators: live objects that stay in the driver.
 
-A job graph names them by uid and fingerprint. A fingerprint is a short readable text of what must agree for stored
-state to fit the code (the kind of operator, sizes, names and types) and of nothing that may differ between two runs of
-one program. In each attempt the code makes an operator, which does the work.
+A job graph refers to them by uid and fingerprint. A fingerprint is a short readable text of everything that must agree
+for stored state to fit the code (the kind of operator, sizes, names and types) and of nothing that may differ between
+two runs of one program. In each attempt the code creates an operator, which does the work.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class OperatorCode(ABC):
 
     kind: ClassVar[OperatorKind]
     is_head: ClassVar[bool] = False
-    """True if it must stand at the head of its chain."""
+    """True if it must be at the head of its chain."""
     is_computed: ClassVar[bool] = False
-    """True if Spark computes expressions or functions of the user's for it."""
+    """True if Spark computes expressions or functions of the user for it."""
     aggregates_slices: ClassVar[bool] = False
     """True if it aggregates rows slice by slice."""
 
     @property
     def reads_side_output(self) -> str | None:
-        """The side output of the operator before it that it reads; None reads the main output."""
+        """The side output of the upstream operator that it reads; None reads the main output."""
         return None
 
     @property
@@ -64,17 +64,17 @@ class OperatorCode(ABC):
 
     @property
     def state_schema(self) -> StateSchema | None:
-        """The schema of keyed state, for readers of a checkpoint; None where there is none."""
+        """The schema of keyed state, for readers of a checkpoint; None without keyed state."""
         return None
 
     @property
     def upsert_keys(self) -> tuple[str, ...]:
-        """The columns by which a row that it emits takes the place of earlier ones; none where every row stays."""
+        """The columns by which an emitted row replaces earlier ones; empty if all rows are appended."""
         return ()
 
     @property
     def has_coordinator(self) -> bool:
-        """True if its function brings an operator coordinator."""
+        """True if its function provides an operator coordinator."""
         return False
 
     def needs_order(self, *, readers_do: bool) -> bool:
@@ -84,16 +84,16 @@ class OperatorCode(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """A text of what stored state must fit."""
+        """A text of everything that stored state must agree with."""
 
     @abstractmethod
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
+        """Create the operator of one attempt."""
 
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
-        """The aggregates `first_micros` and `last_micros` over rows that it has made; `event_time` is the source's."""
+        """Return the aggregates `first_micros` and `last_micros` over its output; `event_time` is the source's."""
         if event_time is None or not has_event_time(rows, event_time):
-            return {}  # It was left out, or another column has its name.
+            return {}  # The column was dropped, or another column has its name.
         time = F.col(quoted(event_time))
         first, last = F.min(time).cast("timestamp"), F.max(time).cast("timestamp")
         return {"first_micros": F.unix_micros(first), "last_micros": F.unix_micros(last)}
@@ -101,7 +101,7 @@ class OperatorCode(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyByCode:
-    """The key expressions of a keyed edge. They are `of_state` where its rows were aggregated before the exchange.
+    """The key expressions of a keyed edge. `of_state` is set if its rows were aggregated before the exchange.
 
     With `keeps_order` the rows of a key arrive in the order in which they were sent.
     """
@@ -112,18 +112,18 @@ class KeyByCode:
 
     @property
     def fingerprint(self) -> str:
-        """The number of keys; the operator behind the edge knows their types."""
+        """The number of keys; the operator after the edge checks their types."""
         return f"key_by({len(self.columns)})"
 
 
 class AggregateCode(OperatorCode):
-    """Aggregates of keyed rows, of which a part may be computed before the exchange."""
+    """Aggregates of keyed rows, partly computed before the exchange."""
 
     is_head = True
     is_computed = True
     local_kind: ClassVar[OperatorKind]
     may_come_unaggregated: ClassVar[bool] = False
-    """True if state may come as rows that `state_row_by_row` makes, where that is quicker."""
+    """True if state may arrive as rows of `state_row_by_row`, when that is faster."""
 
     plan: AggregatePlan
 
@@ -131,11 +131,10 @@ class AggregateCode(OperatorCode):
         return False
 
     @abstractmethod
-    def local_state(self, rows: DataFrame) -> DataFrame:
-        """State made of rows."""
+    def local_state(self, rows: DataFrame) -> DataFrame: ...
 
     def state_row_by_row(self, rows: DataFrame) -> DataFrame:
-        """State made of each row by itself."""
+        """Convert each row into state by itself."""
         raise AssertionError(f"{self.kind} keeps rows that were aggregated")
 
     @abstractmethod
@@ -144,7 +143,7 @@ class AggregateCode(OperatorCode):
 
     @abstractmethod
     def previewed(self, rows: DataFrame) -> DataFrame:
-        """The results of some rows, as if these were all there are."""
+        """Return the results of some rows as if they were the whole input."""
 
 
 class LocalCode(OperatorCode):
@@ -152,7 +151,7 @@ class LocalCode(OperatorCode):
 
     @property
     def local_kind(self) -> OperatorKind:
-        """The kind by which the runtime knows such parts: their own, unless they stand for several."""
+        """The kind of such parts in the runtime; their own unless it covers several."""
         return self.kind
 
     def name_of(self, operator: str) -> str:
@@ -161,16 +160,16 @@ class LocalCode(OperatorCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """An operator with what reads it: operators of the chain, and outputs of the vertex.
+    """An operator and its readers: operators of the chain, and outputs of the vertex.
 
-    `name` is how the user calls the operator, `description` how an error does, and `written` the line that wrote it
-    down. Readers whose code `reads_side_output` get the rows of that alone.
+    `name` is the user's name for the operator, `description` its name in errors, and `user_line` the line of the
+    program that created it. Readers whose code `reads_side_output` receive only the rows of that.
     """
 
     operator: job_graph.Operator
     name: str
     description: str
-    written: UserLine | None
+    user_line: UserLine | None
     code: OperatorCode
     readers: tuple[Link, ...]
     outputs: tuple[ResultPartitionDescriptor, ...]
@@ -194,11 +193,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorContext:
-    """With what an operator works in one attempt.
+    """The environment of an operator in one attempt.
 
     `storage` is for state, `readers` for sources, `sinks` for sinks, the rest for functions: `aggregates` are the
-    global ones of the job, `resources` those that functions in the driver have. `in_background` does work, told in
-    words, beside the stages; what it raises fails the attempt.
+    global ones of the job, `resources` those of functions in the driver. `in_background` runs described work in
+    parallel to stages; an exception of it fails the attempt.
     """
 
     link: Link
@@ -217,18 +216,14 @@ class OperatorContext:
         return self.link.operator_id
 
     def accumulator_of_metric(self, name: str, kind: MetricKind) -> Accumulator[Any]:
-        """The accumulator that a metric of the operator is. Raises `AccumulatorConflictError`."""
+        """Return the accumulator of a metric of the operator. Raises `AccumulatorConflictError`."""
         scope = MetricScope(self.operator_id, self.link.name)
         return self.accumulators.get_or_add(name, ACCUMULATORS[kind], self.scope.session.sparkContext, scope)
 
     @contextmanager
     def naming_failures(self, what: str = "operator") -> Iterator[None]:
-        """Raise as `OperatorFailedError`, which names the operator behind `what`, what a function of the user's raises.
-
-        Raises:
-            OperatorFailedError: anything was raised.
-        """
+        """Raise exceptions of the user's function as `OperatorFailedError`, which names the operator after `what`."""
         try:
             yield
         except (Exception, SystemExit) as raised:
-            raise OperatorFailedError(f"{what} {self.link.description}", self.link.written) from raised
+            raise OperatorFailedError(f"{what} {self.link.description}", self.link.user_line) from raised

@@ -1,8 +1,8 @@
-"""The registry of operators' code, for job graphs that name it.
+"""The registry of operators' code, for job graphs that refer to it.
 
-User code never travels: running the application fills the registry, and a job graph, new or stored, is bound to it by
-uid. A job that is submitted keeps the code that was bound then: another one may use its uids. Code is kept for as long
-as a job may come back to it, by a restart or by another leader.
+User code is never sent: running the application fills the registry, and a job graph, new or stored, is bound to it by
+uid. A submitted job keeps the code that was bound at that time: another job may use the same uids. Code is kept as long
+as a job may need it, after a restart or under another leader.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from flykka.spark_bridge.user_files.registered_files import RegisteredFiles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Bound:
-    """The code of one operator, where it was written, and the name by which the user knows it."""
+    """The code of one operator, its line in the program, and the user's name for it."""
 
     code: OperatorCode | KeyByCode
     call_site: CallSite | None
@@ -32,9 +32,9 @@ class _Bound:
 
 
 class CodeRegistry:
-    """The code of operators by uid, and what is registered for their functions.
+    """The code of operators by uid, and the job files registered for their functions.
 
-    Filled where the program is built, read by the threads of bridges.
+    Filled when the program is built, read by the threads of bridges.
     """
 
     def __init__(self) -> None:
@@ -48,16 +48,16 @@ class CodeRegistry:
     def bind(
         self, uid: str, code: OperatorCode | KeyByCode, *, call_site: CallSite | None = None, name: str | None = None
     ) -> OperatorRef:
-        """Register `code`, written at `call_site`, under `uid`, in place of what was there.
+        """Register `code`, created at `call_site`, under `uid`, replacing earlier code.
 
-        Errors call it by `name`; by its uid where there is none.
+        Errors call it by `name`, or by its uid if it has no name.
         """
         with self._lock:
             self._bound[uid] = _Bound(code=code, call_site=call_site, name=name or uid)
         return OperatorRef(uid=uid, fingerprint=code.fingerprint)
 
     def assign(self, job_graph: JobGraph) -> None:
-        """Keep for this job what its uids are bound to now, whatever is bound to them later."""
+        """Fix the code that the uids of this job are bound to now."""
         uids = uids_of(job_graph)
         registry = CodeRegistry()
         registry.master_hooks, registry.files = self.master_hooks, self.files
@@ -67,39 +67,39 @@ class CodeRegistry:
             self._of_jobs[job_graph.job_id] = registry
 
     def of_job(self, job_id: JobId) -> CodeRegistry:
-        """The code that was assigned to a job; for one to which none was, all that is bound now."""
+        """Return the code assigned to a job, or all code bound now if none was assigned."""
         with self._lock:
             return self._of_jobs.get(job_id, self)
 
     def call_site(self, uid: str) -> CallSite | None:
-        """The line on which the operator was written; None where it is not known."""
+        """The line that created the operator; None if unknown."""
         with self._lock:
             bound = self._bound.get(uid)
         return None if bound is None else bound.call_site
 
     def name(self, uid: str) -> str:
-        """The name by which the user knows the operator; the uid where none was given."""
+        """The user's name for the operator; the uid if it has no name."""
         with self._lock:
             bound = self._bound.get(uid)
         return uid if bound is None else bound.name
 
     def describe(self, uid: str) -> str:
-        """The operator as an error names it: `'counts' (app.py:12)`, without the line where that is not known."""
+        """The operator as errors name it: `'counts' (app.py:12)`, without the line if that is unknown."""
         site, name = self.call_site(uid), self.name(uid)
         return repr(name) if site is None else f"{name!r} ({site})"
 
-    def written(self, uid: str) -> UserLine | None:
-        """The line that wrote the operator down, as it is told with a failure; None where nobody has said."""
+    def user_line(self, uid: str) -> UserLine | None:
+        """The line that created the operator, as it is reported with a failure; None if unknown."""
         site, name = self.call_site(uid), self.name(uid)
         return None if site is None else UserLine(file=site.file, line=site.line, function=name, source=site.source)
 
     def resolve(self, ref: OperatorRef) -> OperatorCode | KeyByCode:
-        """The code behind a name. Raises `UnboundOperatorError` where there is none, or one of another make."""
+        """Return the code for a reference. Raises `UnboundOperatorError` for none, or another fingerprint."""
         with self._lock:
             bound = self._bound.get(ref.uid)
-            known = sorted(self._bound)
+            uids = sorted(self._bound)
         if bound is None:
-            names = ", ".join(known) or "none"
+            names = ", ".join(uids) or "none"
             raise UnboundOperatorError(f"no operator {ref.uid!r} in this application; it has: {names}")
         code = bound.code
         if code.fingerprint != ref.fingerprint:
@@ -116,15 +116,15 @@ class CodeRegistry:
         return code
 
     def retain(self, job_graphs: Iterable[JobGraph]) -> None:
-        """Let go of all code that none of these job graphs names."""
-        kept = {job_graph.job_id: uids_of(job_graph) for job_graph in job_graphs}
-        named = frozenset().union(*kept.values())
+        """Release all code that none of these job graphs refers to."""
+        uids_by_job = {job_graph.job_id: uids_of(job_graph) for job_graph in job_graphs}
+        retained_uids = frozenset().union(*uids_by_job.values())
         with self._lock:
-            self._of_jobs = {job_id: registry for job_id, registry in self._of_jobs.items() if job_id in kept}
-            self._bound = {uid: bound for uid, bound in self._bound.items() if uid in named}
+            self._of_jobs = {job_id: registry for job_id, registry in self._of_jobs.items() if job_id in uids_by_job}
+            self._bound = {uid: bound for uid, bound in self._bound.items() if uid in retained_uids}
 
     def check(self, job_graph: JobGraph) -> None:
-        """Raise one `UnboundOperatorError` that names every operator of the graph which cannot be bound."""
+        """Raise one `UnboundOperatorError` that names all operators of the graph that cannot be bound."""
         problems = [problem for ref in _refs(job_graph) if (problem := self._problem(ref)) is not None]
         problems += [
             f"operator {operator.ref.uid!r} had a coordinator, and its function brings none any more"
@@ -149,7 +149,7 @@ class CodeRegistry:
 
 
 def uids_of(job_graph: JobGraph) -> frozenset[str]:
-    """The uids under which the code of a job is bound, those of its keys included."""
+    """Return the uids of a job's code, including those of its keys."""
     return frozenset(ref.uid for ref in _refs(job_graph))
 
 

@@ -1,4 +1,4 @@
-"""Runs a coordinator of the user's: calls in, what it has sent meanwhile out."""
+"""Runs a coordinator of the user: makes calls and returns the events that it has sent meanwhile."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _KINDS = {
 def coordinator_runner(
     registry: CodeRegistry, operator: Operator, parallelism: int, woken: Callable[[], object]
 ) -> CoordinatorRunner:
-    """The runner of an operator's coordinator. Raises `UnboundOperatorError` where its code brings none."""
+    """Create the runner of an operator's coordinator. Raises `UnboundOperatorError` if its code provides none."""
     code = registry.resolve(operator.ref)
     function = code.coordinated if isinstance(code, ProcessCode) else None
     if function is None:
@@ -63,7 +63,7 @@ def coordinator_runner(
         function,
         operator_id=operator.operator_id,
         uid=operator.ref.uid,
-        described=registry.describe(operator.ref.uid),
+        description=registry.describe(operator.ref.uid),
         name=operator.name,
         parallelism=parallelism,
         woken=woken,
@@ -71,7 +71,7 @@ def coordinator_runner(
 
 
 class _Context(OperatorCoordinatorContext):
-    """The context of one coordinator, and what was asked for by it."""
+    """The context of one coordinator, and the actions and failure that it has requested."""
 
     def __init__(self, uid: str, name: str, parallelism: int, woken: Callable[[], object]) -> None:
         self._uid = uid
@@ -106,7 +106,7 @@ class _Context(OperatorCoordinatorContext):
 
 
 class CoordinatorRunner:
-    """Implements `OperatorCoordinatorCalls`, and closes the coordinator in the end."""
+    """Implements `OperatorCoordinatorCalls`, and finally closes the coordinator."""
 
     def __init__(
         self,
@@ -114,17 +114,17 @@ class CoordinatorRunner:
         *,
         operator_id: OperatorId,
         uid: str,
-        described: str,
+        description: str,
         name: str,
         parallelism: int,
         woken: Callable[[], object],
     ) -> None:
-        """`described` is the operator as errors name it."""
+        """`description` is the operator's name in errors."""
         self._function = function
         self._operator_id = operator_id
-        self._described = described
+        self._description = description
         self._context = _Context(uid, name, parallelism, woken)
-        # Held during calls: who closes the coordinator waits for them.
+        # Held during calls: closing the coordinator waits for them.
         self._lock = Lock()
         self._coordinator: OperatorCoordinator | None = None
         self._is_closed = False
@@ -133,20 +133,16 @@ class CoordinatorRunner:
         self._totals: dict[str, AccumulatorSnapshot] = {}
 
     def run(self, calls: Sequence[CoordinatorCall]) -> CoordinatorAnswer:
-        """Make the calls.
-
-        Raises:
-            OperatorCoordinatorError: one of them has raised, or the coordinator was closed.
-        """
+        """Make the calls. Raises `OperatorCoordinatorError` if one has raised, or the coordinator was closed."""
         with self._lock:
             if self._is_closed:
-                raise OperatorCoordinatorError(f"the coordinator of operator {self._described} is closed")
+                raise OperatorCoordinatorError(f"the coordinator of operator {self._description} is closed")
             self._sent, self._context.failure, self._thread = [], None, get_ident()
             state: bytes | None = None
             call: CoordinatorCall | None = None
             try:
                 if self._coordinator is None:
-                    self._coordinator = self._made()
+                    self._coordinator = self._create_coordinator()
                 for call in calls:
                     state = self._call(self._coordinator, call)
                 metrics = self._measured()
@@ -155,19 +151,17 @@ class CoordinatorRunner:
             finally:
                 self._thread = None
             return CoordinatorAnswer(
-                events=tuple(self._sent), state=state, failure=self._wanted_failure(), metrics=metrics
+                events=tuple(self._sent), state=state, failure=self._requested_failure(), metrics=metrics
             )
 
     def close(self, timeout_seconds: float) -> None:
-        """Let the coordinator let go of what it has, behind the calls that are at work, if these end in time.
-
-        Raises:
-            OperatorCoordinatorError: they do not, or it has raised.
+        """Close the coordinator after the running calls. Raises `OperatorCoordinatorError` if they do not return in
+        time, or closing it has raised.
         """
         if not self._lock.acquire(timeout=timeout_seconds):
             raise OperatorCoordinatorError(
-                f"the coordinator of operator {self._described} has not returned from a call within"
-                f" {timeout_seconds:g} s: it is left, and not closed"
+                f"the coordinator of operator {self._description} has not returned from a call within"
+                f" {timeout_seconds:g} s: it is not closed"
             )
         try:
             coordinator, self._coordinator, self._is_closed = self._coordinator, None, True
@@ -179,7 +173,7 @@ class CoordinatorRunner:
             except Exception as raised:
                 raise self._failed("close", raised) from raised
 
-    def _made(self) -> OperatorCoordinator:
+    def _create_coordinator(self) -> OperatorCoordinator:
         coordinator = self._function.get_coordinator(self._context)
         if not isinstance(coordinator, OperatorCoordinator):
             raise TypeError(f"get_coordinator has to return an OperatorCoordinator, not {coordinator!r}")
@@ -195,7 +189,7 @@ class CoordinatorRunner:
                 state = coordinator.checkpoint_coordinator(checkpoint_id)
                 return event_to_bytes(state, "the state of a coordinator")
             case ResetToCheckpoint(checkpoint_id=checkpoint_id, state=state):
-                # What was to be done for a time that did not happen is not.
+                # Drop actions of the abandoned execution.
                 self._context.actions.clear()
                 coordinator.reset_to_checkpoint(checkpoint_id, event_from_bytes(state) if state else None)
             case SubtaskReady(subtask=subtask, attempt_number=number):
@@ -216,19 +210,19 @@ class CoordinatorRunner:
     def _send(self, subtask: int, attempt_number: int, event: Any) -> None:
         if self._thread != get_ident():
             raise OperatorCoordinatorError(
-                f"the coordinator of operator {self._described} sends an event from outside of its calls: give what"
+                f"the coordinator of operator {self._description} sends an event from outside of its calls: give what"
                 " sends it to context.run_in_coordinator_thread(...)"
             )
         data = event_to_bytes(event, "an event")
         self._sent.append(EventForSubtask(subtask=subtask, attempt_number=attempt_number, event=data))
 
-    def _wanted_failure(self) -> SerializedThrowable | None:
+    def _requested_failure(self) -> SerializedThrowable | None:
         failure = self._context.failure
         return None if failure is None else serialized(self._failed("fail_job", failure))
 
     def _failed(self, method: str, raised: BaseException) -> OperatorCoordinatorError:
         error = OperatorCoordinatorError(
-            f"the coordinator of operator {self._described} failed in {method}: {type(raised).__name__}: {raised}"
+            f"the coordinator of operator {self._description} failed in {method}: {type(raised).__name__}: {raised}"
         )
         error.__cause__ = raised
         return error
@@ -253,7 +247,7 @@ _METHODS: dict[type[Any], str] = {
     ResetSubtask: "subtask_reset",
     CheckpointComplete: "notify_checkpoint_complete",
     CheckpointWasAborted: "notify_checkpoint_aborted",
-    RunActions: "what was given to run_in_coordinator_thread",
+    RunActions: "an action of run_in_coordinator_thread",
 }
 
 

@@ -1,4 +1,4 @@
-"""Rows that Python workers emit: computed once, however many read them, and parted by output."""
+"""Rows that Python workers emit: computed once even with several readers, and split by output."""
 
 from __future__ import annotations
 
@@ -23,21 +23,25 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.operators.code import OperatorContext
 
 
-def emitted_type(columns: Sequence[StructField], side: Sequence[SideOutput], told: Sequence[StructField]) -> StructType:
-    """The columns of all that a worker emits; those of one output are null in rows of others, whatever they say."""
+def emitted_type(
+    columns: Sequence[StructField], side: Sequence[SideOutput], report_columns: Sequence[StructField]
+) -> StructType:
+    """The columns of all rows that a worker emits; the columns of one output are null in rows of the others."""
     main = (StructField(each.name, each.dataType, nullable=True, metadata=each.metadata) for each in columns)
-    return StructType([*main, *(each.field for each in side), *told])
+    return StructType([*main, *(each.field for each in side), *report_columns])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmittedRows:
-    """Rows, and when they are emitted, their numbers: aggregates that were wanted of them."""
+    """Emitted rows and their `numbers`: aggregates, known once the rows were computed."""
 
     rows: DataFrame
     numbers: Callable[[], Mapping[str, Any]]
 
     def parted(self, side: Sequence[SideOutput], others: Sequence[str] = ()) -> tuple[DataFrame, Mapping[str, Slices]]:
-        """The rows of the main output, which have null in all columns of others, and those of side outputs by tag."""
+        """Return the rows of the main output, which are null in all columns of other outputs, and those of side outputs
+        by tag.
+        """
         foreign = [*(each.column for each in side), *others]
         if not foreign:
             return self.rows, {}
@@ -47,30 +51,32 @@ class EmittedRows:
         }
 
 
-def computed_once(context: OperatorContext, rows: DataFrame, name: str, wanted: Mapping[str, Column]) -> EmittedRows:
-    """Compute rows now, for several readers, and keep them until their numbers are asked for."""
-    made = materialise(context.scope, rows, wanted)
+def computed_once(
+    context: OperatorContext, rows: DataFrame, name: str, aggregates: Mapping[str, Column]
+) -> EmittedRows:
+    """Compute rows now, for several readers, and keep them until their numbers are read."""
+    materialised = materialise(context.scope, rows, aggregates)
     store, attempt = context.storage.store, context.descriptor.attempt
-    ref = BatchRef(batch_id=BatchId(f"{name}/emitted"), rows=made.rows, size_bytes=0)
+    ref = BatchRef(batch_id=BatchId(f"{name}/emitted"), rows=materialised.rows, size_bytes=0)
     holder = f"{attempt} emitting"
-    store.put(made.blocks, [Batch(ref=ref, rows=made.frame, holder=holder)], producer=attempt)
+    store.put(materialised.blocks, [Batch(ref=ref, rows=materialised.frame, holder=holder)], producer=attempt)
 
     def numbers() -> Mapping[str, Any]:
         store.release((ref.batch_id,), holder)
-        return made.numbers
+        return materialised.numbers
 
-    return EmittedRows(rows=made.frame, numbers=numbers)
+    return EmittedRows(rows=materialised.frame, numbers=numbers)
 
 
-def computed_by_reader(rows: DataFrame, wanted: Mapping[str, Column]) -> EmittedRows:
-    observation, observed = counted(rows, wanted)
+def computed_by_reader(rows: DataFrame, aggregates: Mapping[str, Column]) -> EmittedRows:
+    observation, observed = counted(rows, aggregates)
 
     def numbers() -> Mapping[str, Any]:
-        found = numbers_of(observation) if is_complete(observation) else {}
-        if any(found.get(name) is None for name in wanted):
-            # What reads the rows has not wanted them all. The operator wants them.
-            (row,) = observed.agg(*(column.alias(name) for name, column in wanted.items())).collect()
-            found = row.asDict()
-        return found
+        numbers_by_name = numbers_of(observation) if is_complete(observation) else {}
+        if any(numbers_by_name.get(name) is None for name in aggregates):
+            # The readers did not compute all rows, but the operator needs the numbers of all.
+            (row,) = observed.agg(*(column.alias(name) for name, column in aggregates.items())).collect()
+            numbers_by_name = row.asDict()
+        return numbers_by_name
 
     return EmittedRows(rows=observed, numbers=numbers)

@@ -1,4 +1,4 @@
-"""The global aggregates of one job: functions that came with values from workers, and what they have made so far."""
+"""The global aggregates of one job: functions that workers have sent with values, and their accumulators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flykka.spark_bridge.functions.event_values import event_from_bytes, event_t
 
 
 class JobAggregates:
-    """Implements `GlobalAggregateFunctions`. Functions are bound from any thread."""
+    """Implements `GlobalAggregateFunctions`. Functions may be bound from any thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -23,7 +23,7 @@ class JobAggregates:
         self._accumulators: dict[str, Any] = {}
 
     def bind(self, functions: Mapping[str, bytes], operator: str) -> None:
-        """Take the functions that an operator has sent with values: the last one for a name holds."""
+        """Set the functions that an operator has sent with values: the last one for a name counts."""
         with self._lock:
             for name, pickled in functions.items():
                 if self._pickled.get(name) != pickled:
@@ -31,7 +31,7 @@ class JobAggregates:
                     self._functions[name] = pickle.loads(pickled), operator
 
     def update(self, updates: Sequence[AggregateUpdate]) -> tuple[AggregateResult, ...]:
-        """Add values, and return the results of what was added to."""
+        """Add values, and return the results of the changed aggregates."""
         return tuple(self._updated(name, updates) for name in dict.fromkeys(each.name for each in updates))
 
     def _updated(self, name: str, updates: Sequence[AggregateUpdate]) -> AggregateResult:

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAggregateCode(AggregateCode):
-    """Running aggregates of each key, without windows: each batch emits those of all rows so far of the keys it has.
+    """Running aggregates of each key, without windows: each batch emits the aggregates over all rows so far for its
+    keys.
 
-    The partial aggregates of a key are its state.
+    The state of a key is its partial aggregates.
     """
 
     kind = OperatorKind.GROUP_AGGREGATE
@@ -72,7 +73,7 @@ class GroupAggregateCode(AggregateCode):
         return ()
 
     def keyed(self, rows: DataFrame) -> DataFrame:
-        """Rows of state, as they come over the exchange: all of one time."""
+        """Return rows of state as they come from the exchange, all with the same time."""
         return rows.drop(TIME)
 
     def results(self, emitted: DataFrame) -> DataFrame:
@@ -89,8 +90,8 @@ class GroupAggregateCode(AggregateCode):
         return self.plan.row_by_row(rows, F.lit(0).cast("bigint"))
 
     def state_times(self) -> Mapping[str, Column]:
-        """State that is not cut by event time has none."""
+        """Return no times: this state is not divided by event time."""
         return {}
 
     def previewed(self, rows: DataFrame) -> DataFrame:
-        return self.plan.results_of(self.local_state(rows))
+        return self.plan.compute_results(self.local_state(rows))

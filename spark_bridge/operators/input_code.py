@@ -1,7 +1,7 @@
-"""The code of the part of an operator of two inputs that runs before the exchange: rows of both get the same columns.
+"""The part of a two-input operator that runs before the exchange: rows of both inputs get the same columns.
 
-So all that happens on the way (exchanges, coalesced batches, rows in flight of a checkpoint) happens to one stream, and
-nothing there knows of two. A row has the columns of the other input as nulls, which cost it a word each.
+So exchanges, coalesced batches and rows in flight of a checkpoint only handle one stream. A row has the columns of the
+other input as nulls, which cost one word each.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagInputCode(LocalCode):
-    """Gives the rows of input `number`, 0 or 1, the columns of both, `schemas`, and their keys.
+    """Gives the rows of input `number`, 0 or 1, the columns of both `schemas`, and their keys.
 
-    The keys, if any, are `key_fields`; what has none of its own, for it is broadcast, has null as `keys`.
+    The keys, if any, are `key_fields`; a broadcast input without keys has nulls as `keys`.
     """
 
     kind = OperatorKind.LOCAL_INPUT
@@ -52,7 +52,7 @@ class TagInputCode(LocalCode):
         return MapOperator(context.operator_id, self.tagged)
 
     def tagged(self, rows: DataFrame) -> DataFrame:
-        """The rows with the columns of both inputs."""
+        """Return the rows with the columns of both inputs."""
         columns = [F.lit(self.number).cast("tinyint").alias(INPUT)]
         for field, key in zip(self.key_fields, self.keys or [F.lit(None)] * len(self.key_fields), strict=True):
             columns.append((F.col(key) if isinstance(key, str) else key).cast(field.dataType).alias(field.name))

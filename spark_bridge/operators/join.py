@@ -1,7 +1,7 @@
-"""A join by time of one attempt: each batch meets what is kept of the other side (Flink's IntervalJoinOperator).
+"""A time-based join of one attempt: each batch is joined with the state of the other side (Flink's
+IntervalJoinOperator).
 
-Where a side is an outer one, its rows that have met none are emitted when the watermark has passed all that they could
-have met, as Flink SQL does.
+Unmatched rows of an outer side are emitted when the watermark has passed all their possible matches, as in Flink SQL.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing(Generic[Frame]):
-    """Rows of a side that are through, and those of the other side that they may have met."""
+    """Expired rows of a side, and their possible matches on the other side."""
 
     side: Side
     readings: Sequence[Reading[Frame]]
@@ -47,22 +47,21 @@ class Closing(Generic[Frame]):
 
 
 class Joining(Protocol[Rows, Frame]):
-    """Joins rows in an engine; where it `meets_at_once`, each batch with what came before it."""
+    """Joins rows in an engine; if it `meets_at_once`, each batch with the rows before it."""
 
     meets_at_once: bool
 
     def arrived(self, side: Side, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Frame]:
-        """Make state of a batch of a side, without the rows of times before `closed_to_ms`, which are late."""
+        """Convert a batch of a side to state, without the late rows, with times before `closed_to_ms`."""
 
-    def joined(self, side: Side, segment: Segment[Frame], met: Sequence[Reading[Frame]]) -> Rows:
-        """Join a segment of a side with segments of the other one."""
+    def joined(self, side: Side, segment: Segment[Frame], met: Sequence[Reading[Frame]]) -> Rows: ...
 
     def closed(self, closings: Sequence[Closing[Frame]]) -> Rows:
-        """Return the results of rows that are through, of sides for which these are emitted."""
+        """Return the results of expired rows, for sides that emit any."""
 
 
 class JoinOperator(KeyedOperator[Rows, Frame]):
-    """The join of one attempt. Each side is a state. A batch sees all that came before it."""
+    """The join of one attempt. Each side is a state. A batch sees all batches before it."""
 
     def __init__(
         self,
@@ -73,7 +72,7 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
         left_gates: int,
         outer: frozenset[Side] = frozenset(),
     ) -> None:
-        """The first `left_gates` gates are of the left side. `outer` sides emit rows that have met none."""
+        """The first `left_gates` gates belong to the left side. `outer` sides emit unmatched rows."""
         self._joining = joining
         self._left_gates = left_gates
         self._segments: dict[Side, IntervalSegments[Frame]] = {
@@ -93,17 +92,17 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
 
     @property
     def is_ordered(self) -> bool:
-        """True: two batches of the two sides must not miss each other."""
+        """True: otherwise two concurrent batches of both sides would not see each other."""
         return True
 
     def restore_bounds(self, restored: RestoredKeyedState) -> RestoredKeyedState:
-        """Rows that were late are so again, and rows that were through are not emitted again."""
+        """Late rows stay late, and expired rows are not emitted again."""
         for segments in self._segments.values():
             segments.closed_to_ms = restored.bounds.closed_to_ms
         return restored
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        """Join a batch with what is kept of the other side, and keep it."""
+        """Join a batch with the state of the other side, and add it to the state of its own."""
         side = Side.LEFT if element.gate < self._left_gates else Side.RIGHT
         store, other = self._stores[side], side.other
         time_ms = self._time_ms(element.watermark_ms, element.processing_time_ms)
@@ -111,7 +110,7 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
         segment, rows, release = arrived.segment, None, _nothing
         if segment is not None and self._joining.meets_at_once:
             first_ms, last_ms = segment.first_ms, segment.last_ms
-            met, release = self._stores[other].held(lambda: self._segments[other].met(first_ms, last_ms))
+            met, release = self._stores[other].hold(lambda: self._segments[other].met(first_ms, last_ms))
             rows = self._joining.joined(side, segment, met) if met else None
 
         def on_emitted() -> None:
@@ -126,7 +125,7 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
         )
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
-        """Emit what has met none and can meet none any more, and let go of what nothing needs."""
+        """Emit rows that can no longer get a match, and release state that is not needed any more."""
         time_ms = self._time_ms(watermark_ms, processing_time_ms)
         if time_ms == WATERMARK_MIN:
             return Output()
@@ -143,17 +142,17 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
         return Output(rows=self._joining.closed(closings) if closings else None, on_emitted=on_emitted)
 
     def _time_ms(self, watermark_ms: int, processing_time_ms: int) -> int:
-        """The time by which rows are through."""
+        """The time by which rows expire."""
         return watermark_ms
 
     def _closing(self, side: Side, watermark_ms: int, releases: list[Callable[[], None]]) -> Closing[Frame] | None:
-        readings, release = self._stores[side].held(lambda: self._segments[side].closing(watermark_ms))
+        readings, release = self._stores[side].hold(lambda: self._segments[side].closing(watermark_ms))
         releases.append(release)
         if not readings:
             return None
         first_ms = min(each.segment.first_ms for each in readings)
         last_ms = max(each.segment.last_ms for each in readings)
-        met, release = self._stores[side.other].held(lambda: self._segments[side.other].met(first_ms, last_ms))
+        met, release = self._stores[side.other].hold(lambda: self._segments[side.other].met(first_ms, last_ms))
         releases.append(release)
         return Closing(side=side, readings=readings, met=met)
 
@@ -164,13 +163,13 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
             finished.extend(self._segments[side].close(watermark_ms))
             return ()
 
-        self._stores[side].held(close)
+        self._stores[side].hold(close)
         return tuple(finished)
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         super().snapshot_state(checkpoint_id, everything=everything)
         closed_to = self._segments[Side.LEFT].closed_to_ms
-        # As with windows: what goes on behind a job that was drained begins event time again.
+        # As with windows: the execution after a drain begins event time again.
         self._bounds[checkpoint_id] = ResultBounds(closed_to_ms=None if closed_to == WATERMARK_MAX else closed_to)
 
     def bounds_at(self, checkpoint_id: int) -> ResultBounds:
@@ -182,9 +181,9 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
 
 
 class RegularJoinOperator(JoinOperator[Rows, Frame]):
-    """A join of one attempt whose rows meet whenever they come: the time by which they are let go is processing time.
+    """A join of one attempt without a time condition: rows expire by processing time.
 
-    Without a time-to-live there is no such time. Watermarks tell it nothing, and it is not told of them.
+    Without a time-to-live they never expire. Watermarks are not passed to this operator.
     """
 
     def _time_ms(self, watermark_ms: int, processing_time_ms: int) -> int:
@@ -207,5 +206,4 @@ class RegularJoinOperator(JoinOperator[Rows, Frame]):
         return replace(output, on_emitted=on_emitted)
 
 
-def _nothing() -> None:
-    """Nothing is held."""
+def _nothing() -> None: ...

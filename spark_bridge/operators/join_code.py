@@ -1,8 +1,7 @@
-"""Joins by time: their code, made of column expressions over the two sides, and of functions of their groups.
+"""The code of joins: column expressions over the two sides, or functions of co-groups.
 
-The columns of the sides are `left.name` and `right.name`, or just `name` where only one side has it: it is Spark that
-resolves them, over DataFrames with these aliases. Rows are kept as they come over the exchange, and joined by Spark's
-hash joins.
+The columns of the sides are `left.name` and `right.name`, or just `name` if only one side has it: Spark resolves them
+over DataFrames with these aliases. State has the rows as they arrive from the exchange; Spark's hash joins join them.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.materialise import Slices
 
 CoGroupFunction: TypeAlias = "Callable[[PandasDataFrame, PandasDataFrame], PandasDataFrame]"
-"""Makes rows of those of both sides of a key and window."""
+"""Returns rows for the rows of both sides of a key and window."""
 
 _NO_TIME = Interval(lower_ms=0, upper_ms=0)
 
@@ -66,10 +65,10 @@ _KINDS: Mapping[frozenset[Side], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinCode(OperatorCode):
-    """Joins two sides, each with state of its own. The first `left_gates` inputs are of the left side.
+    """Joins two sides with state of their own. The first `left_gates` inputs belong to the left side.
 
-    Rows can meet whose times are in an `interval`: of rows by window it is none. Of `outer` sides those have results as
-    well that meet none, when they are through.
+    Rows can match if the difference of their times is in `interval`; for joins by window this is 0. `outer` sides also
+    emit results for unmatched rows, when these expire.
     """
 
     kind = OperatorKind.JOIN
@@ -95,8 +94,8 @@ class JoinCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        kept = "; ".join(f"{side} {of.rows.key_columns_ddl}: {of.rows.structure}" for side, of in self.sides.items())
-        return f"{self._what}, {kept})"
+        sides = "; ".join(f"{side} {of.rows.key_columns_ddl}: {of.rows.structure}" for side, of in self.sides.items())
+        return f"{self._what}, {sides})"
 
     @property
     @abstractmethod
@@ -105,15 +104,15 @@ class JoinCode(OperatorCode):
 
     @abstractmethod
     def previewed(self, left: DataFrame, right: DataFrame) -> DataFrame:
-        """The results of some rows, as if these were all there are."""
+        """Return the results of some rows as if they were the whole input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairsCode(JoinCode):
-    """Makes a row of `columns` of two that meet, where `condition` is true, if there is one."""
+    """Emits `columns` of each pair of rows that match and for which `condition`, if any, is true."""
 
     called: ClassVar[str]
-    """The name of the verb."""
+    """The name of the API method."""
 
     columns: tuple[Column | str, ...]
     condition: Column | str | None = None
@@ -127,7 +126,7 @@ class PairsCode(JoinCode):
         return self._selected(met)
 
     def unmatched(self, side: Side, rows: DataFrame, others: DataFrame | None) -> DataFrame:
-        """The results of rows of a side that meet none of the others, which are all that they may have met."""
+        """Return the results of rows of a side without a match in `others`, which has all their possible matches."""
         alone, no_others = self._marked(side, rows), self.sides[side.other].no_rows(rows)
         if others is not None:
             alone = alone.join(self._marked(side.other, others), self._meets(), "left_anti")
@@ -136,7 +135,9 @@ class PairsCode(JoinCode):
         return self._selected(joined)
 
     def previewed(self, left: DataFrame, right: DataFrame) -> DataFrame:
-        one, other = (side.came(side.kept(rows), 0) for side, rows in ((self.left, left), (self.right, right)))
+        one, other = (
+            side.with_arrival(side.retained(rows), 0) for side, rows in ((self.left, left), (self.right, right))
+        )
         return self.results(one, other, _KINDS[self.outer])
 
     @abstractmethod
@@ -144,11 +145,10 @@ class PairsCode(JoinCode):
         """The conditions on the times of two rows, in microseconds."""
 
     @abstractmethod
-    def _selected(self, met: DataFrame) -> DataFrame:
-        """The columns of results."""
+    def _selected(self, met: DataFrame) -> DataFrame: ...
 
     def _marked(self, side: Side, rows: DataFrame) -> DataFrame:
-        """Rows under the name of their side, with keys and time as columns beside, which are of no side."""
+        """Alias rows by their side, with keys and time as additional columns outside of that alias."""
         of = self.sides[side]
         marks = [key.alias(_key(side, place)) for place, key in enumerate(of.rows.keys)]
         if (time := of.time) is not None:
@@ -159,8 +159,8 @@ class PairsCode(JoinCode):
     def _meets(self) -> Column:
         keys = [F.col(_key(Side.LEFT, n)) == F.col(_key(Side.RIGHT, n)) for n in range(len(self.left.rows.keys))]
         times = self._met_in_time(F.col(_time(Side.LEFT)), F.col(_time(Side.RIGHT)))
-        wanted = [] if self.condition is None else [self.condition]
-        conditions = (F.expr(each) if isinstance(each, str) else each for each in wanted)
+        condition = [] if self.condition is None else [self.condition]
+        conditions = (F.expr(each) if isinstance(each, str) else each for each in condition)
         return reduce(and_, [*keys, *times, *conditions])
 
 
@@ -168,7 +168,7 @@ class PairsCode(JoinCode):
 class IntervalJoinCode(PairsCode):
     """Joins rows with equal keys whose times are in the interval.
 
-    With a `time_column` results have the later one of the two event times under that name.
+    With a `time_column` results have the later of the two event times under that name.
     """
 
     called = "interval_join"
@@ -198,9 +198,9 @@ class IntervalJoinCode(PairsCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegularJoinCode(PairsCode):
-    """Joins rows with equal keys, whenever they come.
+    """Joins rows with equal keys, whenever they arrive.
 
-    With a time-to-live they are kept so long by processing time: the interval is one of the times at which they came.
+    With a time-to-live they expire by processing time: the interval then refers to arrival times.
     """
 
     kind = OperatorKind.REGULAR_JOIN
@@ -217,7 +217,7 @@ class RegularJoinCode(PairsCode):
         left_gates: int,
         time_to_live_ms: int | None,
     ) -> RegularJoinCode:
-        """The join of two sides, of which rows are kept for ever, or a time-to-live."""
+        """Create the join of two sides whose rows are kept forever, or for a time-to-live."""
         kept_ms = UNBOUNDED_MS if time_to_live_ms is None else time_to_live_ms
         return cls(
             left=left,
@@ -236,8 +236,8 @@ class RegularJoinCode(PairsCode):
 
     @property
     def _what(self) -> str:
-        kept = f"{self.interval.upper_ms}" if self.interval.has_upper_bound else "for ever"
-        return f"regular_join({_KINDS[self.outer]}, {kept}"
+        retention = f"{self.interval.upper_ms}" if self.interval.has_upper_bound else "for ever"
+        return f"regular_join({_KINDS[self.outer]}, {retention}"
 
     def _met_in_time(self, left: Column, right: Column) -> list[Column]:
         if not self.interval.has_upper_bound:
@@ -250,7 +250,7 @@ class RegularJoinCode(PairsCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowJoinCode(PairsCode):
-    """Joins rows with equal keys that are in the same window, whose bounds stand before the columns."""
+    """Joins rows with equal keys in the same window; the window's bounds precede the columns."""
 
     called = "window_join"
 
@@ -272,7 +272,9 @@ class WindowJoinCode(PairsCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoGroupCode(JoinCode):
-    """Gives a function all rows of both sides of a key and window, as pandas frames with the bounds of the window."""
+    """Passes all rows of both sides of a key and window to a function, as pandas frames with the bounds of the
+    window.
+    """
 
     windows: EventTimeWindows
     function: CoGroupFunction
@@ -287,10 +289,10 @@ class CoGroupCode(JoinCode):
         return JoinOperator(context.operator_id, self.interval, joining, joining.backend, self.left_gates, self.outer)
 
     def previewed(self, left: DataFrame, right: DataFrame) -> DataFrame:
-        return self.grouped(self.left.kept(left), self.right.kept(right))
+        return self.grouped(self.left.retained(left), self.right.retained(right))
 
     def grouped(self, left: DataFrame, right: DataFrame) -> DataFrame:
-        """The rows that the function makes of all keys and windows."""
+        """Return the function's results for all keys and windows."""
         one, other = (
             exactly_named(self._with_bounds(rows)).groupBy(*self.sides[side].rows.keys, WINDOW_START)
             for side, rows in ((Side.LEFT, left), (Side.RIGHT, right))
@@ -311,18 +313,18 @@ Drafted = TypeVar("Drafted", bound=PairsCode)
 def pairs(
     left: JoinedRows, right: JoinedRows, draft: Callable[[JoinSide, JoinSide], Drafted]
 ) -> tuple[DataFrame, Drafted]:
-    """The prototype of the results, and the code that `draft` makes of the sides, with the columns that are needed.
+    """Return the prototype of the results, and the code that `draft` creates from the sides, with the columns needed.
 
     Raises:
-        PrototypeError: the keys of the two sides differ in number or type, a column does not fit or may be of either
-            side, or results are computed of several rows.
+        PrototypeError: the keys of the two sides differ in number or type, a column does not fit or is ambiguous, or
+            results are computed across rows.
     """
     check_keys(left, right)
     whole = draft(JoinSide.of(left, left.prototype.columns), JoinSide.of(right, right.prototype.columns))
     prototype = transformed(left.prototype, lambda rows: whole.previewed(rows, right.prototype))
     read = columns_read_of_sides(prototype)
     if read is None:
-        raise PrototypeError("the columns of a join are computed of one row of each side: compute others behind it")
+        raise PrototypeError("the columns of a join are computed from one row of each side: compute others after it")
     marks = [name for name in prototype.columns if name.startswith(_MARK)]
     if marks:
         raise PrototypeError("'*' would be of both sides together: name them as 'left.*' and 'right.*'")
@@ -331,7 +333,7 @@ def pairs(
 
 
 def check_keys(left: JoinedRows, right: JoinedRows) -> None:
-    """Raise `PrototypeError` where the keys of the two sides differ in number or type."""
+    """Raise `PrototypeError` if the keys of the two sides differ in number or type."""
     ours, theirs = (each.prototype.select(*each.keys).schema for each in (left, right))
     if len(ours) != len(theirs):
         raise PrototypeError(f"the left side has {len(ours)} keys and the right side {len(theirs)}")
@@ -360,11 +362,11 @@ def _time(side: Side) -> str:
 
 
 _ROWS_OF_ONE_CORE = 2_000_000
-"""Up to so many rows are joined sooner by one core than shuffled to several."""
+"""Up to this many rows are joined faster by one core than shuffled to several."""
 
 
 _ROWS_SENT = 500_000
-"""Up to so many rows are sooner sent to where more of them lie than both shuffled."""
+"""Up to this many rows are broadcast to a larger side rather than shuffling both."""
 
 
 class SideLayout(StateLayout):
@@ -390,7 +392,7 @@ class SideLayout(StateLayout):
 
 
 class _SparkJoining:
-    """The part of `Joining` that is alike in all joins of an attempt."""
+    """The part of `Joining` that all joins have in common."""
 
     def __init__(self, context: OperatorContext, code: JoinCode) -> None:
         self.context = context
@@ -399,23 +401,23 @@ class _SparkJoining:
 
     def backend(self, side: Side, segments: IntervalSegments[DataFrame]) -> SparkStateBackend:
         layout = SideLayout(self._code.sides[side], segments.retained_ms)
-        made = SparkStateBackend(layout, self.context.storage, side.value)
-        self._backends[side] = made
-        return made
+        backend = SparkStateBackend(layout, self.context.storage, side.value)
+        self._backends[side] = backend
+        return backend
 
     def arrived(self, side: Side, element: Element[Slices], closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
-        """Keep a batch as it is. Only where rows may be late it costs a job."""
+        """Store a batch unchanged. Costs a job only if rows may be late."""
         code, backend, batch, (rows,) = self._code.sides[side], self._backends[side], element.batch, element.rows
         assert batch is not None, "joins read the input gates"
         first, last = batch.event_time_min, batch.event_time_max
-        assert first is not None, f"the rows {batch.batch_id} do not say of which time they are"
-        assert last is not None, f"the rows {batch.batch_id} do not say of which time they are"
+        assert first is not None, f"the rows {batch.batch_id} have no event times"
+        assert last is not None, f"the rows {batch.batch_id} have no event times"
         if closed_to_ms is None or first >= closed_to_ms:
             return Arrived(segment=backend.adopt(batch, rows, first, last))
         time = code.time
         assert time is not None, "rows that have a time are late"
         late = time < instant(closed_to_ms, time)
-        observation, observed = counted(rows, {"late": code.lost(late)})
+        observation, observed = counted(rows, {"late": code.count_late(late)})
         segment = backend.keep(observed.where(~late))
         late_rows = int(numbers_of(observation).get("late") or 0)
         if code.side_outputs_late_data:
@@ -425,7 +427,7 @@ class _SparkJoining:
     def gathered(
         self, one: tuple[Side, DataFrame, int], other: tuple[Side, DataFrame, int]
     ) -> tuple[DataFrame, DataFrame]:
-        """The rows of both sides in as many partitions, by key; where they are few in one, which is no shuffle."""
+        """Return the rows of both sides in equal numbers of partitions by key; few rows in one, without a shuffle."""
         (side, rows, number), (other_side, other_rows, other_number) = one, other
         if number + other_number <= _ROWS_OF_ONE_CORE:
             return rows.coalesce(1), other_rows.coalesce(1)
@@ -437,12 +439,12 @@ class _SparkJoining:
         )
 
     def read(self, side: Side, readings: Sequence[Reading[DataFrame]]) -> tuple[Side, DataFrame, int]:
-        """The rows of segments of a side, and at most how many they are."""
+        """Return the rows of segments of a side, and an upper bound of their number."""
         return side, self._backends[side].bounded(readings), sum(each.segment.rows for each in readings)
 
 
 class SparkPairs(_SparkJoining):
-    """Makes rows of two that meet."""
+    """Emits results for pairs of matching rows."""
 
     meets_at_once = True
 
@@ -451,13 +453,13 @@ class SparkPairs(_SparkJoining):
         self._pairs = code
 
     def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
-        news, kept = self.gathered((side, segment.frame, segment.rows), self.read(side.other, met))
-        sides = {side: news.hint("shuffle_hash"), side.other: kept}
+        new_rows, others = self.gathered((side, segment.frame, segment.rows), self.read(side.other, met))
+        sides = {side: new_rows.hint("shuffle_hash"), side.other: others}
         with self.context.naming_failures():
             return (self._pairs.results(sides[Side.LEFT], sides[Side.RIGHT], "inner"),)
 
     def closed(self, closings: Sequence[Closing[DataFrame]]) -> Slices:
-        """Anti joins, whose rows have nulls for the other side."""
+        """Anti joins, with nulls for the columns of the other side."""
         with self.context.naming_failures():
             return (together([self._unmatched(closing) for closing in closings]),)
 
@@ -470,33 +472,33 @@ class SparkPairs(_SparkJoining):
 
 
 class SparkRegularPairs(SparkPairs):
-    """Makes rows of two that meet, whenever they come: what is kept of a side may be far more than a batch."""
+    """Emits pairs of matching rows whenever they arrive: the state of a side may be far larger than a batch."""
 
     def __init__(self, context: OperatorContext, code: PairsCode) -> None:
         super().__init__(context, code)
         self._ranges = {side: KeyRanges(code.sides[side].rows.keys[0]) for side in Side}
 
     def arrived(self, side: Side, element: Element[Slices], closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
-        """Keep a batch as it is. None is late."""
+        """Store a batch unchanged. No row is late."""
         batch, (rows,) = element.batch, element.rows
         assert batch is not None, "joins read the input gates"
         arrival_ms = latest(closed_to_ms, element.processing_time_ms) or 0
-        came = self._code.sides[side].came(rows, arrival_ms)
+        came = self._code.sides[side].with_arrival(rows, arrival_ms)
         return Arrived(segment=self._backends[side].adopt(batch, came, arrival_ms, arrival_ms))
 
     def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
-        """Join a batch with rows of the other side, by a table of the fewer ones.
+        """Join a batch with rows of the other side, with a hash table of the smaller one.
 
-        Of many others only those are looked at among whose keys some may be; where they still are many, they stay where
-        they lie, and the table is sent there.
+        If the other side is large, only segments whose key range overlaps the batch are read; if these still have many
+        rows, they stay in place and the hash table is broadcast.
         """
-        kept_rows = sum(each.segment.rows for each in met)
-        if segment.rows <= _ROWS_SENT < kept_rows:
+        other_rows = sum(each.segment.rows for each in met)
+        if segment.rows <= _ROWS_SENT < other_rows:
             with self.context.naming_failures():
                 met = self._ranges[side.other].within(met, lambda: self._ranges[side].of_rows(segment.frame))
-        news = side, self._ranges[side].watched(segment.frame), segment.rows
-        kept = self.read(side.other, met)
-        fewer, more = sorted((news, kept), key=lambda rows: rows[2])
+        new_rows = side, self._ranges[side].watched(segment.frame), segment.rows
+        others = self.read(side.other, met)
+        fewer, more = sorted((new_rows, others), key=lambda rows: rows[2])
         if more[2] <= _ROWS_OF_ONE_CORE or fewer[2] > _ROWS_SENT:
             small, large = self.gathered(fewer, more)
             hint = "shuffle_hash"
@@ -509,7 +511,7 @@ class SparkRegularPairs(SparkPairs):
 
 
 class SparkGroups(_SparkJoining):
-    """Gives a function all rows of a key and window, when the window is over."""
+    """Passes all rows of a key and window to a function when the window has ended."""
 
     meets_at_once = False
 
@@ -518,7 +520,7 @@ class SparkGroups(_SparkJoining):
         self._groups = code
 
     def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
-        """Rows meet when the window is over."""
+        """Never called: rows match when the window has ended."""
         raise AssertionError("a batch is no group")
 
     def closed(self, closings: Sequence[Closing[DataFrame]]) -> Slices:
@@ -536,48 +538,48 @@ class SparkGroups(_SparkJoining):
 _LEAST, _GREATEST = "least_key", "greatest_key"
 
 _ORDERED = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
-"""Types that Python orders as Spark does: no numbers that are none, no collations, no times of a zone."""
+"""Types that Python orders as Spark does: no NaN, no collations, no time zones."""
 
 
 class KeyRanges:
-    """The ranges of a key over segments, noted as these are first joined, by no job of their own."""
+    """The key ranges of segments, observed when they are first joined, without additional jobs."""
 
     def __init__(self, key: Column) -> None:
         self._key = key
         self._is_ordered: bool | None = None
-        self._wanted = F.min(key).alias(_LEAST), F.max(key).alias(_GREATEST)
+        self._extremes = F.min(key).alias(_LEAST), F.max(key).alias(_GREATEST)
         self._observed: WeakKeyDictionary[DataFrame, Observation] = WeakKeyDictionary()
 
     def watched(self, frame: DataFrame) -> DataFrame:
-        """The rows of a segment, whose range is known once an action has run over them."""
+        """Observe the rows of a segment; their key range is known once an action has run over them."""
         if self._is_ordered is None:
             self._is_ordered = frame.select(self._key).dtypes[0][1] in _ORDERED
         if not self._is_ordered:
             return frame
         observation = Observation()
         self._observed[frame] = observation
-        return frame.observe(observation, *self._wanted)
+        return frame.observe(observation, *self._extremes)
 
     def of_rows(self, rows: DataFrame) -> tuple[Any, Any]:
-        (found,) = rows.select(*self._wanted).collect()
-        return found[_LEAST], found[_GREATEST]
+        (extremes,) = rows.select(*self._extremes).collect()
+        return extremes[_LEAST], extremes[_GREATEST]
 
     def within(
         self, readings: Sequence[Reading[DataFrame]], few: Callable[[], tuple[Any, Any]]
     ) -> Sequence[Reading[DataFrame]]:
-        """The segments that may have keys in the range of a few rows; where none has, the smallest."""
+        """Return the segments that may have keys in the range of a few rows, or else the smallest segment."""
         if not self._observed:
             return readings
         bounds = few()
-        found = [reading for reading in readings if self._may_have(reading.segment.frame, bounds)]
-        return found or [min(readings, key=lambda reading: reading.segment.rows)]
+        overlapping = [reading for reading in readings if self._may_have(reading.segment.frame, bounds)]
+        return overlapping or [min(readings, key=lambda reading: reading.segment.rows)]
 
     def _may_have(self, frame: DataFrame, bounds: tuple[Any, Any]) -> bool:
         observation = self._observed.get(frame)
         if observation is None or not is_complete(observation):
             return True
-        known, (least, greatest) = numbers_of(observation), bounds
-        first, last = known.get(_LEAST), known.get(_GREATEST)
+        extremes, (least, greatest) = numbers_of(observation), bounds
+        first, last = extremes.get(_LEAST), extremes.get(_GREATEST)
         if first is None or last is None or least is None:
             return True
         return bool(first <= greatest and least <= last)

@@ -1,4 +1,4 @@
-"""A side of a join of two streams: which of its columns are kept, and the part that runs before the exchange."""
+"""A side of a join of two streams: the columns in its state, and the part that runs before the exchange."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.code import KeyByCode, LocalCode
 from flykka.spark_bridge.operators.operator import MapOperator, Operator
 from flykka.spark_bridge.operators.spark_windows import by_window, in_windows, pane_of, since_last_start
-from flykka.spark_bridge.program.aggregates import TIME, KeptRows, kept_rows
+from flykka.spark_bridge.program.aggregates import TIME, RowState, row_state
 from flykka.spark_bridge.program.event_time import event_time_micros
 from flykka.spark_bridge.program.expressions import columns_read
 from flykka.spark_bridge.rows.materialise import Slices
@@ -34,9 +34,9 @@ _LONG_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedRows:
-    """The rows that a side has, before it is known what the join needs of them. `prototype` has their columns.
+    """The rows of a side with the columns of `prototype`, before the columns that the join needs are known.
 
-    Without an event time they are kept for ever, or, where it `has_arrivals`, by the time at which they came.
+    Without event time rows are kept forever or, with `has_arrivals`, by their time of arrival.
     """
 
     prototype: DataFrame
@@ -49,14 +49,14 @@ class JoinedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSide:
-    """The rows of a side, cut down to the columns that are needed, whose types are in `schema`.
+    """The rows of a side, reduced to the columns needed, whose types are in `schema`.
 
-    Rows that come too late go to a side output where it `side_outputs_late_data`; then all columns are needed. With
-    `windows` a row is kept once for each window that it is in, with the start of the window as column `TIME`; where it
-    `has_arrivals`, that column is the time at which the row came.
+    With `side_outputs_late_data`, late rows go to a side output, and all columns are needed. With `windows` a row is
+    stored once for each of its windows, with the start of the window as column `TIME`; with `has_arrivals`, that column
+    is the time of arrival.
     """
 
-    rows: KeptRows
+    rows: RowState
     schema: StructType
     event_time: EventTime | None
     side_outputs_late_data: bool = False
@@ -65,9 +65,9 @@ class JoinSide:
 
     @property
     def time(self) -> Column | None:
-        """The time by which a row is kept in microseconds: its event time, or that of its window, or when it came.
+        """The time of a row in state, in microseconds: its event time, that of its window, or its arrival.
 
-        Of a window that is the last watermark at which its rows are not late. None where rows are kept for ever.
+        For a window it is the last watermark at which its rows are not late. None if rows are kept forever.
         """
         if self.windows is not None:
             return F.col(TIME) + F.lit((self.windows.size_ms - 2) * MICROS_PER_MS)
@@ -77,7 +77,7 @@ class JoinSide:
 
     @property
     def times(self) -> Mapping[str, Column]:
-        """The first and the last time by which rows are kept, in microseconds; none where they are kept for ever."""
+        """The first and last of these times, in microseconds; empty if rows are kept forever."""
         time = self.time
         return {} if time is None else {"first_micros": F.min(time), "last_micros": F.max(time)}
 
@@ -92,7 +92,7 @@ class JoinSide:
         needed = {*read, *columns_read(rows.select(*joined.keys)), *times}
         names = [name for name in rows.columns if name in needed or joined.side_outputs_late_data]
         return cls(
-            rows=kept_rows(rows, joined.keys, names),
+            rows=row_state(rows, joined.keys, names),
             schema=StructType([rows.schema[name] for name in names]),
             event_time=joined.event_time,
             side_outputs_late_data=joined.side_outputs_late_data,
@@ -105,14 +105,14 @@ class JoinSide:
         starts = [] if self.windows is None else [F.lit(None).cast("bigint").alias(TIME)]
         return like.limit(0).select(*nulls, *starts)
 
-    def came(self, rows: DataFrame, arrival_ms: int) -> DataFrame:
-        """The rows with the time at which they came, where that is kept."""
+    def with_arrival(self, rows: DataFrame, arrival_ms: int) -> DataFrame:
+        """Return the rows with their time of arrival if that is stored."""
         return rows.withColumn(TIME, F.lit(arrival_ms * MICROS_PER_MS)) if self.has_arrivals else rows
 
-    def kept(self, rows: DataFrame) -> DataFrame:
-        """The rows that can meet any, with the columns that are needed.
+    def retained(self, rows: DataFrame) -> DataFrame:
+        """Return the rows that can have a match, with the columns needed.
 
-        They have an event time, where rows are kept by that, and else no key that is null.
+        With event time these are the rows that have one, else the rows without a null key.
         """
         needed = [F.col(quoted(name)) for name in self.rows.needed]
         if self.event_time is None:
@@ -123,8 +123,8 @@ class JoinSide:
         rows = in_windows(self.windows, rows, self.event_time).select(*needed, pane.alias(TIME))
         return by_window(self.windows, rows, None, _LONG_MAX)
 
-    def lost(self, late: Column) -> Column:
-        """The number of rows that are late: those for which all of their windows are."""
+    def count_late(self, late: Column) -> Column:
+        """Count the late rows: those for which all of their windows have ended."""
         if self.windows is None or self.event_time is None:
             return F.count_if(late)
         time = event_time_micros(self.event_time)
@@ -133,7 +133,7 @@ class JoinSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSideCode(LocalCode):
-    """Leaves out before the exchange what the join does not need."""
+    """Drops rows and columns that the join does not need before the exchange."""
 
     kind = OperatorKind.LOCAL_JOIN
 
@@ -144,7 +144,7 @@ class JoinSideCode(LocalCode):
         return f"join_side({self.side.rows.structure})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        return MapOperator(context.operator_id, self.side.kept)
+        return MapOperator(context.operator_id, self.side.retained)
 
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
         return {} if self.side.event_time is None else self.side.times

@@ -1,6 +1,6 @@
-"""Operators whose state is a row for each key: a batch meets the state of its keys, in whatever engine.
+"""Operators whose state is one row per key: a batch is processed with the state of its keys, in any engine.
 
-What a batch has changed is a segment of state, in which newer rows of a key take the place of older ones.
+The changes of a batch are a segment of state, in which newer rows of a key replace older ones.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ STATE = "keyed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedOutcome(Generic[Frame]):
-    """The changes of the state, and the number of rows that were dropped, for they came too late.
+    """The changes of the state, and the number of rows dropped because they were late.
 
-    Where timers have fired, the first of those in the segments before that are not due.
+    After timers have fired, `next_timer_ms` is the first timer in earlier segments that is not due.
     """
 
     segment: Segment[Frame] | None
@@ -35,13 +35,13 @@ class KeyedOutcome(Generic[Frame]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedResult(Generic[Rows, Frame]):
-    """Rows to emit, and those of side outputs by tag; when they are emitted, it is `told` what has changed.
+    """Rows to emit, rows of side outputs by tag, and the `outcome`, the changes, available when the rows were computed.
 
-    The rows are None where there are none and all is computed already. `sent` is as that of an `Output`.
+    `rows` is None if there are no rows and everything is computed already. `sent` is as in `Output`.
     """
 
     rows: Rows | None
-    told: Callable[[], KeyedOutcome[Frame]]
+    outcome: Callable[[], KeyedOutcome[Frame]]
     side: Mapping[str, Rows] = field(default_factory=dict)
     sent: Callable[[], SentByFunction | None] | None = None
 
@@ -52,11 +52,11 @@ class KeyedBatches(Protocol[Rows, Frame]):
     def processed(
         self, element: Element[Rows], readings: Sequence[Reading[Frame]], version: int
     ) -> KeyedResult[Rows, Frame]:
-        """Process a batch; what it changes is of a version, and the state before it in segments of earlier ones."""
+        """Process a batch; its changes get this version, and the state before it is in segments of earlier versions."""
 
 
 class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
-    """The state of one attempt, and what batches make of it."""
+    """The state of one attempt, updated by batches."""
 
     def __init__(
         self, operator_id: OperatorId, batches: KeyedBatches[Rows, Frame], backend: StateBackend[Frame]
@@ -72,39 +72,39 @@ class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
         return True
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        """Emit what is made of a batch and of the state of its keys."""
-        made = self.made(lambda readings, version: self._batches.processed(element, readings, version))
-        told = cache(made.told)
+        """Emit the results of a batch and of the state of its keys."""
+        result = self.compute(lambda readings, version: self._batches.processed(element, readings, version))
+        outcome = cache(result.outcome)
 
         def on_emitted() -> None:
-            self._arrived[element.stage] = told().segment
+            self._arrived[element.stage] = outcome().segment
 
         return Output(
-            rows=made.rows,
-            side=made.side,
+            rows=result.rows,
+            side=result.side,
             updates_state=True,
             on_emitted=on_emitted,
-            late_rows=lambda: told().late_rows,
-            sent=made.sent,
+            late_rows=lambda: outcome().late_rows,
+            sent=result.sent,
         )
 
     def update_state(self, stage: int) -> None:
         self.store.add(self._arrived.pop(stage))
 
-    def made(
+    def compute(
         self, make: Callable[[Sequence[Reading[Frame]], int], KeyedResult[Rows, Frame]]
     ) -> KeyedResult[Rows, Frame]:
-        """Make rows of all of the state, which is held until they are emitted, as the next version."""
+        """Compute rows from all state as the next version; the state is held until they are emitted."""
         segments = self.store.segments
-        readings, release = self.store.held(lambda: [segments.reading(each) for each in segments.live])
-        # No version comes again, also where the segments of the last ones are gone.
+        readings, release = self.store.hold(lambda: [segments.reading(each) for each in segments.live])
+        # A version is never reused, even if the segments of the last ones are gone.
         self._version = 1 + max([self._version, *(each.segment.version for each in readings)])
-        made = make(readings, self._version)
+        result = make(readings, self._version)
 
-        def told() -> KeyedOutcome[Frame]:
+        def outcome() -> KeyedOutcome[Frame]:
             try:
-                return made.told()
+                return result.outcome()
             finally:
                 release()
 
-        return KeyedResult(rows=made.rows, side=made.side, told=told, sent=made.sent)
+        return KeyedResult(rows=result.rows, side=result.side, outcome=outcome, sent=result.sent)

@@ -1,4 +1,4 @@
-"""Functions of each row with keyed state and timers, in whatever engine (Flink's KeyedProcessOperator)."""
+"""Functions of each row with keyed state and timers, in any engine (Flink's KeyedProcessOperator)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flykka.spark_bridge.state.state_backend import StateBackend
 
 
 class DueTimers:
-    """Timers up to `fired_ms` have fired, but for those in segments whose version is later than `fired_version`."""
+    """Timers up to `fired_ms` have fired, except those in segments with versions later than `fired_version`."""
 
     def __init__(self, domain: TimeDomain) -> None:
         self.domain = domain
@@ -25,7 +25,7 @@ class DueTimers:
         self._next_ms: int | None = None
 
     def first_ms(self, segments: Iterable[Segment[Frame]]) -> int | None:
-        """The first timer in these segments that has not fired, or one that was deleted; None where there is none."""
+        """Return the first timer in these segments that has not fired (it may be deleted); None if there is none."""
         timers = [] if self._next_ms is None else [self._next_ms]
         for segment in segments:
             event_ms, processing_ms = segment.first_timers_ms
@@ -35,15 +35,15 @@ class DueTimers:
         return min(timers, default=None)
 
     def on_fired(self, to_ms: int, version: int, next_ms: int | None) -> None:
-        """Note that timers up to a time have fired, in segments up to a version, of which `next_ms` is the next."""
+        """Record that timers up to a time, in segments up to a version, have fired; the next one is at `next_ms`."""
         self.fired_ms, self.fired_version, self._next_ms = to_ms, version, next_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimerFiring:
-    """Timers of a domain that are due: up to `due_ms`, and not those up to `after_ms`, which have fired.
+    """Due timers of a domain: up to `due_ms`, but after `after_ms`, up to which they have fired.
 
-    These may be again in segments of versions later than `after_version`.
+    In segments with versions later than `after_version`, earlier timers are due too.
     """
 
     domain: TimeDomain
@@ -58,15 +58,14 @@ class KeyedFunction(KeyedBatches[Rows, Frame], Protocol[Rows, Frame]):
     """A function with timers in an engine."""
 
     @property
-    def sees_watermarks(self) -> bool:
-        """True if the function is called for each watermark."""
+    def sees_watermarks(self) -> bool: ...
 
     def fired(self, firing: TimerFiring, readings: Sequence[Reading[Frame]], version: int) -> KeyedResult[Rows, Frame]:
-        """Call the function for timers that are due. What it changes is of a version."""
+        """Call the function for timers that are due. Its changes get this version."""
 
 
 class KeyedProcessOperator(KeyedBatchOperator[Rows, Frame]):
-    """Functions whose timers fire with the watermark and with processing time."""
+    """Functions whose timers fire by the watermark and by processing time."""
 
     def __init__(
         self, operator_id: OperatorId, function: KeyedFunction[Rows, Frame], backend: StateBackend[Frame]
@@ -90,12 +89,12 @@ class KeyedProcessOperator(KeyedBatchOperator[Rows, Frame]):
         return self._processing_timers.first_ms([*self.store.segments.live, *arrived])
 
     def _fired(self, timers: DueTimers, due_ms: int, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
-        """Fire what is due; where nothing is, only a function that sees watermarks is called."""
+        """Fire due timers; if there are none, only a function that sees watermarks is called."""
         self.store.await_restored()
         live = self.store.segments.live
         first_ms = timers.first_ms(live)
-        is_wanted = timers is self._event_timers and self._function.sees_watermarks
-        if not is_wanted and (first_ms is None or first_ms > due_ms):
+        must_call = timers is self._event_timers and self._function.sees_watermarks
+        if not must_call and (first_ms is None or first_ms > due_ms):
             return Output()
         firing = TimerFiring(
             domain=timers.domain,
@@ -106,11 +105,11 @@ class KeyedProcessOperator(KeyedBatchOperator[Rows, Frame]):
             processing_time_ms=processing_time_ms,
         )
         read_to = max((segment.version for segment in live), default=0)
-        made = self.made(lambda readings, version: self._function.fired(firing, readings, version))
+        result = self.compute(lambda readings, version: self._function.fired(firing, readings, version))
 
         def on_emitted() -> None:
-            told = made.told()
-            timers.on_fired(due_ms, read_to, told.next_timer_ms)
-            self.store.add(told.segment)
+            outcome = result.outcome()
+            timers.on_fired(due_ms, read_to, outcome.next_timer_ms)
+            self.store.add(outcome.segment)
 
-        return Output(rows=made.rows, side=made.side, on_emitted=on_emitted, sent=made.sent)
+        return Output(rows=result.rows, side=result.side, on_emitted=on_emitted, sent=result.sent)

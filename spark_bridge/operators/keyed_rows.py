@@ -1,4 +1,4 @@
-"""Functions of all rows of a keyed batch, as a program gives them: their columns are checked where they are written."""
+"""Functions of all rows of a keyed batch; their columns are checked when the program is built."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from flykka.spark_bridge.worker.drop_duplicates import (
     SEEN_AT,
     DropDuplicates,
     DropDuplicatesWithin,
-    ForgetSeen,
+    ExpireDuplicates,
 )
-from flykka.spark_bridge.worker.kept_rows import IS_KEPT, KeepExtremeRow, ReduceRows
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
+from flykka.spark_bridge.worker.row_per_key import HAS_ROW, KeepExtremeRow, ReduceRows
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
 from flykka.spark_bridge.worker.table_function import FireTableTimers, Frames, ProcessTable, TableFunction, TableSpec
 from flykka.spark_bridge.worker.time_columns import arrow_schema
@@ -57,15 +57,14 @@ class KeyedRowsCode(OperatorCode):
 
     @property
     @abstractmethod
-    def state_fields(self) -> tuple[StructField, ...]:
-        """The columns of state."""
+    def state_fields(self) -> tuple[StructField, ...]: ...
 
     @abstractmethod
     def function(self, watermark_ms: int) -> BatchFunction:
-        """The function that a worker applies to a batch which comes behind a watermark."""
+        """Return the function that a worker applies to a batch after a watermark."""
 
     def clean_up(self, watermark_ms: int) -> CleanUp | None:
-        """Remove state that nobody needs behind a watermark; None where all of it is needed."""
+        """Remove state that is not needed after a watermark; None if all of it is."""
         return None
 
     @property
@@ -74,10 +73,10 @@ class KeyedRowsCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        return f"{self.does}({self.kept})"
+        return f"{self.does}({self.state_text})"
 
     @property
-    def kept(self) -> str:
+    def state_text(self) -> str:
         keys = ", ".join(field.dataType.simpleString() for field in self.key_fields)
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in self.state_fields)
         return f"keys: {keys}; state: {columns}"
@@ -116,8 +115,8 @@ class ProcessTableCode(KeyedRowsCode):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptRowsCode(KeyedRowsCode):
-    """A row of each key that is kept, and emitted by each batch with its key."""
+class RowPerKeyCode(KeyedRowsCode):
+    """Stores a row for each key, which each batch updates and emits for its keys."""
 
     kind = OperatorKind.GROUP_AGGREGATE
     does = "kept_rows"
@@ -136,7 +135,7 @@ class KeptRowsCode(KeyedRowsCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropDuplicatesCode(KeyedRowsCode):
-    """The first row of each key, for ever (`within_ms` is None), or within a time."""
+    """Emits the first row of each key, once (`within_ms` is None) or once within a time."""
 
     kind = OperatorKind.KEYED_PROCESS
     does = "drop_duplicates"
@@ -162,8 +161,8 @@ class DropDuplicatesCode(KeyedRowsCode):
             watermark_ms=watermark_ms,
         )
 
-    def clean_up(self, watermark_ms: int) -> ForgetSeen | None:
-        return None if self.within_ms is None else ForgetSeen(within_ms=self.within_ms, watermark_ms=watermark_ms)
+    def clean_up(self, watermark_ms: int) -> ExpireDuplicates | None:
+        return None if self.within_ms is None else ExpireDuplicates(within_ms=self.within_ms, watermark_ms=watermark_ms)
 
 
 Keys = Sequence["Column | str"]
@@ -171,7 +170,7 @@ Keys = Sequence["Column | str"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableProgram:
-    """A function of tables as a program says it: its columns, and with timers their column and their function."""
+    """A function of tables in a program: its columns, and with timers their column and their function."""
 
     function: TableFunction
     state: str | StructType
@@ -182,22 +181,22 @@ class TableProgram:
 
 
 def process_table_code(prototype: DataFrame, keys: Keys, program: TableProgram) -> tuple[DataFrame, ProcessTableCode]:
-    """The prototype of what a function emits, and its code.
+    """Return the prototype of a function's results, and its code.
 
     Raises:
-        PrototypeError: columns cannot be read or have names that they cannot have, a function cannot be pickled, or
-            there is a timer without a function or the other way round.
+        PrototypeError: columns cannot be parsed or have reserved names, a function cannot be pickled, or there is a
+            timer without a function or the other way round.
     """
     if program.frames not in tuple(Frames):
         raise PrototypeError(f"frames are 'arrow' or 'pandas', not {program.frames!r}")
     check_types(prototype.schema, Use.PYTHON)
     emitted = declared_rows(prototype.sparkSession, program.output)
-    kept = declared_rows(prototype.sparkSession, program.state).schema
+    state = declared_rows(prototype.sparkSession, program.state).schema
     keyed = key_schema(prototype, keys)
     for name, key in zip(keyed.names, keys, strict=True):
         _check_key(prototype, name, key)
-    _check_state_names(kept, keyed.names)
-    _check_timer(program, kept)
+    _check_state_names(state, keyed.names)
+    _check_timer(program, state)
     spec = TableSpec(
         pickled=pickled_function(program.function),
         frames=Frames(program.frames),
@@ -211,7 +210,7 @@ def process_table_code(prototype: DataFrame, keys: Keys, program: TableProgram) 
         keys=tuple(keys),
         key_fields=key_fields(keyed),
         emitted=tuple(emitted.schema),
-        state_fields=tuple(kept) if on_timer is None else (*kept, StructField(NEXT_EVENT_TIMER, LongType())),
+        state_fields=tuple(state) if on_timer is None else (*state, StructField(NEXT_EVENT_TIMER, LongType())),
         spec=spec,
         on_timer=on_timer,
     )
@@ -224,36 +223,38 @@ def _check_timer(program: TableProgram, state: StructType) -> None:
         return
     if program.timer not in state.names:
         raise PrototypeError(f"the timer {program.timer!r} is no column of the state: {', '.join(state.names)}")
-    found = state[program.timer].dataType
-    if not isinstance(found, TimestampType):
-        raise PrototypeError(f"the timer {program.timer!r} is of type {found.simpleString()}, not timestamp")
+    data_type = state[program.timer].dataType
+    if not isinstance(data_type, TimestampType):
+        raise PrototypeError(f"the timer {program.timer!r} is of type {data_type.simpleString()}, not timestamp")
 
 
-def extreme_rows_code(prototype: DataFrame, keys: Keys, column: str, *, is_greatest: bool) -> KeptRowsCode:
-    """The row of each key in which a column is least or greatest.
-
-    Raises:
-        PrototypeError: there is no such column, or its values have no order.
+def extreme_rows_code(prototype: DataFrame, keys: Keys, column: str, *, is_greatest: bool) -> RowPerKeyCode:
+    """Return the code for the row of each key in which a column is least or greatest. Raises `PrototypeError` if there
+    is no such column, or its values have no order.
     """
     name = _name_of(prototype, column)
     check_types(prototype.select(quoted(name)).schema, Use.ORDER)
-    return _kept_rows_code(prototype, keys, KeepExtremeRow(column=name, is_greatest=is_greatest))
+    return _row_per_key_code(prototype, keys, KeepExtremeRow(column=name, is_greatest=is_greatest))
 
 
 def reduced_rows_code(
     prototype: DataFrame,
     keys: Keys,
     function: ReduceFunction[dict[str, Any]] | Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]],
-) -> KeptRowsCode:
-    """A function that makes one row of all rows of a key. Raises `PrototypeError` where it cannot be pickled."""
+) -> RowPerKeyCode:
+    """Return the code that reduces the rows of each key to one. Raises `PrototypeError` if the function cannot be
+    pickled.
+    """
     reducer(function)
-    return _kept_rows_code(prototype, keys, ReduceRows(pickled=pickled_function(function)))
+    return _row_per_key_code(prototype, keys, ReduceRows(pickled=pickled_function(function)))
 
 
 def drop_duplicates_code(
     prototype: DataFrame, columns: Sequence[str], event_time: EventTime | None, within_ms: int | None
 ) -> DropDuplicatesCode:
-    """The first row of each key. Raises `PrototypeError` where there is no such column, or Python has none like it."""
+    """Return the code for the first row of each key. Raises `PrototypeError` if a column is missing or unusable in
+    Python.
+    """
     check_types(prototype.schema, Use.PYTHON)
     keys = tuple(quoted(_name_of(prototype, name)) for name in columns)
     return DropDuplicatesCode(
@@ -270,17 +271,17 @@ def key_fields(keys: StructType) -> tuple[StructField, ...]:
     return tuple(StructField(f"{KEY_PREFIX}{place}", key.dataType) for place, key in enumerate(keys))
 
 
-def _kept_rows_code(prototype: DataFrame, keys: Keys, keep: KeepExtremeRow | ReduceRows) -> KeptRowsCode:
+def _row_per_key_code(prototype: DataFrame, keys: Keys, keep: KeepExtremeRow | ReduceRows) -> RowPerKeyCode:
     check_types(prototype.schema, Use.PYTHON)
     _check_state_names(prototype.schema, ())
     keyed = key_schema(prototype, keys)
     columns = [_column_of(prototype, name, key) for name, key in zip(keyed.names, keys, strict=True)]
-    return KeptRowsCode(
+    return RowPerKeyCode(
         keys=tuple(keys),
         columns_of_keys=() if None in columns else tuple(filter(None, columns)),
         key_fields=key_fields(keyed),
         emitted=tuple(prototype.schema),
-        state_fields=(*prototype.schema, StructField(IS_KEPT, BooleanType())),
+        state_fields=(*prototype.schema, StructField(HAS_ROW, BooleanType())),
         keep=keep,
     )
 
@@ -292,11 +293,11 @@ def _name_of(prototype: DataFrame, column: str) -> str:
 
 
 def _column_of(prototype: DataFrame, name: str, key: Column | str) -> str | None:
-    """The column of the rows that a key of this name is; None where it is computed."""
-    found = next((each for each in prototype.columns if each.lower() == name.lower()), None)
-    if found is None or not prototype.select(key).sameSemantics(prototype.select(quoted(found))):
+    """Return the column of the rows that a key of this name is; None if it is computed."""
+    column = next((each for each in prototype.columns if each.lower() == name.lower()), None)
+    if column is None or not prototype.select(key).sameSemantics(prototype.select(quoted(column))):
         return None
-    return found
+    return column
 
 
 def _check_key(prototype: DataFrame, name: str, key: Column | str) -> None:

@@ -1,7 +1,8 @@
-"""Keyed state of an operator, by name: immutable segments that are merged when many live, written once, restored once.
+"""Keyed state of an operator, by name: immutable segments that are merged as they become many, and written to storage
+once.
 
-Adding to a state costs no job of the engine. Segments are added and read in the order of the stages; merges, and the
-notes about snapshots, come from the background: hence the lock.
+Adding to a state costs no job of the engine. Segments are added and read in the order of the stages; merges and
+snapshots run in the background: hence the lock.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _LOOK_AGAIN_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AtBarrier(Generic[Frame]):
-    """The state as it was at a barrier; each part of `to_write` is written by itself.
+    """The state as it was at a barrier; each part of `to_write` is written separately.
 
-    `durable` says of what lies in storage which results it is not for. What was `live` is held until all is written.
+    `durable` maps state in storage to the results it does not count for. `live` segments are held until all is written.
     """
 
     live: tuple[Segment[Frame], ...]
@@ -35,14 +36,14 @@ class _AtBarrier(Generic[Frame]):
     to_write: tuple[Unwritten[Frame], ...]
 
     @property
-    def held(self) -> tuple[BatchId, ...]:
+    def batch_ids(self) -> tuple[BatchId, ...]:
         return tuple(segment.batch_id for segment in self.live)
 
-    def placed(self, written: Sequence[Written]) -> list[Segment[Frame]]:
-        """The segments with their places in storage, where `to_write` was written to these."""
+    def placed(self, places_of_parts: Sequence[Written]) -> list[Segment[Frame]]:
+        """Return the segments with their places in storage, given the places of `to_write`."""
         places = {
             reading.segment.batch_id: place
-            for part, place in zip(self.to_write, written, strict=True)
+            for part, place in zip(self.to_write, places_of_parts, strict=True)
             for reading in part.readings
         }
         return [replace(each, written=places.get(each.batch_id, each.written)) for each in self.live]
@@ -58,11 +59,11 @@ class KeyedStore(Generic[Frame]):
         self._lock = Lock()
         self._parts: Sequence[StatePart] = ()
         self._is_restored: Future[None] = Future()
-        self._noted: dict[int, _AtBarrier[Frame]] = {}
-        self._held = 0
+        self._snapshots: dict[int, _AtBarrier[Frame]] = {}
+        self._holds = 0
 
     def restore(self, parts: Sequence[StatePart]) -> None:
-        """Begin with these parts of a checkpoint, which `read_restored` reads."""
+        """Set the parts of a checkpoint that `read_restored` will read."""
         self._parts = parts
 
     @property
@@ -70,20 +71,20 @@ class KeyedStore(Generic[Frame]):
         return bool(self._parts) and not self._is_restored.done()
 
     def read_restored(self) -> None:
-        """Read the restored state, part by part; it may be done in the background.
+        """Read the restored state, part by part, possibly in the background.
 
-        State may be added meanwhile, which needs nothing of it. What reads the state waits for it, and so do snapshots.
+        State may be added meanwhile. Reading the state and snapshots wait until it is restored.
         """
         try:
             for part in self._parts:
-                self._begin_with(part)
+                self._restore_part(part)
         except BaseException as raised:
             self._is_restored.set_exception(raised)
             raise
         self._is_restored.set_result(None)
 
-    def _begin_with(self, part: StatePart) -> None:
-        """Go on with what is still here of a part, and read the rest of it from the checkpoint."""
+    def _restore_part(self, part: StatePart) -> None:
+        """Reuse the segments of a part that are still on the executors, and read the rest from the checkpoint."""
         for handles, segments in self.backend.local.find(part.own_ids).items():
             batch_ids = [each.batch_id for each in segments]
             if not self.backend.has_memory_for(batch_ids):
@@ -106,7 +107,7 @@ class KeyedStore(Generic[Frame]):
         return replace(segment, closed_to_ms=closed_to, emitted_to_ms=bounds.emitted_to_ms)
 
     def add(self, segment: Segment[Frame] | None) -> None:
-        """Add rows to the state; where segments are many, they are merged in the background."""
+        """Add rows to the state; many segments are merged in the background."""
         if segment is None:
             return
         with self._lock:
@@ -119,7 +120,7 @@ class KeyedStore(Generic[Frame]):
         with self._lock:
             merging = self.segments.mergeable(self.backend.merge_at)
             if not merging:
-                # The merge before this one took all.
+                # The previous merge has taken all.
                 return
             self.segments.begin_merge(merging)
             readings = [self.segments.reading(each) for each in merging]
@@ -132,80 +133,80 @@ class KeyedStore(Generic[Frame]):
             self.segments.replace_merged(merging, merged)
         self.backend.release([each.batch_id for each in merging])
 
-    def held(
+    def hold(
         self, chosen: Callable[[], Sequence[Reading[Frame]]]
     ) -> tuple[Sequence[Reading[Frame]], Callable[[], None]]:
-        """Hold the segments to be read, and return what releases them: a merge may replace them meanwhile."""
+        """Hold the segments to be read, which a merge may replace meanwhile; return them with their release."""
         self.await_restored()
         with self._lock:
             readings = chosen()
-            self._held += 1
+            self._holds += 1
             holder, batch_ids = (
-                f"{self.backend.attempt} reading {self._held}",
+                f"{self.backend.attempt} reading {self._holds}",
                 [each.segment.batch_id for each in readings],
             )
             self.backend.hold(batch_ids, holder)
         return readings, lambda: self.backend.release(batch_ids, holder)
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
-        """Note the state as it is, with `everything` where nothing is shared."""
+        """Record the state at a barrier; with `everything` no earlier files are shared."""
         self.await_restored()
         with self._lock:
-            noted = _AtBarrier(
+            snapshot = _AtBarrier(
                 live=self.segments.live,
                 durable={} if everything else self.segments.durable(),
                 to_write=self.segments.to_write(everything=everything),
             )
-            self.backend.hold(noted.held, self._holder(checkpoint_id))
-        self._noted[checkpoint_id] = noted
+            self.backend.hold(snapshot.batch_ids, self._holder(checkpoint_id))
+        self._snapshots[checkpoint_id] = snapshot
 
     def write(self, checkpoint_id: int, savepoint: str | None, first: int) -> dict[Written, ResultBounds]:
-        """Write what was noted, in pieces numbered from `first`; where all of the state lies, with its bounds."""
-        noted, written = self._noted.pop(checkpoint_id), list[Written]()
+        """Write the recorded state in parts numbered from `first`; return the places of all state, with its bounds."""
+        snapshot, written = self._snapshots.pop(checkpoint_id), list[Written]()
         try:
             state_id = f"{self.backend.attempt}-{checkpoint_id}"
-            numbered = enumerate(noted.to_write, start=first)
+            numbered = enumerate(snapshot.to_write, start=first)
             parts = [(f"{state_id}-{number}" if number else state_id, part) for number, part in numbered]
             for handle in self.backend.write(parts, savepoint):
-                named = replace(handle, state_name=self._name)
-                written.append(Written(handles=(named,), checkpoint_id=checkpoint_id))
+                handle_of_state = replace(handle, state_name=self._name)
+                written.append(Written(handles=(handle_of_state,), checkpoint_id=checkpoint_id))
             if savepoint is None:
-                # No later checkpoint may refer to what is a savepoint's own.
-                self._mark(noted, written)
-                self.backend.local.keep(checkpoint_id, noted.placed(written))
+                # Later checkpoints may not refer to files of a savepoint.
+                self._mark(snapshot, written)
+                self.backend.local.keep(checkpoint_id, snapshot.placed(written))
         except BaseException:
             self.delete(written)
             raise
         finally:
-            self.backend.release(noted.held, self._holder(checkpoint_id))
-        bounds = (part.bounds for part in noted.to_write)
-        return {**noted.durable, **dict(zip(written, bounds, strict=True))}
+            self.backend.release(snapshot.batch_ids, self._holder(checkpoint_id))
+        bounds = (part.bounds for part in snapshot.to_write)
+        return {**snapshot.durable, **dict(zip(written, bounds, strict=True))}
 
     def delete(self, written: Sequence[Written]) -> None:
-        """Delete what was written for a snapshot that cannot be completed."""
+        """Delete the files of a snapshot that cannot be completed."""
         for handle in (handle for each in written for handle in each.handles):
             self.backend.delete(handle)
 
     def discard(self, checkpoint_id: int) -> None:
-        noted = self._noted.pop(checkpoint_id, None)
-        if noted is not None:
-            self.backend.release(noted.held, self._holder(checkpoint_id))
+        snapshot = self._snapshots.pop(checkpoint_id, None)
+        if snapshot is not None:
+            self.backend.release(snapshot.batch_ids, self._holder(checkpoint_id))
 
     def confirm(self, checkpoint_id: int) -> None:
         with self._lock:
             self.segments.confirm(checkpoint_id)
         self.backend.local.confirm(checkpoint_id)
 
-    def _mark(self, noted: _AtBarrier[Frame], written: Sequence[Written]) -> None:
+    def _mark(self, snapshot: _AtBarrier[Frame], written: Sequence[Written]) -> None:
         with self._lock:
-            for part, place in zip(noted.to_write, written, strict=True):
+            for part, place in zip(snapshot.to_write, written, strict=True):
                 self.segments.mark_written([reading.segment.batch_id for reading in part.readings], place)
 
     def _holder(self, checkpoint_id: int) -> str:
         return f"{self.backend.attempt} snapshot {checkpoint_id}" + (f" of {self._name}" if self._name else "")
 
     def await_restored(self) -> None:
-        """Wait until all state is there. Raises what its reading has raised, or that the attempt is over."""
+        """Wait until the state is restored. Raises the error of reading it, or that the attempt was cancelled."""
         while self.has_to_read:
             self.backend.check()
             with suppress(TimeoutError):
@@ -237,7 +238,7 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
             store.restore(restored.parts.get(name, ()))
 
     def restore_bounds(self, restored: RestoredKeyedState) -> RestoredKeyedState:
-        """Begin with the event time of a checkpoint, where state is cut by it; the state that is needed."""
+        """Set the event time of a checkpoint, if state is divided by it; return the state that is still needed."""
         return restored
 
     def bounds_at(self, checkpoint_id: int) -> ResultBounds:
@@ -271,7 +272,7 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
             store.discard(checkpoint_id)
 
     def commit_checkpoint(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Later checkpoints may refer to what was written for this one."""
+        """Allow later checkpoints to refer to the files written for this one."""
         for store in self.stores.values():
             store.confirm(checkpoint_id)
         return ()

@@ -1,7 +1,7 @@
-"""The operators of an attempt: opened before its first batch, closed behind its last, each once.
+"""The operators of an attempt: opened before its first batch and closed after its last, once each.
 
-The order is that of Flink's operator chains: from the last to the first, both ways. What was begun to open is closed,
-whatever came of it, so that half of what an operator took is let go too.
+The order is that of Flink's operator chains: from the last to the first, both for opening and closing. Every operator
+whose opening began is closed, even if it failed, so that resources of a partial opening are released too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger("flykka.spark_bridge")
 
 
 class OperatorLifecycle:
-    """Opens and closes the operators of one attempt. Safe to use from any thread."""
+    """Opens and closes the operators of one attempt. Thread-safe."""
 
     def __init__(
         self,
@@ -45,18 +45,18 @@ class OperatorLifecycle:
 
     @property
     def runs_user_code(self) -> bool:
-        """True if closing calls code of the user's, which may block."""
+        """True if closing calls user code, which may block."""
         return any(isinstance(each, TransformOperator) and each.is_ordered for each in self._last_to_first)
 
     def accumulators(self) -> tuple[AccumulatorSnapshot, ...]:
         return self._accumulators.snapshot()
 
     def open(self) -> None:
-        """Open all, unless they are open or the attempt is over.
+        """Open all operators unless they are open or the attempt was cancelled.
 
         Raises:
-            OperatorFailedError: the function of one of them has raised; those before it stay unopened.
-            AttemptCancelledError: the attempt is over.
+            OperatorFailedError: a function has raised; the operators upstream of it stay unopened.
+            AttemptCancelledError: the attempt was cancelled.
         """
         with self._opening:
             for operator in () if self._is_open else self._last_to_first:
@@ -67,11 +67,11 @@ class OperatorLifecycle:
             self._is_open = True
 
     def close(self) -> OperatorFailedError | None:
-        """Close all that were begun to open, whatever the others do; the first failure, the others are logged."""
+        """Close all operators whose opening began, even after failures; return the first failure and log the others."""
         with self._lock:
-            begun, self._begun = self._begun, []
+            opened, self._begun = self._begun, []
         failure: OperatorFailedError | None = None
-        for operator in begun:
+        for operator in opened:
             try:
                 operator.close()
             except OperatorFailedError as failed:

@@ -1,9 +1,9 @@
-"""The operator port: what an operator is asked for in one execution attempt, as Flink's StreamOperator is.
+"""The interface of operators in one execution attempt, like Flink's StreamOperator.
 
-Batches are what Flink's records are; `Rows` is whatever an engine moves. An operator knows neither what reads it nor
-when it is called: `OperatorChain` decides that. Rows leave an operator as an `Output`, the main one and side outputs by
-name. A keyed operator reads the input gates (`gate` says which, as in MultipleInputStreamOperator); all others read the
-operator before them.
+Batches take the place of Flink's records; `Rows` is the engine's type of rows. An operator knows neither its readers
+nor when it is called: `OperatorChain` decides that. Rows leave an operator as an `Output`, with a main output and side
+outputs by name. A keyed operator reads the input gates, numbered by `gate` as in MultipleInputStreamOperator; all
+others read the operator before them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Rows = TypeVar("Rows")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Element(Generic[Rows]):
-    """A batch that an operator processes, as stage `stage`; `batch` and its gate where it came from another task.
+    """A batch that an operator processes, as stage `stage`; `batch` and `gate` are set if it came from another task.
 
-    `watermark_ms` is the task's event time when it came, `processing_time_ms` the time at which the stage was begun.
+    `watermark_ms` is the task's event time at its arrival, `processing_time_ms` the start of the stage.
     """
 
     rows: Rows
@@ -38,14 +38,13 @@ class Element(Generic[Rows]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output(Generic[Rows]):
-    """The rows that an operator emits: for its readers, and for those of its side outputs by their names.
+    """The rows that an operator emits: for its readers, and for the readers of its side outputs by name.
 
-    A sink names what it has `staged`, of `staged_rows` rows. With `updates_state` the operator is to `update_state` in
-    the order of the stages. `on_emitted` is called when all rows were computed. The number of input rows that were
-    dropped, for they came too late, is told by `late_rows` then. What makes watermarks tells by `event_times` the
-    earliest and the latest event time of its rows in ms; None where no row has one, or it is not looked for. Rows that
-    are `read_again` are sooner computed once more for a further reader than kept for it. What its function has `sent`
-    is told when the rows were computed.
+    A sink lists the names it has `staged`, for `staged_rows` rows. With `updates_state`, `update_state` must be called
+    in the order of the stages. `on_emitted` is called when all rows were computed; from then on `late_rows` returns the
+    number of input rows dropped as late, `event_times` the earliest and latest event time in ms of operators that
+    create watermarks (None if no row has one, or it is not needed), and `sent` what the function has sent. With
+    `read_again`, computing the rows once more for another reader is cheaper than caching them.
     """
 
     rows: Rows | None = None
@@ -61,92 +60,92 @@ class Output(Generic[Rows]):
 
 
 class Operator(Generic[Rows]):
-    """An operator of a chain in one attempt; it is used as `open`, then anything, then `close`.
+    """An operator of a chain in one attempt: first `open`, then any calls, then `close`.
 
-    `process_batch` may be called for two stages at once, unless the operator `is_ordered`. What sees state is called in
-    the order of the stages: `update_state`, `advance_watermark` and `snapshot_state`. What a snapshot writes, and what
-    a complete checkpoint makes of it, is background work. All may block, and raise what the data plane raises.
+    `process_batch` may be called for two stages at once, unless the operator `is_ordered`. `update_state`,
+    `advance_watermark` and `snapshot_state` see state and are called in the order of the stages. Writing snapshots and
+    committing checkpoints is background work. All calls may block, and raise the errors of the data plane.
     """
 
     keeps_state: ClassVar[bool] = False
-    """True if snapshots hold keyed state of it."""
+    """True if snapshots contain keyed state of the operator."""
 
     def __init__(self, operator_id: OperatorId) -> None:
         self.operator_id = operator_id
 
     @property
     def commits(self) -> bool:
-        """True if there is something for it to do when a checkpoint is complete."""
+        """True if it has work to do when a checkpoint is complete."""
         return False
 
     @property
     def is_ordered(self) -> bool:
-        """True if it has to process one batch after the other."""
+        """True if it must process batches one after the other."""
         return False
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
-        """Begin with what a checkpoint holds of the operator, or with nothing; called once, before `open`."""
+        """Start with the operator's state of a checkpoint, or empty; called once, before `open`."""
 
     def open(self) -> None:
-        """Make ready what `process_batch` needs."""
+        """Prepare for `process_batch`."""
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
         raise AssertionError(f"{self.operator_id} reads no other operator")
 
     def update_state(self, stage: int) -> None:
-        """Add to the state what `process_batch` has made of the batch of a stage."""
+        """Add the results of `process_batch` for a stage to the state."""
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
-        """Emit what is complete when no row up to this event time is to come. Only the head of a chain is asked."""
+        """Emit results that are complete at this event time. Only the head of a chain is called."""
         return Output()
 
     def advance_processing_time(self, processing_time_ms: int, watermark_ms: int) -> Output[Rows]:
-        """Fire the timers that processing time has come to. Only the head of a chain is asked."""
+        """Fire the timers due at this processing time. Only the head of a chain is called."""
         return Output()
 
     def handle_operator_events(
         self, events: tuple[bytes, ...], watermark_ms: int, processing_time_ms: int
     ) -> Output[Rows]:
-        """Give its function events of its coordinator. Only the head of a chain is asked."""
+        """Pass events of the coordinator to its function. Only the head of a chain is called."""
         raise AssertionError(f"{self.operator_id} has no coordinator")
 
-    def note_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
-        """Note the results of global aggregates, for the next batch. Only the head of a chain is told."""
+    def record_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
+        """Record the results of global aggregates, for the next batch. Only the head of a chain is called."""
 
     @property
     def next_timer_ms(self) -> int | None:
-        """The first processing-time timer that has not fired, or one that was deleted; None where there is none."""
+        """The first processing-time timer that has not fired (it may have been deleted); None if there is none."""
         return None
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
-        """Note the state as it is; with `everything` nothing that other checkpoints have written is referred to."""
+        """Record the state as it is; with `everything` the snapshot does not refer to files of other checkpoints."""
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
-        """Make durable what was noted; for a savepoint in its folder."""
+        """Make the recorded state durable, for a savepoint in its folder."""
         raise AssertionError(f"{self.operator_id} keeps no state")
 
     def discard_snapshot(self, checkpoint_id: int) -> None:
-        """Let go of what was noted: the checkpoint was aborted."""
+        """Drop the recorded state of an aborted checkpoint."""
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> OperatorSubtaskState | None:
-        """Prepare what was staged for a checkpoint under these names; what this and later snapshots hold of it."""
+        """Prepare the rows staged under these names for a checkpoint; return the operator's state for its snapshot."""
         return None
 
     def copied(self, prepared: OperatorSubtaskState, savepoint: str) -> OperatorSubtaskState:
-        """Return what was prepared, with copies in a savepoint's folder of all files that a commit moves."""
+        """Return prepared state, with copies in a savepoint's folder of all files that a commit moves."""
         return prepared
 
     def commit_checkpoint(self, checkpoint_id: int) -> tuple[str, ...]:
-        """A checkpoint is complete: commit; the files that readers can see now."""
+        """Commit a complete checkpoint; return the files that have become visible."""
         return ()
 
     def close(self) -> None:
-        """Let go of what the operator holds beside batches. Called once, where `open` was begun."""
+        """Release everything but batches. Called once if `open` was called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSnapshot:
-    """The durable state of an operator, and how many bytes of it are new."""
+    """The durable state of an operator, and the size of its new part in bytes."""
 
     state: OperatorSubtaskState
     incremental_bytes: int
@@ -157,7 +156,7 @@ def restored_lists(states: Sequence[OperatorSubtaskState]) -> Lists:
 
 
 class MapOperator(Operator[tuple[Any, ...]]):
-    """Makes of each slice of a batch another one."""
+    """Maps each slice of a batch to another one."""
 
     def __init__(self, operator_id: OperatorId, function: Callable[[Any], Any]) -> None:
         super().__init__(operator_id)
@@ -168,21 +167,21 @@ class MapOperator(Operator[tuple[Any, ...]]):
 
 
 class ListsAtBarriers:
-    """The operator state of each checkpoint that is being taken."""
+    """The operator state of each checkpoint in progress."""
 
     def __init__(self, operator_id: OperatorId) -> None:
         self._operator_id = operator_id
-        self._noted: dict[int, Lists] = {}
+        self._lists: dict[int, Lists] = {}
 
-    def note(self, checkpoint_id: int, lists: Lists) -> None:
-        self._noted[checkpoint_id] = lists
+    def record(self, checkpoint_id: int, lists: Lists) -> None:
+        self._lists[checkpoint_id] = lists
 
     def write(self, checkpoint_id: int) -> OperatorSnapshot:
-        """Make a snapshot of what was noted, which is small and part of the checkpoint itself."""
-        lists = self._noted.pop(checkpoint_id)
+        """Create the snapshot of the recorded lists, which are small and stored in the checkpoint itself."""
+        lists = self._lists.pop(checkpoint_id)
         size = sum(len(element) for each in lists for element in each.elements)
         state = OperatorSubtaskState(operator_id=self._operator_id, operator_state=lists)
         return OperatorSnapshot(state=state, incremental_bytes=size)
 
     def discard(self, checkpoint_id: int) -> None:
-        self._noted.pop(checkpoint_id, None)
+        self._lists.pop(checkpoint_id, None)

@@ -1,7 +1,7 @@
-"""The operators of one attempt as a chain: as much of an engine as knows operators, whatever moves their rows.
+"""The operators of one attempt as a chain: the part of an engine that calls operators, whatever moves their rows.
 
-It calls the operators in the order that their port promises, and collects their results (Flink's OperatorChain). The
-machine of the attempt decides when.
+It calls the operators in the order that their interface promises, and collects their results (Flink's OperatorChain).
+The machine of the attempt decides when.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from flykka.spark_bridge.operators.operator import Element, Operator, Output, Ro
 class BatchResult:
     """Results of operators: batches sent, files staged by each sink, and the number of rows that left the chain.
 
-    Functions have `sent` something to their coordinators.
+    `sent` has the events and updates that functions sent to coordinators.
     """
 
     outputs: tuple[StageOutput, ...] = ()
@@ -67,11 +67,11 @@ class BatchResult:
 
 
 Emitted = Sequence[tuple[Operator[Rows], Output[Rows]]]
-"""Outputs that operators emit at once."""
+"""Outputs that operators emit at the same time."""
 
 
 class OperatorChain(ABC, Generic[Rows]):
-    """The base of an engine: the part of the `Engine` port that calls operators."""
+    """The base of an engine: the part of the `Engine` interface that calls operators."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, operators: Mapping[OperatorId, Operator[Rows]]) -> None:
         """`operators` are in the order of the chain, its head first."""
@@ -80,7 +80,7 @@ class OperatorChain(ABC, Generic[Rows]):
         self._stateful = tuple(each for each in operators.values() if each.keeps_state)
         self._committing = tuple(each for each in operators.values() if each.commits)
         self._deferred: dict[int, tuple[int, Emitted[Rows]]] = {}
-        # The batches of stages that have still to update the state.
+        # The batches of stages that have yet to update the state.
         self._reading: dict[int, tuple[BatchId, ...]] = {}
 
     @property
@@ -94,30 +94,29 @@ class OperatorChain(ABC, Generic[Rows]):
 
     @abstractmethod
     def emit(self, operator: Operator[Rows], output: Output[Rows], stage: int, read: Rows | None = None) -> BatchResult:
-        """Take what an operator emits to everything that reads it; it has computed that of the rows `read`."""
+        """Pass an operator's output to all its readers; the operator computed it from the rows `read`."""
 
     @abstractmethod
     def claim(self, batch_ids: Sequence[BatchId]) -> Rows:
-        """The rows of batches, held by the attempt from now on."""
+        """Return the rows of batches, held by the attempt from now on."""
 
     @abstractmethod
-    def release_batches(self, command: ReleaseBatches) -> None:
-        """Release batches that a holder holds."""
+    def release_batches(self, command: ReleaseBatches) -> None: ...
 
     @abstractmethod
     def recover(self, read: ChannelStateRead) -> BatchRef | None:
-        """The batch of rows that were in flight; None if none of them is for this subtask."""
+        """Restore the rows that were in flight as a batch; None if none of them belongs to this subtask."""
 
     @abstractmethod
     def delete_from_savepoint(self, savepoint: str) -> None:
-        """Delete all that the attempt has put into a savepoint that it could not write."""
+        """Delete all files of the attempt in a savepoint that it could not write."""
 
     def lane_of(self, command: Command) -> Lane:
-        """The lane of the command; a barrier does not wait for a thread if there is no state to note."""
+        """Return the lane of the command; a barrier does not wait for a thread if there is no state to record."""
         return Lane.AT_ONCE if isinstance(command, SnapshotState) and not self.has_state else command.lane
 
     def restore(self, restore: TaskStateSnapshot | None) -> None:
-        """Let every operator begin with what a checkpoint holds of it."""
+        """Restore every operator from its state in a checkpoint."""
         states: dict[OperatorId, list[OperatorSubtaskState]] = {}
         for state in restore.operators if restore is not None else ():
             states.setdefault(state.operator_id, []).append(state)
@@ -125,7 +124,7 @@ class OperatorChain(ABC, Generic[Rows]):
             operator.restore(states.get(operator.operator_id, ()))
 
     def opened(self, recover: tuple[ChannelStateRead, ...], name: str = "") -> ChainOpened:
-        """The answer for a chain whose operators are all open."""
+        """Return the answer for a chain whose operators are all open."""
         return ChainOpened(
             is_ordered=any(operator.is_ordered for operator in self.operators.values()),
             has_state=self.has_state,
@@ -137,7 +136,7 @@ class OperatorChain(ABC, Generic[Rows]):
     # Stages
 
     def process_batch(self, command: ProcessBatch) -> StageResult:
-        """Process batches, and release them, when the state is updated if it has to be."""
+        """Process batches and release them, after the state was updated if necessary."""
         result = self.processed(command)
         self._reading[command.stage] = tuple(batch.batch_id for batch in command.batches)
         if not result.updates_state:
@@ -145,9 +144,9 @@ class OperatorChain(ABC, Generic[Rows]):
         return result
 
     def processed(self, command: ProcessBatch) -> StageResult:
-        """Take batches through the chain; what operators keep of them waits for `update_state`."""
+        """Pass batches through the chain; operators' changes of state wait for `update_state`."""
         batches = command.batches
-        self.head.note_aggregates(command.aggregates)
+        self.head.record_aggregates(command.aggregates)
         element = Element(
             rows=self.claim([batch.batch_id for batch in batches]),
             stage=command.stage,
@@ -171,7 +170,7 @@ class OperatorChain(ABC, Generic[Rows]):
         )
 
     def update_state(self, command: UpdateState) -> None:
-        """Add what a stage has computed of its batch to the state."""
+        """Add the results of a stage to the state."""
         for operator in self._stateful:
             operator.update_state(command.stage)
         self._release(command.stage)
@@ -181,20 +180,20 @@ class OperatorChain(ABC, Generic[Rows]):
         return self.result(command.stage, self._emitted(completed, command.stage))
 
     def advance_processing_time(self, command: AdvanceProcessingTime) -> StageResult:
-        """Emit what processing time completes, at the head: no other operator goes by it."""
+        """Emit results that processing time completes, at the head only: other operators do not use it."""
         output = self.head.advance_processing_time(command.processing_time_ms, command.watermark_ms)
         return self.result(command.stage, self._emitted([(self.head, output)], command.stage))
 
     def handle_operator_events(self, command: HandleOperatorEvents) -> StageResult:
-        """Let the head handle events of its coordinator, and emit what follows."""
+        """Pass events of the coordinator to the head, and emit the results."""
         head = self.head
         assert head.operator_id == command.operator_id, f"{command.operator_id} is not at the head of its chain"
-        head.note_aggregates(command.aggregates)
+        head.record_aggregates(command.aggregates)
         output = head.handle_operator_events(command.events, command.watermark_ms, command.processing_time_ms)
         return self.result(command.stage, self._emitted([(head, output)], command.stage))
 
-    def result(self, stage: int, result: BatchResult, **seen: Any) -> StageResult:
-        """The answer for rows that were moved; `seen` are the other fields of the answer."""
+    def result(self, stage: int, result: BatchResult, **fields: Any) -> StageResult:
+        """Return the answer for moved rows; `fields` are the other fields of the answer."""
         return StageResult(
             stage=stage,
             outputs=result.outputs,
@@ -202,7 +201,7 @@ class OperatorChain(ABC, Generic[Rows]):
             rows_out=result.rows,
             next_timer_ms=self.head.next_timer_ms,
             sent=result.sent,
-            **seen,
+            **fields,
         )
 
     def _completed(self, watermark_ms: int, processing_time_ms: int) -> Emitted[Rows]:
@@ -227,9 +226,9 @@ class OperatorChain(ABC, Generic[Rows]):
     # Snapshots
 
     def snapshot_state(self, command: SnapshotState) -> StageResult:
-        """Note the state without what fires with the checkpoint, which is emitted now only if other tasks read it."""
+        """Record the state without results that fire with the checkpoint; emit those only if other tasks read them."""
         stage, fired = command.stage, BatchResult()
-        # Operators that go by processing time do not fire with a checkpoint.
+        # Operators that use processing time do not fire with a checkpoint.
         outputs = () if command.watermark_ms is None else self._completed(command.watermark_ms, 0)
         if self.descriptor.outputs:
             fired, outputs = self._emitted(outputs, stage), ()
@@ -241,7 +240,9 @@ class OperatorChain(ABC, Generic[Rows]):
         return self.result(stage, fired)
 
     def prepare_commit(self, command: PrepareCommit) -> CommitPrepared:
-        """Emit what fires with the checkpoint; if that fails the attempt does: it has left the state."""
+        """Emit results that fire with the checkpoint; a failure fails the attempt, for they are not in the state any
+        more.
+        """
         stage, outputs = self._deferred.pop(command.checkpoint_id, (0, ()))
         result = self._emitted(outputs, stage)
         return CommitPrepared(
@@ -259,13 +260,13 @@ class OperatorChain(ABC, Generic[Rows]):
                 yield prepared
 
     def write_snapshot(self, command: WriteSnapshot) -> SnapshotWritten:
-        """Make a snapshot durable; for a savepoint with copies of what is still to be committed."""
+        """Make a snapshot durable; for a savepoint with copies of uncommitted files."""
         checkpoint_id, savepoint, sinks = command.checkpoint_id, command.savepoint, command.sinks
         try:
-            written = [operator.write_snapshot(checkpoint_id, savepoint) for operator in self._stateful]
+            snapshots = [operator.write_snapshot(checkpoint_id, savepoint) for operator in self._stateful]
             if savepoint is not None:
                 sinks = tuple(self.operators[sink.operator_id].copied(sink, savepoint) for sink in sinks)
-                # The files of an attempt that is over would stay there for ever.
+                # Files of a cancelled attempt would stay in the savepoint forever.
                 self.check()
         except BaseException:
             if savepoint is not None:
@@ -273,19 +274,19 @@ class OperatorChain(ABC, Generic[Rows]):
             raise
         return SnapshotWritten(
             checkpoint_id=checkpoint_id,
-            operators=(*(each.state for each in written), *sinks),
-            incremental_bytes=sum(each.incremental_bytes for each in written),
+            operators=(*(each.state for each in snapshots), *sinks),
+            incremental_bytes=sum(each.incremental_bytes for each in snapshots),
         )
 
     def check(self) -> None:
-        """Raise if the attempt is over."""
+        """Raise if the attempt was cancelled."""
 
     def discard_snapshot(self, command: DiscardSnapshot) -> None:
         for operator in self._stateful:
             operator.discard_snapshot(command.checkpoint_id)
 
     def commit_checkpoint(self, command: CommitCheckpoint) -> CheckpointCommitted:
-        """Let the operators commit, and name the published files."""
+        """Commit in all operators, and return the published files."""
         checkpoint_id = command.checkpoint_id
         files = tuple(file for each in self.operators.values() for file in each.commit_checkpoint(checkpoint_id))
         return CheckpointCommitted(checkpoint_id=checkpoint_id, files=files)

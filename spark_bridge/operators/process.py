@@ -33,7 +33,7 @@ from flykka.spark_bridge.rows.exact_names import exactly_named
 from flykka.spark_bridge.rows.materialise import Slices, together
 from flykka.spark_bridge.worker.function_spec import (
     OPERATOR_STATE,
-    CallOfFunction,
+    FunctionCall,
     FunctionSpec,
     R,
     Sends,
@@ -42,7 +42,12 @@ from flykka.spark_bridge.worker.function_spec import (
     SubtaskState,
 )
 from flykka.spark_bridge.worker.job_resources import on_executor
-from flykka.spark_bridge.worker.process_rows import HandleCoordinatorEvents, InitializeState, ProcessRows, TellWatermark
+from flykka.spark_bridge.worker.process_rows import (
+    HandleCoordinatorEvents,
+    InitializeState,
+    ProcessRows,
+    ProcessWatermark,
+)
 from flykka.spark_bridge.worker.time_columns import arrow_schema
 
 if TYPE_CHECKING:
@@ -64,7 +69,9 @@ STATE_FIELD = StructField(OPERATOR_STATE, BinaryType())
 
 
 class FunctionState(Generic[R]):
-    """The operator state of a function that works in Python workers: a batch begins with that of the one before."""
+    """The operator state of a function that runs in Python workers: each batch starts with the state of the previous
+    one.
+    """
 
     def __init__(self, context: OperatorContext, runner: type[R]) -> None:
         """`runner` is the class that runs the function."""
@@ -84,24 +91,24 @@ class FunctionState(Generic[R]):
         self._state = replace(self._state, lists=restored_lists(states))
 
     def initialize(self, spec: FunctionSpec) -> None:
-        """Let the function take its state, in a worker. A checkpoint may come before the first row does.
-
-        Raises:
-            OperatorFailedError: the function has raised, or asks for other state than the checkpoint has.
+        """Restore the function's state in a worker; a checkpoint may come before the first row does. Raises
+        `OperatorFailedError` if the function has raised, or registers other state than the checkpoint has.
         """
         with self._context.naming_failures("initializing the state of operator"):
             rows = self._context.scope.session.range(1).coalesce(1)
-            made = rows.mapInArrow(InitializeState(spec=self.of(spec), runner=self._runner), StructType([STATE_FIELD]))
-            (row,) = made.collect()
-            self.take(row.asDict())
+            states = rows.mapInArrow(
+                InitializeState(spec=self.of(spec), runner=self._runner), StructType([STATE_FIELD])
+            )
+            (row,) = states.collect()
+            self.update(row.asDict())
 
-    def take(self, numbers: Mapping[str, Any]) -> None:
-        """Go on with the state that a worker has given back."""
+    def update(self, numbers: Mapping[str, Any]) -> None:
+        """Set the state that a worker has returned."""
         self._state = SubtaskState(lists=pickle.loads(numbers[OPERATOR_STATE]), is_restored=True)
 
 
 class FunctionSends:
-    """The sends of one attempt. Two calls may be at work side by side."""
+    """Events and updates that functions of one attempt send. Two calls may run at the same time."""
 
     def __init__(self, context: OperatorContext) -> None:
         self._context = context
@@ -117,19 +124,19 @@ class FunctionSends:
     def _pickled(self) -> bytes:
         return pickle.dumps(self._accumulator)
 
-    def note_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
-        """Note results of global aggregates, for calls that begin from now on."""
+    def record_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
+        """Record results of global aggregates, for calls that begin from now on."""
         if results:
-            # Another object: calls that have begun keep what they were given.
+            # A new object: running calls keep the old one.
             self._results = {**self._results, **{each.name: each.result for each in results}}
 
-    def begin(self, spec: FunctionSpec) -> FunctionSpec:
+    def begin_call(self, spec: FunctionSpec) -> FunctionSpec:
         self._calls += 1
-        call = CallOfFunction(number=self._calls, accumulator=self._pickled, results=self._results)
+        call = FunctionCall(number=self._calls, accumulator=self._pickled, results=self._results)
         return replace(spec, call=call)
 
-    def take(self, spec: FunctionSpec) -> SentByFunction | None:
-        """Return what was sent in the call that `begin` has made of a function, and whose rows were all computed."""
+    def drain(self, spec: FunctionSpec) -> SentByFunction | None:
+        """Return what was sent in a call begun by `begin_call`, once all its rows were computed."""
         assert spec.call is not None, "a function that is called by an operator may send"
         number, sends = spec.call.number, self._accumulator.value
         parts = [sends.pop(place) for place in sorted(sends.copy()) if place[0] == number]
@@ -145,15 +152,15 @@ class FunctionSends:
         )
 
 
-WorkOfFunction = ProcessRows | TellWatermark | HandleCoordinatorEvents[ProcessFunctionRunner]
+FunctionTask = ProcessRows | ProcessWatermark | HandleCoordinatorEvents[ProcessFunctionRunner]
 """Calls of a function in a worker."""
 
 
 class ProcessOperator(Operator[Slices]):
-    """A function without keys, called for the rows of each of Spark's partitions in their order."""
+    """A function without keys, called for the rows of each of Spark's partitions in order."""
 
-    told_in: ClassVar[tuple[StructField, ...]] = ()
-    """Columns in which workers tell more than the rows that the function emits."""
+    report_columns: ClassVar[tuple[StructField, ...]] = ()
+    """Additional columns in which workers report to the driver."""
 
     def __init__(self, context: OperatorContext, code: ProcessCode) -> None:
         super().__init__(context.operator_id)
@@ -161,12 +168,12 @@ class ProcessOperator(Operator[Slices]):
         self._side = code.side
         self._sends = FunctionSends(context)
         self.spec = function_spec(context, code)
-        self._emitted_type = emitted_type(code.emitted, code.side, self.told_in)
+        self._emitted_type = emitted_type(code.emitted, code.side, self.report_columns)
 
     def process_batch(self, element: Element[Slices]) -> Output[Slices]:
         """Call the function for every row of a batch."""
         work = ProcessRows(
-            spec=self._sends.begin(self.spec),
+            spec=self._sends.begin_call(self.spec),
             watermark_ms=element.watermark_ms,
             processing_time_ms=element.processing_time_ms,
         )
@@ -176,15 +183,15 @@ class ProcessOperator(Operator[Slices]):
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Slices]:
         if watermark_ms == WATERMARK_MIN or not self.spec.sees_watermarks:
             return Output()
-        work = TellWatermark(
-            spec=self._sends.begin(self.spec), watermark_ms=watermark_ms, processing_time_ms=processing_time_ms
+        work = ProcessWatermark(
+            spec=self._sends.begin_call(self.spec), watermark_ms=watermark_ms, processing_time_ms=processing_time_ms
         )
         return self._emitted(self._context.scope.session.range(1), work, f"watermark-{watermark_ms}")
 
     def handle_operator_events(
         self, events: tuple[bytes, ...], watermark_ms: int, processing_time_ms: int
     ) -> Output[Slices]:
-        spec = self._sends.begin(self.spec)
+        spec = self._sends.begin_call(self.spec)
         assert spec.call is not None, "events are handled in a call"
         work = HandleCoordinatorEvents(
             spec=spec,
@@ -195,32 +202,32 @@ class ProcessOperator(Operator[Slices]):
         )
         return self._emitted(self._context.scope.session.range(1), work, f"events-{spec.call.number}")
 
-    def note_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
-        self._sends.note_aggregates(results)
+    def record_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
+        self._sends.record_aggregates(results)
 
-    def on_told(self, numbers: Mapping[str, Any]) -> None:
-        """Take what workers have told, when all rows are emitted."""
+    def on_report(self, numbers: Mapping[str, Any]) -> None:
+        """Handle the reports of workers, when all rows are emitted."""
 
-    def _emitted(self, rows: DataFrame, work: WorkOfFunction, name: str) -> Output[Slices]:
+    def _emitted(self, rows: DataFrame, work: FunctionTask, name: str) -> Output[Slices]:
         processed = exactly_named(rows).mapInArrow(work, self._emitted_type)
-        names = [field.name for field in self.told_in]
-        wanted = {name: F.max(name) for name in names}
+        names = [field.name for field in self.report_columns]
+        aggregates = {name: F.max(name) for name in names}
         emitted = (
-            computed_once(self._context, processed, f"{self._context.descriptor.attempt}/{name}", wanted)
+            computed_once(self._context, processed, f"{self._context.descriptor.attempt}/{name}", aggregates)
             if self._side
-            else computed_by_reader(processed, wanted)
+            else computed_by_reader(processed, aggregates)
         )
         main, side = emitted.parted(self._side, others=names)
         return Output(
             rows=(main,),
             side=side,
-            on_emitted=lambda: self.on_told(emitted.numbers()),
-            sent=lambda: self._sends.take(work.spec),
+            on_emitted=lambda: self.on_report(emitted.numbers()),
+            sent=lambda: self._sends.drain(work.spec),
         )
 
 
 def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
-    """The function of one attempt; operator state it gets with each batch."""
+    """Return the function of one attempt; operator state is added for each batch."""
     descriptor = context.descriptor
     vertex = descriptor.vertex
     return FunctionSpec(
@@ -249,9 +256,9 @@ def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
 class ProcessCode(OperatorCode):
     """A function of each row of its `inputs`, which emits rows of `emitted`, and of the side outputs that are read.
 
-    The function `sees_watermarks` where it has a `process_watermark` that is not the base's. The operator state has
-    `broadcast_states` beside those that the function registers. One with a coordinator is `coordinated`, as it was
-    written down.
+    `sees_watermarks` is set if the function overrides `process_watermark`. The operator state has `broadcast_states` in
+    addition to the states that the function registers. `coordinated` is the function of the program if it has a
+    coordinator.
     """
 
     kind = OperatorKind.PROCESS
@@ -289,10 +296,10 @@ class ProcessCode(OperatorCode):
 
 
 class CheckpointedProcessOperator(ProcessOperator):
-    """A function without keys."""
+    """A function without keys and with operator state."""
 
     keeps_state = True
-    told_in = (STATE_FIELD,)
+    report_columns = (STATE_FIELD,)
 
     def __init__(self, context: OperatorContext, code: ProcessCode) -> None:
         super().__init__(context, code)
@@ -300,7 +307,7 @@ class CheckpointedProcessOperator(ProcessOperator):
 
     @property
     def is_ordered(self) -> bool:
-        """True: a batch begins with the state that the batch before it has left."""
+        """True: each batch starts with the state of the batch before it."""
         return True
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
@@ -310,7 +317,7 @@ class CheckpointedProcessOperator(ProcessOperator):
         self._state.initialize(self.spec)
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
-        self._state.at_barriers.note(checkpoint_id, self._state.lists)
+        self._state.at_barriers.record(checkpoint_id, self._state.lists)
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
         return self._state.at_barriers.write(checkpoint_id)
@@ -318,8 +325,8 @@ class CheckpointedProcessOperator(ProcessOperator):
     def discard_snapshot(self, checkpoint_id: int) -> None:
         self._state.at_barriers.discard(checkpoint_id)
 
-    def on_told(self, numbers: Mapping[str, Any]) -> None:
-        self._state.take(numbers)
+    def on_report(self, numbers: Mapping[str, Any]) -> None:
+        self._state.update(numbers)
 
-    def _emitted(self, rows: DataFrame, work: WorkOfFunction, name: str) -> Output[Slices]:
+    def _emitted(self, rows: DataFrame, work: FunctionTask, name: str) -> Output[Slices]:
         return super()._emitted(rows.coalesce(1), replace(work, spec=self._state.of(work.spec)), name)

@@ -1,4 +1,4 @@
-"""Functions that are called row by row, as a program gives them: opened once where they are written."""
+"""Functions that are called row by row, opened once for a trial when the program is built."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionInputs:
-    """The inputs of a function, the states of what is broadcast to it, and the resources of its job."""
+    """The inputs of a function, its broadcast states, and the resources of its job."""
 
     session: SparkSession
     inputs: Inputs
@@ -58,26 +58,26 @@ class Keys:
 
 
 def one_input(prototype: DataFrame, event_time: EventTime | None, resources: JobResources) -> FunctionInputs:
-    """The input of a function that reads a stream. Raises `PrototypeError` where Python has no such rows."""
+    """Return the input of a function on one stream. Raises `PrototypeError` if Python cannot represent its rows."""
     check_types(prototype.schema, Use.PYTHON)
     read = OneInput(columns=tuple(prototype.columns), event_time=event_time)
     return FunctionInputs(session=prototype.sparkSession, inputs=read, resources=resources)
 
 
 def keys_of(prototype: DataFrame, keys: Sequence[Column | str]) -> Keys:
-    """The keys of a stream. Raises `PrototypeError` where they do not fit it."""
+    """Return the keys of a stream. Raises `PrototypeError` if they do not fit it."""
     return Keys(columns=tuple(keys), schema=key_schema(prototype, keys))
 
 
 def process_code(
     reads: FunctionInputs, function: FunctionWithoutKeys, output: str | StructType
 ) -> tuple[DataFrame, ProcessCode]:
-    """The prototype of what a function emits, rows of `output`, and its code.
+    """Return the prototype of a function's results, rows of `output`, and its code.
 
-    A copy of the function is opened and closed. What it raises is passed on.
+    Opens and closes a copy of the function, and passes on its exceptions.
 
     Raises:
-        PrototypeError: the columns of the output cannot be read, or the function cannot be pickled.
+        PrototypeError: the columns of the output cannot be parsed, or the function cannot be pickled.
     """
     emitted, pickled = declared_rows(reads.session, output), pickled_function(function)
     tried = ProcessFunctionRunner(
@@ -99,12 +99,12 @@ def process_code(
 def keyed_process_code(
     reads: FunctionInputs, keys: Keys, function: FunctionWithKeys, output: str | StructType
 ) -> tuple[DataFrame, KeyedProcessCode]:
-    """The prototype of what a function emits, rows of `output`, and its code.
+    """Return the prototype of a function's results, rows of `output`, and its code.
 
-    A copy of the function is opened, which registers its states, and closed. What it raises is passed on.
+    Opens a copy of the function, which registers its states, and closes it. Passes on its exceptions.
 
     Raises:
-        PrototypeError: the columns of the output cannot be read, or the function cannot be pickled.
+        PrototypeError: the columns of the output cannot be parsed, or the function cannot be pickled.
     """
     emitted, pickled = declared_rows(reads.session, output), pickled_function(function)
     tried = KeyedFunctionRunner(
@@ -134,14 +134,14 @@ def keyed_process_code(
 
 
 def declared_rows(session: SparkSession, columns: str | StructType) -> DataFrame:
-    """An empty DataFrame of declared columns. Raises `PrototypeError` where they cannot be read."""
+    """Return an empty DataFrame of declared columns. Raises `PrototypeError` if they cannot be parsed."""
     read = emitted_columns(columns)
-    made = transformed(session.createDataFrame([], read), lambda rows: rows)
-    return transformed(made, lambda rows: rows.select(*(F.col(quoted(name)) for name in read.names)))
+    declared = transformed(session.createDataFrame([], read), lambda rows: rows)
+    return transformed(declared, lambda rows: rows.select(*(F.col(quoted(name)) for name in read.names)))
 
 
 def _open_and_close(tried: ProcessFunctionRunner | KeyedFunctionRunner) -> None:
-    """Learn of a function's states and metrics; its snapshot is tried too, since every batch ends with one."""
+    """Collect a function's states and metrics; its snapshot is tried too, since every batch ends with one."""
     try:
         tried.open()
         tried.snapshot_state()

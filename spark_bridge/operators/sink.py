@@ -16,9 +16,9 @@ from flykka.spark_bridge.state.savepoint import HandleFiles, into_savepoint
 
 
 class SinkOperator(Operator[Rows]):
-    """Stages rows by `stage`. `attempt` is in the names of what is copied into savepoints.
+    """Stages rows with `stage`. `attempt` is in the names of files copied into savepoints.
 
-    Before anything is published, `check_owner` raises if another process runs the job by now.
+    Before anything is published, `check_owner` raises if another process runs the job now.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class SinkOperator(Operator[Rows]):
         return True
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
-        """Commit what the checkpoint holds, discard whatever else was staged."""
+        """Commit the state of the checkpoint, and discard other staged files."""
         self._check_owner()
         self._files.verify(handle for state in states for handle in state.exclusive)
         self._writer.restore(elements_of(states, COMMITTABLES, Value))

@@ -1,4 +1,4 @@
-"""The code of sinks: in each attempt it makes the operator, with a writer of the sink's."""
+"""The code of sinks: in each attempt it creates the operator with a writer of the sink."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkCode(OperatorCode):
-    """Writes rows."""
-
     kind = OperatorKind.SINK
 
     sink: Sink
@@ -30,7 +28,7 @@ class SinkCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        """The format: where the rows go may change between two runs."""
+        """The format: the target may change between two runs."""
         return f"sink({self.sink.format})"
 
     def operator(self, context: OperatorContext) -> SinkOperator[Slices]:

@@ -1,4 +1,4 @@
-"""The head of a source's chain: it reads splits, and notes them for the checkpoint that holds them."""
+"""The head of a source's chain: reads splits, and records them for the next checkpoint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 NUM_RECORDS_IN_ERRORS = "numRecordsInErrors"
-"""As Flink's sources call what they cannot read."""
+"""Flink's name for the number of rows that a source cannot read."""
 
 
 class SourceOperator(Operator[Slices]):
@@ -38,11 +38,12 @@ class SourceOperator(Operator[Slices]):
         self._context = context
         self._code = code
         self._reader: SourceReader | None = None
-        # Of a source that is told of checkpoints: what was read, and what of it is before the barrier of one.
+        # For a source that is notified of checkpoints: the splits read since the last barrier, and those before each
+        # barrier.
         self._read: dict[str, SourceSplit] = {}
-        self._to_tell: dict[int, list[SourceSplit]] = {}
+        self._to_notify: dict[int, list[SourceSplit]] = {}
         link = context.link
-        self._only_hands_on = not link.readers and len(link.outputs) == 1 and is_read_once(link.outputs[0])
+        self._only_forwards = not link.readers and len(link.outputs) == 1 and is_read_once(link.outputs[0])
 
     def count(self, numbers: SourceNumbers) -> None:
         if numbers.corrupt:
@@ -56,28 +57,28 @@ class SourceOperator(Operator[Slices]):
 
     @property
     def reads_columns(self) -> bool:
-        """True if each reader of its rows reads the columns that it needs."""
+        """True if each reader of its rows reads only the columns that it needs."""
         return self._code.source.reads_columns
 
-    def note_read(self, splits: tuple[SourceSplit, ...]) -> tuple[StagedOutput, ...]:
-        """Note splits that were read, for the checkpoint whose barrier comes next."""
+    def record_read(self, splits: tuple[SourceSplit, ...]) -> tuple[StagedOutput, ...]:
+        """Record splits that were read, for the checkpoint of the next barrier."""
         if not self.commits:
             return ()
         self._read |= {split.split_id: split for split in splits}
         return (StagedOutput(operator_id=self.operator_id, names=tuple(split.split_id for split in splits), rows=0),)
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> None:
-        self._to_tell[checkpoint_id] = [self._read.pop(name) for name in names]
+        self._to_notify[checkpoint_id] = [self._read.pop(name) for name in names]
 
     def commit_checkpoint(self, checkpoint_id: int) -> tuple[str, ...]:
-        due = sorted(each for each in self._to_tell if each <= checkpoint_id)
-        splits = [split for each in due for split in self._to_tell.pop(each)]
+        due = sorted(each for each in self._to_notify if each <= checkpoint_id)
+        splits = [split for each in due for split in self._to_notify.pop(each)]
         if splits:
             self._code.source.notify_checkpoint_complete(checkpoint_id, splits)
         return ()
 
     def open(self) -> None:
-        """Find out how the rows are read, where no subtask has done so."""
+        """Create the reader of the source, unless another subtask has done so."""
         vertex_id = self._context.descriptor.vertex.vertex_id
         self._reader = self._context.readers.reader(vertex_id, self._new_reader)
 
@@ -100,29 +101,28 @@ class SourceOperator(Operator[Slices]):
         return self._reader.read(splits)
 
     def output(self, rows: SourceRows, stage: int) -> Output[Slices]:
-        """The output of the rows that it has read: those that are put aside go to a side output."""
+        """Return the output for rows it has read; rows put aside go to a side output."""
         aside = self._code.source.side_output
         if aside is None:
             return Output(rows=rows.slices, read_again=self.reads_columns)
-        # Two read them, and the other side is asked once.
+        # Two outputs read the rows, but the external system is read once.
         name = f"{self._context.descriptor.attempt}/{stage}/{self._context.link.uid}.read"
         emitted = computed_once(self._context, together(rows.slices), name, {})
         main, side = emitted.parted([aside])
         return Output(rows=(main,), side=side, on_emitted=emitted.numbers)
 
     def lazy_rows(self, splits: tuple[SourceSplit, ...]) -> LazyRows | None:
-        """The rows of splits, which the stage that they go to can read as well; None where it is better done here."""
+        """Return the rows of splits for the next stage to read; None if this one should read them."""
         assert self._reader is not None, "a source reads splits when it is open"
-        is_on = self._only_hands_on and self._context.readers.lazy_reading
+        is_on = self._only_forwards and self._context.readers.lazy_reading
         return self._reader.lazy_rows(splits) if is_on else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCode(OperatorCode):
-    """Reads splits. `watermark_delay_ms` is how far event time may be out of order; None: no watermarks.
+    """Reads splits. `watermark_delay_ms` bounds the out-of-orderness of event time; None: no watermarks.
 
-    Where rows are to come in order, `watches_order`. Where some of them mark watermarks, they are those for which
-    `punctuation` is true.
+    `watches_order` is set if rows must come in order. If some rows mark watermarks, `punctuation` is true for them.
     """
 
     kind = OperatorKind.SOURCE
@@ -135,7 +135,7 @@ class SourceCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        """The format: where the rows come from may change between two runs."""
+        """The format: the location of rows may change between two runs."""
         return f"source({self.source.format})"
 
     @property
@@ -147,9 +147,9 @@ class SourceCode(OperatorCode):
 
 
 def _only_aggregates(link: Link) -> bool:
-    """True if rows go one way, into aggregates that are computed slice by slice.
+    """Return True if all rows go to one aggregation, which is computed slice by slice.
 
-    Then they may be worked on slice by slice, unless a function on the way needs to see all of a batch.
+    Then they may be processed slice by slice, unless a function before it needs whole batches.
     """
     if link.code.aggregates_slices:
         return True

@@ -1,7 +1,7 @@
-"""Readers of sources: splits become rows, and what is to be known of them without looking at them twice.
+"""Readers of sources: read the rows of splits and learn their numbers without reading them twice.
 
-How many rows there are and what their latest event time is, many a source knows: the statistics of parquet files say
-it. What it does not know is counted below all operators of the chain: a filter behind must not hold the watermark back.
+Many sources know the row count and the latest event time, for example from the statistics of parquet files. Other
+numbers are counted before all operators of the chain: a filter must not hold the watermark back.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.source import Source
 
 LAZY_COST = 8 * 1024**2
-"""More than this, in what a `ReadLimit` counts, is read by the source itself, which measures how long that takes.
+"""Splits that cost more than this, as a `ReadLimit` counts, are read by the source itself, which measures the time.
 
-It is 32 small files: more than come in while stages of other sources keep the cores busy. With a lower bound, sources
-that have once fallen behind would go on reading by themselves, and keep each other behind.
+It is 32 small files: more than arrive while stages of other sources keep the cores busy. With a lower bound, sources
+that have once fallen behind would continue to read by themselves, and keep each other behind.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceNumbers:
-    """The number of rows, and the latest event time in ms; None where it is not known, or no row has one.
+    """The number of rows, and the latest event time in ms; None if unknown, or if no row has one.
 
-    The earliest is known only where the order of the rows is watched. Where rows mark watermarks, event times are
-    those of the rows that do.
+    The earliest is known only if the order of the rows is watched. If rows mark watermarks, event times are those of
+    these rows only.
     """
 
     rows: int | None
@@ -55,15 +55,15 @@ class SourceNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRows:
-    """The rows of some splits, and how to learn their numbers once an action has read them.
+    """The rows of some splits, and how to get their numbers once an action has read them.
 
-    They are `observed` as the source has read them, with the marks that only the reader is to see.
+    `observed` are the rows as the source has read them, with marks for the reader only.
     """
 
     observed: Slices
     known: SourceNumbers
     observations: tuple[Observation, ...] = ()
-    wanted: Mapping[str, Column] = field(default_factory=dict)
+    aggregates: Mapping[str, Column] = field(default_factory=dict)
     partitions: Sequence[str] = ()
     counts_corrupt: bool = False
 
@@ -72,28 +72,28 @@ class SourceRows:
         return tuple(without_marks(rows) if self.partitions or self.counts_corrupt else rows for rows in self.observed)
 
     def numbers(self) -> SourceNumbers:
-        """The numbers; to be asked for after the rows were computed."""
+        """Return the numbers; call this after the rows were computed."""
         if not self.observations:
             return self.known
         for observed, observation in zip(self.observed, self.observations, strict=True):
             if not is_complete(observation):
-                # A function has made its rows of others than these. Event time goes on all the same.
+                # A function has ignored its input. Event time must advance nevertheless.
                 observed.write.format("noop").mode("overwrite").save()
-        found = [
+        observed_numbers = [
             numbers_of(observation) or self._aggregated(observed)
             for observed, observation in zip(self.observed, self.observations, strict=True)
         ]
         rows, latest = self.known.rows, self.known.event_time_max
         if rows is None:
-            rows = sum(int(each.get(_ROWS) or 0) for each in found)
+            rows = sum(int(each.get(_ROWS) or 0) for each in observed_numbers)
         if latest is None:
-            latest = max(_millis(found, LATEST), default=None)
-        earliest = min(_millis(found, EARLIEST), default=None)
+            latest = max(_millis(observed_numbers, LATEST), default=None)
+        earliest = min(_millis(observed_numbers, EARLIEST), default=None)
         times = tuple(
             PartitionTime(
                 partition=partition,
-                latest_ms=max(_millis(found, _of_partition(LATEST, place)), default=None),
-                earliest_ms=min(_millis(found, _of_partition(EARLIEST, place)), default=None),
+                latest_ms=max(_millis(observed_numbers, _of_partition(LATEST, place)), default=None),
+                earliest_ms=min(_millis(observed_numbers, _of_partition(EARLIEST, place)), default=None),
             )
             for place, partition in enumerate(self.partitions)
         )
@@ -102,12 +102,14 @@ class SourceRows:
             event_time_max=latest,
             event_time_min=earliest,
             partition_times=times,
-            corrupt=sum(int(each.get(IS_CORRUPT) or 0) for each in found),
+            corrupt=sum(int(each.get(IS_CORRUPT) or 0) for each in observed_numbers),
         )
 
     def _aggregated(self, rows: DataFrame) -> Mapping[str, Any]:
-        """The numbers by a query of their own: Spark saw that nothing comes through, and did not read the rows."""
-        (aggregated,) = rows.agg(*(column.alias(name) for name, column in self.wanted.items())).collect()
+        """Compute the numbers with a separate query: Spark's optimizer found that no rows get through, and did not read
+        them.
+        """
+        (aggregated,) = rows.agg(*(column.alias(name) for name, column in self.aggregates.items())).collect()
         return aggregated.asDict()
 
 
@@ -115,7 +117,7 @@ class SourceRows:
 class SourceReader:
     """Reads the splits of one source, for all of its subtasks and attempts.
 
-    `in_slices`: what follows works row by row. The other fields are those of the source's code.
+    `in_slices`: downstream operators work row by row. The other fields are those of the source's code.
     """
 
     uid: str
@@ -129,12 +131,16 @@ class SourceReader:
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
         frames = self.source.read(self.session, self.schema, splits, in_slices=self.in_slices)
         known, partitions = self._known(splits), self.source.partitions_of(splits)
-        wanted = self._to_count(known, partitions)
-        rows = observed_rows(frames, wanted, known) if wanted and frames else SourceRows(observed=frames, known=known)
+        aggregates = self._to_count(known, partitions)
+        rows = (
+            observed_rows(frames, aggregates, known)
+            if aggregates and frames
+            else SourceRows(observed=frames, known=known)
+        )
         return replace(rows, partitions=partitions, counts_corrupt=self.source.counts_corrupt)
 
     def lazy_rows(self, splits: tuple[SourceSplit, ...]) -> LazyRows | None:
-        """The rows of splits for another to read; None where they are many, or something of them is to be counted."""
+        """Return the rows of splits for the next stage to read; None if they are many, or must be counted."""
         known, costs = self._known(splits), [cost_of(split) for split in splits]
         is_little = None not in costs and sum(cost for cost in costs if cost is not None) <= LAZY_COST
         if known.rows is None or self._to_count(known, self.source.partitions_of(splits)) or not is_little:
@@ -152,11 +158,11 @@ class SourceReader:
         return self.read(splits).slices
 
     def _known(self, splits: tuple[SourceSplit, ...]) -> SourceNumbers:
-        """The numbers of all splits together, where each knows its own."""
+        """Return the known numbers of all splits together."""
         numbers = [self.source.numbers_of(split) for split in splits]
         rows = [each.rows for each in numbers if each.rows is not None]
         times = [each.event_time_max for each in numbers if each.event_time_max is not None]
-        # What a source knows of its rows it knows of all of them, not of those that mark watermarks.
+        # A source knows numbers of all rows, not of those that mark watermarks.
         knows_latest = times and len(times) == len(numbers) and self.punctuation is None
         return SourceNumbers(
             rows=sum(rows) if len(rows) == len(numbers) else None,
@@ -164,54 +170,54 @@ class SourceReader:
         )
 
     def _to_count(self, known: SourceNumbers, partitions: Sequence[str]) -> Mapping[str, Column]:
-        wanted: dict[str, Column] = {}
+        aggregates: dict[str, Column] = {}
         if known.rows is None:
-            wanted[_ROWS] = F.count(F.lit(1))
+            aggregates[_ROWS] = F.count(F.lit(1))
         if self.source.counts_corrupt:
-            wanted[IS_CORRUPT] = F.count_if(IS_CORRUPT)
+            aggregates[IS_CORRUPT] = F.count_if(IS_CORRUPT)
         if self.source.event_time is None:
-            return wanted
+            return aggregates
         event_time = EventTime(column=self.source.event_time)
-        wanted |= times_of_watermarks(event_time, self.punctuation, watches_order=self.watches_order)
+        aggregates |= times_of_watermarks(event_time, self.punctuation, watches_order=self.watches_order)
         if known.event_time_max is not None:
-            del wanted[LATEST]
+            del aggregates[LATEST]
         for place in range(len(partitions)):
             is_own = F.col(PARTITION) == F.lit(place)
             times = times_of_watermarks(event_time, self.punctuation, watches_order=self.watches_order, where=is_own)
-            wanted |= {_of_partition(name, place): time for name, time in times.items()}
-        return wanted
+            aggregates |= {_of_partition(name, place): time for name, time in times.items()}
+        return aggregates
 
 
 class SourceReaders:
-    """The readers of one job's sources, each made once: a function is tried on a probe for it, which takes a while.
+    """The readers of one job's sources, each created once: trying a function on a probe takes a while.
 
-    With `lazy_reading`, a few small files are left to the stage that they go to. Safe to use from any thread.
+    With `lazy_reading`, the next stage reads a few small files itself. Thread-safe.
     """
 
     def __init__(self, session: SparkSession, *, lazy_reading: bool = True) -> None:
         self.lazy_reading = lazy_reading
         self._session = session
-        self._made: dict[JobVertexId, SourceReader] = {}
+        self._readers: dict[JobVertexId, SourceReader] = {}
 
     def reader(self, vertex_id: JobVertexId, make: Callable[[SparkSession], SourceReader]) -> SourceReader:
-        known = self._made.get(vertex_id)
-        # Made by two threads at once it is made twice, and is the same.
-        return known or self._made.setdefault(vertex_id, make(self._session))
+        reader = self._readers.get(vertex_id)
+        # Two threads may both create it; the two are equal.
+        return reader or self._readers.setdefault(vertex_id, make(self._session))
 
 
-def observed_rows(slices: Slices, wanted: Mapping[str, Column], known: SourceNumbers) -> SourceRows:
-    """The rows of slices, of which some numbers are `known` and others are counted."""
-    observations, observed = zip(*(_observed(rows, wanted) for rows in slices), strict=True)
-    return SourceRows(observed=observed, known=known, observations=observations, wanted=wanted)
+def observed_rows(slices: Slices, aggregates: Mapping[str, Column], known: SourceNumbers) -> SourceRows:
+    """Return the rows of slices, with some numbers `known` and others counted."""
+    observations, observed = zip(*(_observed(rows, aggregates) for rows in slices), strict=True)
+    return SourceRows(observed=observed, known=known, observations=observations, aggregates=aggregates)
 
 
-def _observed(rows: DataFrame, wanted: Mapping[str, Column]) -> tuple[Observation, DataFrame]:
+def _observed(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[Observation, DataFrame]:
     observation = Observation()
-    return observation, rows.observe(observation, *(column.alias(name) for name, column in wanted.items()))
+    return observation, rows.observe(observation, *(column.alias(name) for name, column in aggregates.items()))
 
 
-def _millis(found: Iterable[Mapping[str, Any]], name: str) -> list[int]:
-    return [in_ms(micros) for each in found if (micros := each.get(name)) is not None]
+def _millis(observed_numbers: Iterable[Mapping[str, Any]], name: str) -> list[int]:
+    return [in_ms(micros) for each in observed_numbers if (micros := each.get(name)) is not None]
 
 
 def _of_partition(name: str, place: int) -> str:

@@ -1,6 +1,6 @@
-"""Keyed batches on Spark: one job for each, that of whatever reads the rows that it emits.
+"""Keyed batches on Spark: one job each, run by the reader of the emitted rows.
 
-A Python worker looks up the state of the batch's keys in segments, processes the batch, writes what has changed as a
+A Python worker looks up the state of the batch's keys in segments, processes the batch, writes the changes as a
 segment, and emits rows.
 """
 
@@ -42,40 +42,36 @@ class KeyedCode(Protocol):
     """The columns of a `KeyedBatchOperator`: of its keys, its state, and the rows that it reads and emits."""
 
     @property
-    def key_fields(self) -> tuple[StructField, ...]:
-        """The columns of the keys."""
+    def key_fields(self) -> tuple[StructField, ...]: ...
 
     @property
-    def state_fields(self) -> tuple[StructField, ...]:
-        """The columns of state."""
+    def state_fields(self) -> tuple[StructField, ...]: ...
 
     @property
     def state_schema(self) -> StateSchema | None:
         """The schema of state by the names that users know."""
 
     @property
-    def emitted(self) -> tuple[StructField, ...]:
-        """The columns that the function emits."""
+    def emitted(self) -> tuple[StructField, ...]: ...
 
     @property
-    def side(self) -> tuple[SideOutput, ...]:
-        """The side outputs that are read."""
+    def side(self) -> tuple[SideOutput, ...]: ...
 
     def keyed(self, rows: DataFrame) -> DataFrame:
-        """The columns of rows that the function needs, and those of the keys."""
+        """Return the columns of rows that the function needs, and those of the keys."""
 
     def results(self, emitted: DataFrame) -> DataFrame:
-        """The rows that leave the operator."""
+        """Return the rows that leave the operator."""
 
 
 class TableCode(KeyedCode, Protocol):
     """A function of all rows of a batch."""
 
     def function(self, watermark_ms: int) -> BatchFunction:
-        """The function that a worker applies to a batch which comes behind a watermark."""
+        """Return the function that a worker applies to a batch after a watermark."""
 
     def clean_up(self, watermark_ms: int) -> CleanUp | None:
-        """Remove state that nobody needs behind a watermark; None where all of it is needed."""
+        """Remove state that is not needed after a watermark; None if all of it is."""
 
 
 class TimedTableCode(TableCode, Protocol):
@@ -83,10 +79,10 @@ class TimedTableCode(TableCode, Protocol):
 
     @property
     def emits_with_batches(self) -> bool:
-        """False if the function of batches changes state alone."""
+        """False if processing a batch only changes state."""
 
     def firing(self, due_ms: int) -> BatchFunction:
-        """The function that a worker applies to the keys with timers up to `due_ms`."""
+        """Return the function that a worker applies to the keys with timers up to `due_ms`."""
 
 
 Readings = Sequence[Reading[StateRows]]
@@ -117,7 +113,7 @@ class SparkKeyedBatches:
     def __init__(
         self, context: OperatorContext, code: KeyedCode, function: Callable[[Element[Slices]], BatchFunction]
     ) -> None:
-        """`function` makes what a worker applies to a batch."""
+        """`function` creates the function that a worker applies to a batch."""
         self.backend = FileStateBackend(
             code.key_fields,
             code.state_fields,
@@ -129,38 +125,37 @@ class SparkKeyedBatches:
         self._context = context
         self._code = code
         self._function = function
-        self._told_in = (*self.told_in, StructField(CONTROL, ArrayType(LongType())))
-        self._emitted_type = emitted_type(code.emitted, code.side, self._told_in)
+        self._report_columns = (*self.report_columns, StructField(CONTROL, ArrayType(LongType())))
+        self._emitted_type = emitted_type(code.emitted, code.side, self._report_columns)
 
     @cached_property
     def _groups(self) -> KeyGroups:
-        # Columns are made in the JVM, and an operator is made in an actor's turn.
+        # Columns are created in the JVM, but operators are created in an actor's turn.
         keys = tuple(F.col(field.name) for field in self._code.key_fields)
         return KeyGroups(keys=keys, max_parallelism=self._context.descriptor.vertex.max_parallelism)
 
     @property
-    def told_in(self) -> tuple[StructField, ...]:
-        """Columns in which workers tell more than rows and the changes of state."""
+    def report_columns(self) -> tuple[StructField, ...]:
+        """Additional columns in which workers report to the driver."""
         return ()
 
-    def on_told(self, numbers: Mapping[str, Any]) -> None:
-        """Take what workers have told in them."""
+    def on_report(self, numbers: Mapping[str, Any]) -> None: ...
 
     @property
     def has_several_readers(self) -> bool:
-        """True if what workers emit may be read several times."""
+        """True if the rows that workers emit may be read several times."""
         return bool(self._code.side)
 
     @property
     def emits_with_batches(self) -> bool:
-        """False if timers alone emit rows: then a batch is computed here, and by no reader."""
+        """False if only timers emit rows: then a batch is computed here and not by a reader."""
         return True
 
     def results(self, emitted: DataFrame) -> DataFrame:
         return self._code.results(emitted)
 
     def clean_up(self) -> CleanUp | None:
-        """Remove state that nobody needs any more, wherever segments are merged; None where there never is any."""
+        """Remove state that is not needed any more, when segments are merged; None if there is never any."""
         return None
 
     def processed(self, element: Element[Slices], readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
@@ -174,7 +169,7 @@ class SparkKeyedBatches:
     def _fired(
         self, firing: TimerFiring, function: BatchFunction, readings: Readings, version: int
     ) -> KeyedResult[Slices, StateRows]:
-        """Let a worker process the keys that may have timers which are due."""
+        """Process the keys that may have due timers in a worker."""
         due = partial(
             ProcessDueKeys,
             timer=_TIMERS[firing.domain],
@@ -204,27 +199,27 @@ class SparkKeyedBatches:
             function=function,
         )
         processed = exactly_named(rows.coalesce(1)).mapInArrow(process, self._emitted_type)
-        wanted = {field.name: F.max(field.name) for field in self._told_in}
-        # What is computed changes state.
+        aggregates = {field.name: F.max(field.name) for field in self._report_columns}
+        # Computing these rows changes state: it must happen once.
         emitted = (
-            computed_once(self._context, processed, target, wanted)
+            computed_once(self._context, processed, target, aggregates)
             if self.has_several_readers or not emits
-            else computed_by_reader(processed, wanted)
+            else computed_by_reader(processed, aggregates)
         )
 
-        def told() -> KeyedOutcome[StateRows]:
-            seen = emitted.numbers()
-            *numbers, next_timer_ms, late_rows = seen[CONTROL]
-            segment = self.backend.written(target, *numbers)
-            self.on_told(seen)
+        def outcome() -> KeyedOutcome[StateRows]:
+            numbers_by_name = emitted.numbers()
+            *segment_numbers, next_timer_ms, late_rows = numbers_by_name[CONTROL]
+            segment = self.backend.written(target, *segment_numbers)
+            self.on_report(numbers_by_name)
             return KeyedOutcome(segment=segment, next_timer_ms=next_timer_ms, late_rows=late_rows)
 
-        main, side = emitted.parted(self._code.side, others=list(wanted))
-        return KeyedResult(rows=(self.results(main),) if emits else None, side=side, told=told)
+        main, side = emitted.parted(self._code.side, others=list(aggregates))
+        return KeyedResult(rows=(self.results(main),) if emits else None, side=side, outcome=outcome)
 
 
 class SparkKeyedTables(SparkKeyedBatches):
-    """Batches of a function that is told the watermark."""
+    """Batches of a function that depends on the watermark."""
 
     def __init__(self, context: OperatorContext, code: TableCode) -> None:
         super().__init__(context, code, self._processing)
@@ -232,7 +227,7 @@ class SparkKeyedTables(SparkKeyedBatches):
         self._watermark_ms = WATERMARK_MIN
 
     def clean_up(self) -> CleanUp | None:
-        """Remove what was not needed any more when the last batch came."""
+        """Remove state that was not needed any more when the last batch came."""
         return self._table_code.clean_up(self._watermark_ms)
 
     def _processing(self, element: Element[Slices]) -> BatchFunction:
@@ -251,7 +246,6 @@ class SparkTimedTables(SparkKeyedTables):
 
     @property
     def emits_with_batches(self) -> bool:
-        """True unless timers alone emit rows."""
         return self._timed_code.emits_with_batches
 
     def fired(self, firing: TimerFiring, readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 class KeyedProcessCode(ProcessCode):
     """A function with keyed state and timers. `keys` are those of the edge before it.
 
-    `expiring_states` are the pickled descriptors of states with time-to-live, None where there are none. What the
-    function emits of a batch is given to the function of DataFrames that is `applied` to it, where there is one.
+    `expiring_states` are the pickled descriptors of states with time-to-live, or None. `applied`, if set, is a function
+    of DataFrames that is applied to the rows that the function emits for a batch.
     """
 
     kind = OperatorKind.KEYED_PROCESS
@@ -73,7 +73,7 @@ class KeyedProcessCode(ProcessCode):
         return with_keys(rows, self.key_fields, self.keys)
 
     def results(self, emitted: DataFrame) -> DataFrame:
-        """The rows as they are emitted, or those that are made of them."""
+        """Return the emitted rows, or the result of `applied` for them."""
         return emitted if self.applied is None else applied(self.applied, emitted)
 
 
@@ -89,12 +89,12 @@ class SparkKeyedProcessOperator(KeyedProcessOperator[Slices, StateRows]):
     ) -> Output[Slices]:
         return self._spark_function.handled(events, watermark_ms, processing_time_ms)
 
-    def note_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
-        self._spark_function.sends.note_aggregates(results)
+    def record_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
+        self._spark_function.sends.record_aggregates(results)
 
 
 class CheckpointedKeyedProcessOperator(SparkKeyedProcessOperator):
-    """A function with keys, whose keyed state is beside that of the subtask."""
+    """A function with keys that has operator state of its subtask in addition to keyed state."""
 
     def __init__(
         self, context: OperatorContext, function: SparkKeyedFunction, state: FunctionState[KeyedFunctionRunner]
@@ -111,7 +111,7 @@ class CheckpointedKeyedProcessOperator(SparkKeyedProcessOperator):
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         super().snapshot_state(checkpoint_id, everything=everything)
-        self._state.at_barriers.note(checkpoint_id, self._state.lists)
+        self._state.at_barriers.record(checkpoint_id, self._state.lists)
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
         lists, keyed = self._state.at_barriers.write(checkpoint_id), super().write_snapshot(checkpoint_id, savepoint)
@@ -131,7 +131,7 @@ class SparkKeyedFunction(SparkKeyedBatches):
     def __init__(
         self, context: OperatorContext, code: KeyedProcessCode, state: FunctionState[KeyedFunctionRunner] | None = None
     ) -> None:
-        """`state` is that of the subtask, of a function that has some."""
+        """`state` is the operator state of the subtask, if the function has any."""
         self._state = state
         self._is_applied = code.applied is not None
         super().__init__(context, code, self._processing)
@@ -141,16 +141,16 @@ class SparkKeyedFunction(SparkKeyedBatches):
         self._times = (WATERMARK_MIN, 0)
 
     @property
-    def told_in(self) -> tuple[StructField, ...]:
+    def report_columns(self) -> tuple[StructField, ...]:
         return () if self._state is None else (STATE_FIELD,)
 
-    def on_told(self, numbers: Mapping[str, Any]) -> None:
+    def on_report(self, numbers: Mapping[str, Any]) -> None:
         if self._state is not None:
-            self._state.take(numbers)
+            self._state.update(numbers)
 
     @property
     def has_several_readers(self) -> bool:
-        """True with side outputs, and where a function of the user's may read the rows as often as it likes."""
+        """True with side outputs, and if a user's function may read the rows any number of times."""
         return self._is_applied or super().has_several_readers
 
     def results(self, emitted: DataFrame) -> DataFrame:
@@ -162,7 +162,7 @@ class SparkKeyedFunction(SparkKeyedBatches):
         return self.spec.sees_watermarks
 
     def clean_up(self) -> CleanUp | None:
-        """Remove values that have expired by the time of the stage before."""
+        """Remove values that had expired by the time of the previous stage."""
         if self._expiring is None:
             return None
         watermark_ms, processing_time_ms = self._times
@@ -171,7 +171,7 @@ class SparkKeyedFunction(SparkKeyedBatches):
         )
 
     def fired(self, firing: TimerFiring, readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
-        """Let a worker fire timers."""
+        """Fire timers in a worker."""
         self._times = firing.watermark_ms, firing.processing_time_ms
         spec = self._spec_of_call()
         fire = FireTimers(
@@ -180,15 +180,15 @@ class SparkKeyedFunction(SparkKeyedBatches):
             watermark_ms=firing.watermark_ms,
             processing_time_ms=firing.processing_time_ms,
         )
-        return replace(self._fired(firing, fire, readings, version), sent=lambda: self.sends.take(spec))
+        return replace(self._fired(firing, fire, readings, version), sent=lambda: self.sends.drain(spec))
 
     def processed(self, element: Element[Slices], readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
         self._times = element.watermark_ms, element.processing_time_ms
         spec = self._called = self._spec_of_call()
-        return replace(super().processed(element, readings, version), sent=lambda: self.sends.take(spec))
+        return replace(super().processed(element, readings, version), sent=lambda: self.sends.drain(spec))
 
     def handled(self, events: tuple[bytes, ...], watermark_ms: int, processing_time_ms: int) -> Output[Slices]:
-        """Let a worker handle events of the coordinator."""
+        """Handle events of the coordinator in a worker."""
         spec = self._spec_of_call()
         assert spec.call is not None, "events are handled in a call"
         work = HandleCoordinatorEvents(
@@ -197,18 +197,18 @@ class SparkKeyedFunction(SparkKeyedBatches):
             events=events,
             watermark_ms=watermark_ms,
             processing_time_ms=processing_time_ms,
-            told={CONTROL: CONTROL_TYPE},
+            report_columns={CONTROL: CONTROL_TYPE},
         )
         name = f"{self._context.descriptor.attempt}/events-{spec.call.number}"
         rows = self._context.scope.session.range(1).coalesce(1).mapInArrow(work, self._emitted_type)
-        wanted = {each.name: F.max(each.name) for each in self.told_in}
-        emitted = computed_once(self._context, rows, name, wanted)
-        main, side = emitted.parted(self._code.side, others=[*wanted, CONTROL])
+        aggregates = {each.name: F.max(each.name) for each in self.report_columns}
+        emitted = computed_once(self._context, rows, name, aggregates)
+        main, side = emitted.parted(self._code.side, others=[*aggregates, CONTROL])
         return Output(
             rows=(self.results(main),),
             side=side,
-            on_emitted=lambda: self.on_told(emitted.numbers()),
-            sent=lambda: self.sends.take(spec),
+            on_emitted=lambda: self.on_report(emitted.numbers()),
+            sent=lambda: self.sends.drain(spec),
         )
 
     def _processing(self, element: Element[Slices]) -> ProcessKeyedRows:
@@ -217,5 +217,5 @@ class SparkKeyedFunction(SparkKeyedBatches):
         )
 
     def _spec_of_call(self) -> FunctionSpec:
-        spec = self.sends.begin(self.spec)
+        spec = self.sends.begin_call(self.spec)
         return spec if self._state is None else self._state.of(spec)

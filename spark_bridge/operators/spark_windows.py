@@ -1,6 +1,6 @@
-"""Windows with Spark: arithmetic on integer columns. `F.window` makes structs of timestamps, which cost a third more.
+"""Windows with Spark: arithmetic on integer columns. `F.window` creates structs of timestamps, which cost a third more.
 
-What windows and panes are is said in `event_time_windows.py`.
+`event_time_windows.py` defines windows and panes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.code import AggregateCode
 from flykka.spark_bridge.operators.window import LATE_DATA, Arrived, WindowAggregateOperator
-from flykka.spark_bridge.program.aggregates import NEWS, TIME, RowsApplied
+from flykka.spark_bridge.program.aggregates import NEWS, TIME, RowStateFunction
 from flykka.spark_bridge.program.event_time import event_time_micros, instant
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend, StateLayout, gathered
@@ -48,7 +48,7 @@ class WindowLayout(StateLayout):
         return {"first_micros": F.min(TIME), "last_micros": F.max(TIME)}
 
     def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
-        """The state of panes that start at `from_ms` or later and before `until_ms`; None is no bound."""
+        """Return the state of panes that start at `from_ms` or later and before `until_ms`; None is no bound."""
         if from_ms is not None:
             state = state.where(F.col(TIME) >= instant(from_ms, F.col(TIME)))
         if until_ms is not None:
@@ -56,7 +56,7 @@ class WindowLayout(StateLayout):
         return state
 
     def later(self, state: DataFrame, closed_to_ms: int | None) -> DataFrame:
-        """The state of panes that a window needs which starts after `closed_to_ms`."""
+        """Return the state of panes that belong to a window starting after `closed_to_ms`."""
         return state if closed_to_ms is None else self.between(state, self._windows.next_start(closed_to_ms), None)
 
 
@@ -68,24 +68,24 @@ class SparkPanes:
         self._backend = backend
 
     def arrived(self, element: Element[Slices], closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
-        """Make state of a batch. Only where rows may be late, or are no state yet, it costs a job."""
+        """Convert a batch to state. Costs a job only if rows may be late or are not aggregated yet."""
         code, batch, (rows,) = self._code, element.batch, element.rows
         assert batch is not None, "windows read the input gates"
         if TIME not in rows.columns:
             return self._of_rows(rows, closed_to_ms)
-        # What was aggregated before the exchange is state as it is, unless some of it is late.
+        # Rows aggregated before the exchange are state already, unless some are late.
         first, last = batch.event_time_min, batch.event_time_max
-        assert first is not None, f"the state {batch.batch_id} does not say of which panes it is"
-        assert last is not None, f"the state {batch.batch_id} does not say of which panes it is"
+        assert first is not None, f"the state {batch.batch_id} has no times of panes"
+        assert last is not None, f"the state {batch.batch_id} has no times of panes"
         if closed_to_ms is None or first >= code.windows.next_start(closed_to_ms):
             return Arrived(segment=self._backend.adopt(batch, rows, first, last - code.windows.slide_ms + 1))
         late = _before(F.col(TIME), code.windows.next_start(closed_to_ms))
-        observation, observed = counted(rows, {"late": code.plan.rows_behind(late)})
+        observation, observed = counted(rows, {"late": code.plan.input_rows(late)})
         segment = self._backend.keep(observed.where(~late))
         return Arrived(segment=segment, late_rows=int(numbers_of(observation).get("late") or 0))
 
     def _of_rows(self, rows: DataFrame, closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
-        """Rows that come as they are become state here."""
+        """Aggregate rows that were not aggregated before the exchange into state."""
         code = self._code
         rows = in_windows(code.windows, rows, code.event_time)
         if closed_to_ms is None:
@@ -99,7 +99,7 @@ class SparkPanes:
         return Arrived(segment=segment, late_rows=late_rows)
 
     def fired(self, readings: Sequence[Reading[DataFrame]], to_ms: int) -> Slices:
-        """The results of the windows that start at `to_ms` or before, of keys that have a row not emitted yet."""
+        """Return the results of the windows starting at `to_ms` or before, for keys with rows not emitted yet."""
         alike: dict[tuple[int | None, int | None], list[Reading[DataFrame]]] = {}
         for reading in readings:
             alike.setdefault((reading.closed_to_ms, reading.emitted_to_ms), []).append(reading)
@@ -115,7 +115,7 @@ class SparkPanes:
 
 
 class AppliedPanes(SparkPanes):
-    """Panes whose windows are given to a function of the user's."""
+    """Panes whose windows are passed to a user's function."""
 
     def __init__(self, code: WindowCode, backend: SparkStateBackend, context: OperatorContext) -> None:
         super().__init__(code, backend)
@@ -127,7 +127,7 @@ class AppliedPanes(SparkPanes):
 
 
 def in_windows(windows: EventTimeWindows, rows: DataFrame, event_time: EventTime) -> DataFrame:
-    """The rows that belong to a window: those with an event time, and not in a gap between windows."""
+    """Return the rows that belong to a window: those with an event time, and not in a gap between windows."""
     rows = rows.where(F.col(quoted(event_time.column)).isNotNull())
     if not windows.have_gaps:
         return rows
@@ -136,7 +136,8 @@ def in_windows(windows: EventTimeWindows, rows: DataFrame, event_time: EventTime
 
 
 def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None, to_ms: int) -> DataFrame:
-    """State by pane as state by window: each row once for each of its windows that start after `after_ms`, to `to_ms`.
+    """Convert state by pane to state by window: each row once for each of its windows starting after `after_ms`, up to
+    `to_ms`.
 
     Every pane must be in at least one of these windows.
     """
@@ -144,7 +145,7 @@ def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None,
         return state
     pane, slide = F.col(TIME), F.lit(windows.slide_ms * MICROS_PER_MS)
     last = pane - since_last_start(windows, pane)
-    # The window n slides before the last one has the pane where n * slide < last + size - pane.
+    # The window n slides before the last one contains the pane if n * slide < last + size - pane.
     reach = last - pane + F.lit(windows.size_ms * MICROS_PER_MS - 1)
     first = last - (reach - F.pmod(reach, slide))
     if after_ms is not None:
@@ -153,13 +154,13 @@ def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None,
 
 
 def pane_of(windows: EventTimeWindows, time: Column) -> Column:
-    """The start of the pane of a time, in microseconds."""
+    """Return the start of the pane of a time, in microseconds."""
     since_start = since_last_start(windows, time)
     start = time - since_start
     end = F.lit(windows.size_ms % windows.slide_ms * MICROS_PER_MS)
     if not windows.overlap or windows.size_ms % windows.slide_ms == 0:
         return start
-    # Between two starts another window ends, and there a pane begins too.
+    # Between two starts another window ends, and a pane begins there too.
     return F.when(since_start < end, start).otherwise(start + end)
 
 
@@ -169,7 +170,6 @@ def since_last_start(windows: EventTimeWindows, micros: Column) -> Column:
 
 
 def _before(micros: Column, until_ms: int) -> Column:
-    """True if a time, in microseconds, is before `until_ms`."""
     return micros < instant(until_ms, micros)
 
 
@@ -177,9 +177,9 @@ def _before(micros: Column, until_ms: int) -> Column:
 class WindowCode(AggregateCode):
     """Windows over the event time of rows.
 
-    `side_outputs_late_data`: rows that come too late are handed to `SideOutputCode`, not dropped. They must then come
-    as they are, with no local part before the exchange. For `allowed_lateness_ms` behind its end a window fires again
-    where rows come for it.
+    With `side_outputs_late_data`, late rows are passed to `SideOutputCode` instead of being dropped. They must then
+    arrive unaggregated, with no local part before the exchange. Until `allowed_lateness_ms` after its end a window
+    fires again if rows arrive for it.
     """
 
     kind = OperatorKind.WINDOW_AGGREGATE
@@ -197,8 +197,8 @@ class WindowCode(AggregateCode):
 
     @property
     def upsert_keys(self) -> tuple[str, ...]:
-        """Window and keys, where windows may fire again with aggregates. A function makes any number of rows."""
-        if not self.allowed_lateness_ms or isinstance(self.plan, RowsApplied):
+        """The window and keys if windows may fire again with aggregates. A function may return any number of rows."""
+        if not self.allowed_lateness_ms or isinstance(self.plan, RowStateFunction):
             return ()
         return (WINDOW_START, WINDOW_END, *columns_of(self.plan.state_schema.keys))
 
@@ -210,7 +210,7 @@ class WindowCode(AggregateCode):
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         backend = SparkStateBackend(WindowLayout(self), context.storage)
-        calls_function = isinstance(self.plan, RowsApplied)
+        calls_function = isinstance(self.plan, RowStateFunction)
         panes = AppliedPanes(self, backend, context) if calls_function else SparkPanes(self, backend)
         fires_with_watermark = context.descriptor.vertex.firing_mode is FiringMode.ON_WATERMARK
         return WindowAggregateOperator(
@@ -229,7 +229,7 @@ class WindowCode(AggregateCode):
         return replace(self.plan.state_schema, windows=cut)
 
     def local_state(self, rows: DataFrame) -> DataFrame:
-        """State made of rows, by pane; rows that belong to no window are left out."""
+        """Aggregate rows into state, by pane; rows that belong to no window are left out."""
         rows = in_windows(self.windows, rows, self.event_time)
         return self.plan.local(rows, pane_of(self.windows, event_time_micros(self.event_time)))
 
@@ -241,11 +241,12 @@ class WindowCode(AggregateCode):
         return self.fired(by_window(self.windows, self.local_state(rows), None, _LONG_MAX))
 
     def fired(self, state: DataFrame, *, are_all_news: bool = True) -> DataFrame:
-        """The results of the windows in `state`, with their bounds as timestamps.
+        """Return the results of the windows in `state`, with their bounds as timestamps.
 
-        If rows in it `are_all_news` every window fires of every key; else the column `NEWS` of the state says which do.
+        If rows in it `are_all_news` every window fires for every key; otherwise those with `NEWS` in a row of their
+        state.
         """
         end = F.col(TIME) + F.lit(self.windows.size_ms * MICROS_PER_MS)
         bounds = {WINDOW_START: F.timestamp_micros(TIME), WINDOW_END: F.timestamp_micros(end)}
-        results_of = self.plan.results_of if are_all_news else self.plan.news_of
-        return results_of(state, **bounds)
+        compute = self.plan.compute_results if are_all_news else self.plan.compute_new_results
+        return compute(state, **bounds)

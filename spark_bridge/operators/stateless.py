@@ -1,4 +1,4 @@
-"""Operators without state: functions of a batch, the local part of aggregates, and what reads a side output."""
+"""Operators without state: functions of a batch, the local part of aggregates, and readers of a side output."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _UNTIL_NEXT_TRY = 32
 
 
 def unchanged(rows: DataFrame) -> DataFrame:
-    """The rows as they are: of a side output, or of a cached stream, where rows go by."""
+    """Return the rows unchanged, for a side output or a cached stream."""
     return rows
 
 
@@ -55,7 +55,7 @@ class TransformOperator(Operator[Slices]):
 
     @property
     def is_ordered(self) -> bool:
-        """A rich function may keep something from batch to batch."""
+        """A rich function may keep attributes from batch to batch."""
         return isinstance(self.function, RichFunction)
 
     def open(self) -> None:
@@ -94,9 +94,9 @@ class TransformOperator(Operator[Slices]):
 
 
 class LocalAggregateOperator(Operator[Slices]):
-    """Makes state of rows before the exchange, slice by slice.
+    """Aggregates rows into state before the exchange, slice by slice.
 
-    Where hardly two rows of a batch have the same key, the next ones are not aggregated; then it is tried again.
+    If hardly any two rows of a batch have the same key, the next few batches are not aggregated; then it tries again.
     """
 
     def __init__(self, context: OperatorContext, code: LocalAggregateCode) -> None:
@@ -114,20 +114,20 @@ class LocalAggregateOperator(Operator[Slices]):
         observed = [counted(aggregates.local_state(rows), {ROWS: F.sum(ROWS)}) for rows in element.rows]
         return Output(
             rows=tuple(rows for _, rows in observed),
-            on_emitted=lambda: self._note([observation for observation, _ in observed]),
+            on_emitted=lambda: self._record_counts([observation for observation, _ in observed]),
         )
 
-    def _note(self, observations: list[Observation]) -> None:
+    def _record_counts(self, observations: list[Observation]) -> None:
         numbers = [numbers_of(observation) for observation in observations if is_complete(observation)]
-        made = sum(int(each.get("rows") or 0) for each in numbers)
-        if made > _HARDLY_FEWER * sum(int(each.get(ROWS) or 0) for each in numbers):
+        state_rows = sum(int(each.get("rows") or 0) for each in numbers)
+        if state_rows > _HARDLY_FEWER * sum(int(each.get(ROWS) or 0) for each in numbers):
             self._batches_unaggregated = _UNTIL_NEXT_TRY
 
 
 class CheckpointedTransformOperator(TransformOperator):
-    """The operator of a rich function with operator state, which works in the driver as Flink's do in a task.
+    """The operator of a rich function with operator state, which runs in the driver like Flink's functions in a task.
 
-    It initializes the function before it opens it, and asks for its state at each barrier.
+    It initializes the function's state before opening it, and takes a snapshot of it at each barrier.
     """
 
     keeps_state: ClassVar[bool] = True
@@ -148,7 +148,7 @@ class CheckpointedTransformOperator(TransformOperator):
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         with self.context.naming_failures("snapshotting the state of operator"):
-            self._at_barriers.note(checkpoint_id, snapshot_state(self.function, self._states, checkpoint_id))
+            self._at_barriers.record(checkpoint_id, snapshot_state(self.function, self._states, checkpoint_id))
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
         return self._at_barriers.write(checkpoint_id)
@@ -159,7 +159,7 @@ class CheckpointedTransformOperator(TransformOperator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformCode(OperatorCode):
-    """A function of batches without memory, but for the `operator_state` of a rich one."""
+    """A function of batches without memory, except for the `operator_state` of a rich one."""
 
     kind = OperatorKind.STATELESS
     is_computed = True
@@ -176,7 +176,7 @@ class TransformCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        """The operator state: without any, a function may take the place of another."""
+        """The operator state: without any, another function may replace this one."""
         return f"transform({described(self.operator_state)})" if self.operator_state else "transform"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
@@ -185,7 +185,7 @@ class TransformCode(OperatorCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalAggregateCode(LocalCode):
-    """The part of aggregates that runs before the exchange: it makes state of rows."""
+    """The part of aggregates that runs before the exchange: it aggregates rows into state."""
 
     kind = OperatorKind.STATELESS
     is_computed = True
@@ -210,7 +210,7 @@ class LocalAggregateCode(LocalCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideOutputCode(OperatorCode):
-    """Passes on the rows of a side output of the operator that it is chained to."""
+    """Forwards the rows of a side output of the operator that it is chained to."""
 
     kind = OperatorKind.STATELESS
 

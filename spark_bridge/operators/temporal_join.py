@@ -1,7 +1,7 @@
-"""Temporal joins: the code and the operator. Workers keep the rows, and join them when the watermark has come to them.
+"""Temporal joins: the code and the operator. Workers store the rows, and join them when the watermark has reached them.
 
 They emit a row of either side as a struct, named after its side. So the columns of the sides are `left.name` and
-`right.name` for what is computed of a result, or just `name` where only one side has it.
+`right.name` in expressions over results, or just `name` if only one side has it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from flykka.spark_bridge.worker.temporal_join import (
     LEFT,
     RIGHT,
     FireTemporalJoin,
-    KeepForTemporalJoin,
+    StoreForTemporalJoin,
     TemporalSide,
     TemporalSides,
 )
@@ -52,7 +52,7 @@ _LATE_COLUMN = "__late"
 
 
 class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
-    """The join of one attempt. What was late stays so behind a restart: versions of that time may be gone."""
+    """The join of one attempt. Late rows stay late after a restart: versions of their time may be gone."""
 
     def __init__(self, context: OperatorContext, code: TemporalJoinCode) -> None:
         function = SparkTimedTables(context, code)
@@ -61,7 +61,7 @@ class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
         self._bounds: dict[int, ResultBounds] = {}
 
     def restore_bounds(self, restored: RestoredKeyedState) -> RestoredKeyedState:
-        """Go on behind the watermark of the checkpoint. Of the state itself all is needed."""
+        """Continue from the watermark of the checkpoint. All of the state is needed."""
         self._closed_to_ms = restored.bounds.closed_to_ms
         parts = {
             name: tuple(replace(part, bounds=ResultBounds()) for part in parts)
@@ -82,7 +82,7 @@ class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         super().snapshot_state(checkpoint_id, everything=everything)
-        # As with windows: what goes on behind a job that was drained begins event time again.
+        # As with windows: the execution after a drain begins event time again.
         closed_to = None if self._closed_to_ms == WATERMARK_MAX else self._closed_to_ms
         self._bounds[checkpoint_id] = ResultBounds(closed_to_ms=closed_to)
 
@@ -96,9 +96,9 @@ class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalInputCode(TagInputCode):
-    """Leaves out before the exchange what can meet nothing: rows without event time, and versions of no key.
+    """Drops rows that cannot match before the exchange: rows without event time, and versions without a key.
 
-    Where left rows that meet none are left out, those of no key are too.
+    If unmatched left rows are dropped, so are those without a key.
     """
 
     event_time: str
@@ -115,9 +115,9 @@ class TemporalInputCode(TagInputCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalJoinCode(KeyedRowsCode):
-    """Makes a row of `columns` of each left row and the version that it meets, where a `condition` is true of them.
+    """Emits `columns` of each left row and its version, if a `condition`, if any, is true for the two.
 
-    Late rows go to a side output where it `gives_late_data`; then all columns of the left side are kept.
+    With `side_outputs_late_data`, late rows go to a side output, and state has all columns of the left side.
     """
 
     kind = OperatorKind.KEYED_PROCESS
@@ -127,7 +127,7 @@ class TemporalJoinCode(KeyedRowsCode):
     sides: TemporalSides
     columns: tuple[Column | str, ...] = field(repr=False)
     condition: Column | str | None = None
-    gives_late_data: bool = False
+    side_outputs_late_data: bool = False
 
     @property
     def state_fields(self) -> tuple[StructField, ...]:
@@ -136,12 +136,12 @@ class TemporalJoinCode(KeyedRowsCode):
 
     @property
     def fingerprint(self) -> str:
-        return f"{self.does}({'left' if self.sides.is_outer else 'inner'}, {self.kept})"
+        return f"{self.does}({'left' if self.sides.is_outer else 'inner'}, {self.state_text})"
 
     @property
     def side(self) -> tuple[SideOutput, ...]:
-        """The late rows, where they are given."""
-        if not self.gives_late_data:
+        """The late rows, if they are side-output."""
+        if not self.side_outputs_late_data:
             return ()
         left = self.emitted[0].dataType
         assert isinstance(left, StructType), "rows of sides are structs"
@@ -154,8 +154,8 @@ class TemporalJoinCode(KeyedRowsCode):
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         return TemporalJoinOperator(context, self)
 
-    def function(self, watermark_ms: int) -> KeepForTemporalJoin:
-        return KeepForTemporalJoin(sides=self.sides, watermark_ms=watermark_ms, late_data=self._late)
+    def function(self, watermark_ms: int) -> StoreForTemporalJoin:
+        return StoreForTemporalJoin(sides=self.sides, watermark_ms=watermark_ms, late_data=self._late)
 
     def firing(self, due_ms: int) -> FireTemporalJoin:
         return FireTemporalJoin(sides=self.sides, due_ms=due_ms, late_data=self._late)
@@ -172,21 +172,21 @@ class TemporalJoinCode(KeyedRowsCode):
 
     @property
     def _late(self) -> str | None:
-        return _LATE_COLUMN if self.gives_late_data else None
+        return _LATE_COLUMN if self.side_outputs_late_data else None
 
     def _with_names(self, emitted: DataFrame) -> DataFrame:
-        """The two structs, and beside them the columns that only one of them has."""
-        named = [(LEFT, name) for name in self.sides.left.columns]
-        named += [(RIGHT, name) for name in self.sides.right.columns]
-        lowered = [name.lower() for _, name in named]
-        alone = [each for each, low in zip(named, lowered, strict=True) if lowered.count(low) == 1]
+        """Return the two structs, and the columns that only one of them has."""
+        columns = [(LEFT, name) for name in self.sides.left.columns]
+        columns += [(RIGHT, name) for name in self.sides.right.columns]
+        lowered = [name.lower() for _, name in columns]
+        alone = [each for each, low in zip(columns, lowered, strict=True) if lowered.count(low) == 1]
         own = (F.col(f"{side}.{quoted(name)}").alias(name) for side, name in alone if name.lower() not in (LEFT, RIGHT))
         return emitted.select(LEFT, RIGHT, *own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalJoin:
-    """A temporal join as a program says it, of two sides that have event times."""
+    """A temporal join in a program, of two sides with event times."""
 
     left: JoinedRows
     right: JoinedRows
@@ -196,11 +196,11 @@ class TemporalJoin:
     row_kind: str | None = None
 
     def code(self) -> tuple[DataFrame, TemporalJoinCode, tuple[TemporalInputCode, TemporalInputCode]]:
-        """The prototype of the results, the code of the join, and that of the parts before the exchange.
+        """Return the prototype of the results, the code of the join, and that of the parts before the exchange.
 
         Raises:
-            PrototypeError: the keys of the two sides differ in number or type, a column does not fit or may be of
-                either side, or results are computed of several rows.
+            PrototypeError: the keys of the two sides differ in number or type, a column does not fit or is ambiguous,
+                or results are computed across rows.
         """
         check_keys(self.left, self.right)
         needed = self._needed()
@@ -224,7 +224,7 @@ class TemporalJoin:
             sides=TemporalSides(left=left, right=right, row_kind=self.row_kind, is_outer=self.is_outer),
             columns=self.columns,
             condition=self.condition,
-            gives_late_data=self.left.side_outputs_late_data,
+            side_outputs_late_data=self.left.side_outputs_late_data,
         )
         inputs = tuple(
             TemporalInputCode(
@@ -242,18 +242,20 @@ class TemporalJoin:
         return transformed(no_rows, code.results), code, (inputs[0], inputs[1])
 
     def _needed(self) -> tuple[tuple[str, ...], ...]:
-        """The columns of either side that are kept: as of a join of two tables, and those that say when it holds."""
+        """Return the columns of each side in state: those that a join of two tables reads, and the time columns."""
         joined = transformed(self.left.prototype, self._of_tables)
         read = columns_read_of_sides(joined)
         if read is None:
-            raise PrototypeError("the columns of a join are computed of one row of each side: compute others behind it")
-        found = []
+            raise PrototypeError(
+                "the columns of a join are computed from one row of each side: compute others after it"
+            )
+        needed_of_sides = []
         for side, names in zip((self.left, self.right), read, strict=True):
             kind = () if self.row_kind is None or side is self.left else (self.row_kind,)
             needed = {*names, _event_time(side).column, *kind}
             columns = side.prototype.columns
-            found.append(tuple(each for each in columns if each in needed or side.side_outputs_late_data))
-        return tuple(found)
+            needed_of_sides.append(tuple(each for each in columns if each in needed or side.side_outputs_late_data))
+        return tuple(needed_of_sides)
 
     def _of_tables(self, left: DataFrame) -> DataFrame:
         condition = F.lit(True) if self.condition is None else self.condition

@@ -1,7 +1,7 @@
-"""Assigns event times in the middle of a stream (Flink's TimestampsAndWatermarksOperator): its part of the data.
+"""Assigns event times in the middle of a stream (Flink's TimestampsAndWatermarksOperator): the data plane's part.
 
-The rows pass as they are. Their event times are counted below all operators of the chain, as those of a source, and the
-Task makes watermarks of them.
+Rows pass unchanged. Their event times are observed before all operators of the chain, like those of a source, and the
+Task creates watermarks from them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampsAndWatermarksCode(OperatorCode):
-    """Makes watermarks of the rows that it reads. `watches_order` and `punctuation` are those of a `SourceCode`.
+    """Creates watermarks from the rows that it reads. `watches_order` and `punctuation` are those of a `SourceCode`.
 
-    Without `event_time` it makes none.
+    Without `event_time` it creates none.
     """
 
     kind = OperatorKind.TIMESTAMPS_AND_WATERMARKS
@@ -50,19 +50,19 @@ class TimestampsAndWatermarksCode(OperatorCode):
 
 
 class TimestampsAndWatermarksOperator(Operator[Slices]):
-    """Lets rows pass, and tells their event times."""
+    """Forwards rows, and reports their event times."""
 
     def __init__(self, context: OperatorContext, code: TimestampsAndWatermarksCode) -> None:
         super().__init__(context.operator_id)
         self._code = code
 
     def process_batch(self, element: Element[Slices]) -> Output[Slices]:
-        """The rows as they are; their event times when they were computed."""
+        """Return the rows unchanged; their event times are known when they were computed."""
         code = self._code
         if code.event_time is None:
             return Output(rows=element.rows)
-        wanted = times_of_watermarks(code.event_time, code.punctuation, watches_order=code.watches_order)
-        read = observed_rows(element.rows, wanted, SourceNumbers(rows=0, event_time_max=None))
+        aggregates = times_of_watermarks(code.event_time, code.punctuation, watches_order=code.watches_order)
+        read = observed_rows(element.rows, aggregates, SourceNumbers(rows=0, event_time_max=None))
 
         def event_times() -> tuple[int | None, int | None]:
             numbers = read.numbers()

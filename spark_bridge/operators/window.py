@@ -1,4 +1,4 @@
-"""The window aggregation of one attempt: keeps rows by pane until their windows fire (Flink's WindowOperator)."""
+"""The window aggregation of one attempt: stores rows by pane until their windows fire (Flink's WindowOperator)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from flykka.spark_bridge.operators.operator import Element, Output, Rows
 from flykka.spark_bridge.state.state_backend import StateBackend
 
 LATE_DATA = "late-data"
-"""The side output of the rows that came too late."""
+"""The name of the side output of late rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived(Generic[Rows, Frame]):
-    """A batch that has come to windows: what is kept of it, and how many input rows were late.
+    """A batch that has arrived at windows: its state, and the number of late input rows.
 
-    A row is late when its last window is closed for good, the allowed lateness behind its end (in Flink's words, when
-    `isWindowLate` holds for each of its windows).
-    `late` are such rows, where a side output has them, and `results` what is emitted of them at once.
+    A row is late if its last window has closed, the allowed lateness after its end (in Flink's words, if `isWindowLate`
+    holds for each of its windows). `late` are the late rows if there is a side output for them, and `results` are
+    results to be emitted at once.
     """
 
     segment: Segment[Frame] | None
@@ -36,20 +36,20 @@ class Arrived(Generic[Rows, Frame]):
 
 
 class Panes(Protocol[Rows, Frame]):
-    """Cuts rows into windows and computes results, in an engine."""
+    """Divides rows into windows and computes results, in an engine."""
 
     def arrived(self, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Frame]:
-        """Make state of a batch, where windows that start at `closed_to_ms` or before are closed (None: none is)."""
+        """Convert a batch to state; windows that start at `closed_to_ms` or before are closed (None: no window is)."""
 
     def fired(self, readings: Sequence[Reading[Frame]], to_ms: int) -> Rows:
-        """The results of the windows that start at `to_ms` or before, of keys that have a row not emitted yet."""
+        """Return the results of the windows starting at `to_ms` or before, for keys with rows not emitted yet."""
 
 
 class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
     """The windows of one attempt. Its only state has no name.
 
-    A window fires again for rows that come within the allowed lateness: at once where it `fires_late_rows_at_once`,
-    which needs the batches one after the other, else with what fires next.
+    A window fires again for rows within the allowed lateness: at once with `fires_late_rows_at_once`, which needs
+    batches one after the other, else the next time that windows fire.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
         return self._fires_late_rows_at_once
 
     def restore_bounds(self, restored: RestoredKeyedState) -> RestoredKeyedState:
-        """Windows that had fired do not fire again, but for late rows."""
+        """Windows that had fired do not fire again, except for late rows."""
         if not self._segments.allowed_lateness_ms:
             restored = restored.emitted_once()
         self._segments.emitted_to_ms = restored.bounds.emitted_to_ms
@@ -83,7 +83,7 @@ class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
         return restored
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        """Make state of a batch, without what is late when the watermark is there."""
+        """Convert a batch to state, without rows that are late at the current watermark."""
         closed_to = self._segments.closed_at(element.watermark_ms)
         arrived = self._panes.arrived(element, closed_to)
         segment = arrived.segment
@@ -95,7 +95,7 @@ class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
             late_rows=lambda: arrived.late_rows,
         )
         if segment is not None and self._fires_late_rows_at_once and self._segments.is_late(segment):
-            assert arrived.results is None, "what is late for good has no results where windows fire again"
+            assert arrived.results is None, "dropped late rows have no results if windows fire again"
             self._store.add(segment)
             again = self._fired(WATERMARK_MIN)
             return replace(output, rows=again.rows, on_emitted=again.on_emitted)
@@ -106,7 +106,7 @@ class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
         self._store.add(self._arrived.pop(stage))
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
-        """Fire the windows that the watermark has come to the end of, and those for which rows have come late."""
+        """Fire the windows that the watermark has passed, and those with new late rows."""
         if watermark_ms == WATERMARK_MIN and not self._segments.allowed_lateness_ms:
             return Output()
         return self._fired(watermark_ms)
@@ -118,7 +118,7 @@ class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
             fired.append(self._segments.fire(watermark_ms))
             return fired[0].readings
 
-        readings, release = self._store.held(fire)
+        readings, release = self._store.hold(fire)
         (firing,) = fired
 
         def on_emitted() -> None:
@@ -131,8 +131,8 @@ class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
         super().snapshot_state(checkpoint_id, everything=everything)
         closed_to, emitted_to = self._segments.closed_to_ms, self._segments.emitted_to_ms
         bounds = ResultBounds(closed_to_ms=closed_to, emitted_to_ms=emitted_to)
-        # A job that was drained is at the end of event time. What goes on from there begins event time again, as in
-        # Flink: else all rows to come were late.
+        # After a drain, event time is at its end. The next execution begins event time again, as in Flink: else all
+        # rows would be late.
         self._bounds[checkpoint_id] = ResultBounds() if emitted_to == WATERMARK_MAX else bounds
 
     def bounds_at(self, checkpoint_id: int) -> ResultBounds:

@@ -1,4 +1,4 @@
-"""Metrics of rich functions. They are accumulators, so that they count in the driver and on the executors alike."""
+"""Metrics of rich functions, built on accumulators so that they count both in the driver and on the executors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from flykka.spark_bridge.functions.metric_group import (
 from flykka.spark_bridge.program.accumulators import Accumulator
 
 Accumulators = Callable[[str, MetricKind], Accumulator[Any]]
-"""Gives the accumulator that the metric of a name is."""
+"""Returns the accumulator for a metric's name and kind."""
 
 
 class AccumulatedMetricGroup(MetricGroup):
-    """Metrics of one operator of an attempt."""
+    """The metrics of one operator of an attempt."""
 
     def __init__(self, accumulators: Accumulators, prefix: str = "", metrics: dict[str, Metric] | None = None) -> None:
         super().__init__(prefix, metrics)
@@ -32,7 +32,7 @@ class AccumulatedMetricGroup(MetricGroup):
         return AccumulatedMetricGroup(self._accumulators, f"{self._prefix}{name}.", self._metrics)
 
     def read_gauges(self) -> None:
-        """Read what gauges show now. In the driver only."""
+        """Read the current values of gauges. In the driver only."""
         for name, metric in self._metrics.items():
             if isinstance(metric, Gauge):
                 self._accumulators(name, MetricKind.GAUGE).add_sample(metric.sample(name))
@@ -47,7 +47,7 @@ class AccumulatedMetricGroup(MetricGroup):
         return kind(*arguments)
 
 
-# Copies go to Python workers, where nobody asks them for what they have seen: they tell each event when it comes.
+# Copies go to Python workers, which have no way to read a value later: each event is reported at once.
 
 
 class _Counter(Counter):

@@ -1,8 +1,8 @@
 """Accumulators of functions, in the driver and on the executors, by Flink's names.
 
-Each uses an accumulator of Spark, so it may be used in any code that a function gives to Spark, a user-defined function
-or `mapInPandas`: the values that a Spark task adds count when that task has succeeded, and only then. A Spark task that
-has to run again after it succeeded, because its result was lost, adds again.
+Each uses a Spark accumulator, so it may be used in any code that a function passes to Spark, such as a user-defined
+function or `mapInPandas`: the values that a Spark task adds count once, when that task succeeds. A Spark task that runs
+again after it succeeded, because its result was lost, adds again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ A = TypeVar("A", bound="Accumulator[Any]")
 
 
 class Accumulator(ABC, Generic[V]):
-    """Base of accumulators. Made by the user, and registered in `open` with `RuntimeContext.add_accumulator`."""
+    """Base class of accumulators. Create one and register it in `open` with `RuntimeContext.add_accumulator`."""
 
     type: AccumulatorType
 
@@ -37,7 +37,7 @@ class Accumulator(ABC, Generic[V]):
         self._spark: SparkAccumulator[Any] | None = None
 
     def add(self, value: V) -> None:
-        """Add `value`. Raises `AccumulatorConflictError` where it was not registered."""
+        """Add `value`. Raises `AccumulatorConflictError` if the accumulator is not registered."""
         self._add_term(self._term(value))
 
     def _add_term(self, term: Any) -> None:
@@ -48,19 +48,17 @@ class Accumulator(ABC, Generic[V]):
         self._spark.add(term)
 
     def add_sample(self, sample: MetricSample) -> None:
-        """Add what a metric has seen: it counts, unless its kind says otherwise."""
+        """Add a sample of a metric: its count, unless the kind of metric defines otherwise."""
         self._add_term(sample.count)
 
     def _term(self, value: V) -> Any:
         return value
 
     @abstractmethod
-    def _register(self, context: SparkContext) -> None:
-        """Make the accumulator of Spark."""
+    def _register(self, context: SparkContext) -> None: ...
 
     @abstractmethod
-    def _snapshot(self, name: str) -> AccumulatorSnapshot:
-        """Return the value so far, under this name."""
+    def _snapshot(self, name: str) -> AccumulatorSnapshot: ...
 
 
 class _IntAccumulator(Accumulator[int]):
@@ -76,19 +74,19 @@ class _IntAccumulator(Accumulator[int]):
 
 
 class IntCounter(_IntAccumulator):
-    """Sum of ints. Python's have no limit."""
+    """Sum of ints. Python's ints are unlimited."""
 
     type = AccumulatorType.INT_COUNTER
 
 
 class LongCounter(_IntAccumulator):
-    """Sum of ints, as `IntCounter`: Flink's name."""
+    """Sum of ints, the same as `IntCounter`: Flink's name."""
 
     type = AccumulatorType.LONG_COUNTER
 
 
 class MeterCount(_IntAccumulator):
-    """Count of a meter's events, of which a rate is made where they arrive."""
+    """Count of a meter's events; the receiver computes a rate of it."""
 
     type = AccumulatorType.METER
 
@@ -152,21 +150,20 @@ class GaugeValue(Accumulator[float]):
 class LastParam:
     """Keeps the last value for Spark, as an `AccumulatorParam`."""
 
-    def zero(self, value: float | None) -> None:
-        """Return no value."""
+    def zero(self, value: float | None) -> None: ...
 
     def addInPlace(self, value1: float | None, value2: float | None) -> float | None:
         return value1 if value2 is None else value2
 
 
 class CountsParam:
-    """Adds up counts for Spark, as an `AccumulatorParam`: rich functions are written without PySpark."""
+    """Adds up counts for Spark, as an `AccumulatorParam`, so that rich functions need no PySpark import."""
 
     def zero(self, value: Counter[int]) -> Counter[int]:
         return Counter()
 
     def addInPlace(self, value1: Counter[int], value2: Counter[int]) -> Counter[int]:
-        """Return the counts of both. A new object, for another thread may be reading the first."""
+        """Return the sum in a new object, for another thread may be reading the first."""
         return value1 + value2
 
 
@@ -176,20 +173,20 @@ ACCUMULATORS: Mapping[MetricKind, type[Accumulator[Any]]] = {
     MetricKind.HISTOGRAM: Histogram,
     MetricKind.GAUGE: GaugeValue,
 }
-"""The accumulators that metrics are."""
+"""The accumulator class of each kind of metric."""
 
 
 class MetricScope(NamedTuple):
-    """The operator whose metrics they are; `name` is how the user calls it."""
+    """The operator of a metric; `name` is the user's name for it."""
 
     operator_id: OperatorId
     name: str
 
 
 class AccumulatorRegistry:
-    """Accumulators of an attempt, by name (Flink's AccumulatorRegistry). Safe to use from any thread.
+    """Accumulators of an attempt, by name (Flink's AccumulatorRegistry). Thread-safe.
 
-    Metrics are among them, each by its operator and, for all who read them, by a name that begins with the operator's.
+    Metrics are registered by their operator, and for reports by a name that begins with the operator's name.
     """
 
     def __init__(self) -> None:
@@ -197,7 +194,9 @@ class AccumulatorRegistry:
         self._accumulators: dict[tuple[str, MetricScope | None], Accumulator[Any]] = {}
 
     def add(self, name: str, accumulator: Accumulator[Any], context: SparkContext) -> None:
-        """Register an accumulator. Raises `AccumulatorConflictError` where the name is taken, or it has one."""
+        """Register an accumulator. Raises `AccumulatorConflictError` if the name is taken or the accumulator has
+        another one.
+        """
         if not isinstance(accumulator, Accumulator):
             raise AccumulatorConflictError(
                 f"the accumulator {name!r} is none, but of type {type(accumulator).__name__}"
@@ -215,21 +214,19 @@ class AccumulatorRegistry:
             return self._accumulators.get((name, None))
 
     def get_or_add(self, name: str, kind: type[A], context: SparkContext, scope: MetricScope | None = None) -> A:
-        """Return the accumulator of this name, which must be of this kind, or a new one; with `scope` a metric.
-
-        Raises:
-            AccumulatorConflictError: it is of another kind.
+        """Return the accumulator with this name, or a new one; with `scope` it is a metric. Raises
+        `AccumulatorConflictError` if the existing one is of another kind.
         """
         with self._lock:
-            found = self._accumulators.get((name, scope))
-            if found is None:
-                found = self._accumulators[name, scope] = kind()
-                found._register(context)
-        if not isinstance(found, kind):
+            accumulator = self._accumulators.get((name, scope))
+            if accumulator is None:
+                accumulator = self._accumulators[name, scope] = kind()
+                accumulator._register(context)
+        if not isinstance(accumulator, kind):
             raise AccumulatorConflictError(
-                f"the accumulator {name!r} is of kind {found.type}, and was asked for as {kind.__name__}"
+                f"the accumulator {name!r} is of kind {accumulator.type}, and was asked for as {kind.__name__}"
             )
-        return found
+        return accumulator
 
     def snapshot(self) -> tuple[AccumulatorSnapshot, ...]:
         with self._lock:

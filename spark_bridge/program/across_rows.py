@@ -1,9 +1,9 @@
 """Finds operations across several rows in the plan that Spark has analyzed.
 
-Rows come in batches, whose ends depend on how the input came in. So an aggregate, a sort or a `dropDuplicates` that is
-computed batch by batch holds for one batch only. Operations on other rows, such as those of a static DataFrame before
-it is joined, are the same for every batch: only the nodes between the stream's rows and the result count. Actions such
-as `rows.count()`, and Python code that is given a part of a batch, are not in the plan.
+Rows come in batches that end at arbitrary rows. So an aggregate, a sort or a `dropDuplicates` that is computed batch by
+batch is correct for one batch only. Operations on other rows, such as those of a static DataFrame before it is joined,
+are the same for every batch: only the nodes between the stream's rows and the result count. Actions such as
+`rows.count()`, and Python code that receives a part of a batch, are not in the plan.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AcrossRows:
-    """Kind of operation: its effect, with its names in Spark, and its replacement in a program of streams."""
+    """A kind of operation: what it does, in Spark's terms, and its replacement in a program of streams."""
 
     does: str
     instead: str
@@ -77,24 +77,25 @@ _KEEPS_LEFT = frozenset({"INNER", "CROSS", "LEFT OUTER", "LEFT SEMI", "LEFT ANTI
 _KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
 
 
-def across_rows(stream: DataFrame, made: DataFrame) -> tuple[AcrossRows, ...]:
-    """Return the operations across rows of `stream` that `made` was made with, each once, the first to run first."""
+def across_rows(stream: DataFrame, result: DataFrame) -> tuple[AcrossRows, ...]:
+    """Return the operations across rows of `stream` in the plan of a result, each once, in the order of execution."""
     walk = _Walk(stream._jdf.queryExecution().analyzed())
-    walk.reads_stream(made._jdf.queryExecution().analyzed())
-    return tuple(walk.found)
+    walk.reads_stream(result._jdf.queryExecution().analyzed())
+    return tuple(walk.operations)
 
 
 class _Walk:
-    """Walks from a result down to the stream's rows, and notes the operations between."""
+    """Walks from a result down to the stream's rows and collects the operations between."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self._common_tables: set[int] = set()
-        self.found: dict[AcrossRows, None] = {}
+        self.operations: dict[AcrossRows, None] = {}
 
     def reads_stream(self, plan: Any) -> bool:
-        """Walk a plan; tell whether it reads rows of the stream."""
-        # In a self-join Spark gives one of the sides new attributes: it has the same result, but is not equal.
+        """Walk a plan; return whether it reads rows of the stream."""
+        # In a self-join Spark gives one of the sides new attributes: its result is the same, but the plans are not
+        # equal.
         if plan.equals(self._stream) or plan.sameResult(self._stream):
             return True
         kind = str(plan.getClass().getSimpleName())
@@ -102,19 +103,19 @@ class _Walk:
             # Its table was walked before: the common tables of a query come first among its inputs.
             return plan.cteId() in self._common_tables
         inputs = [self.reads_stream(child) for child in elements(plan.children())]
-        asked = [self.reads_stream(subquery) for subquery in elements(plan.subqueries())]
-        if any(inputs) and (found := _operation(kind, plan, inputs)) is not None:
-            self.found[found] = None
-        if any(asked):
-            self.found[_MEETS_ITSELF] = None
-        reads = any(inputs) or any(asked)
+        in_subqueries = [self.reads_stream(subquery) for subquery in elements(plan.subqueries())]
+        if any(inputs) and (operation := _operation(kind, plan, inputs)) is not None:
+            self.operations[operation] = None
+        if any(in_subqueries):
+            self.operations[_MEETS_ITSELF] = None
+        reads = any(inputs) or any(in_subqueries)
         if reads and kind == "CTERelationDef":
             self._common_tables.add(plan.id())
         return reads
 
 
 def _operation(kind: str, plan: Any, inputs: list[bool]) -> AcrossRows | None:
-    """Return the operation across rows that a node is, if any; `inputs` tell which of them read the stream."""
+    """Return the operation across rows that a node performs, if any; `inputs` flags those that read the stream."""
     match kind:
         case "Sort":
             return SORTS if getattr(plan, "global")() else None

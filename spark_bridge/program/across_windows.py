@@ -1,9 +1,8 @@
-"""Finds operations across the rows of several windows in the plan that a function of windows has made.
+"""Finds operations across the rows of several windows in the plan that a window function has built.
 
-How many windows fire together depends on how the rows came in, and of a keyed stream a subtask has the rows of its keys
-alone. So what is computed of several rows must be grouped by the window, and by the keys. A column counts as one of
-these where it is the column itself, under whatever name: what is computed of `window_start` may be the same for several
-windows.
+How many windows fire together depends on the arrival of rows, and a subtask of a keyed stream has only the rows of its
+keys. So operations on several rows must be grouped by the window and by the keys. A grouping counts only if it is the
+column itself, possibly renamed: an expression of `window_start` may have one value for several windows.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _OF_WINDOWS = "of all windows that fire together, and which these are depends on
 _CUTS = frozenset({"GlobalLimit", "Offset", "Tail"})
 
 Columns = Mapping[int, str]
-"""The given columns that attributes are, by the ids of their expressions."""
+"""Input columns by the expression id of their attributes."""
 
 
 def key_columns(rows: DataFrame, keys: int) -> tuple[str, ...]:
@@ -37,41 +36,43 @@ def key_columns(rows: DataFrame, keys: int) -> tuple[str, ...]:
     return tuple(str(each.name()) for each in selected if _kind(each) == "AttributeReference")
 
 
-def across_windows(given: DataFrame, made: DataFrame, keys: Iterable[str]) -> str | None:
-    """Tell what `made` computes of rows of several windows, or keys, of those that were `given`; None: nothing.
+def across_windows(source: DataFrame, result: DataFrame, keys: Iterable[str]) -> str | None:
+    """Describe the first operation of a result across rows of several windows or keys of the input; None if there is
+    none.
 
-    `given` is a relation, and not made of another.
+    The input must be a leaf of the plan.
     """
-    walk = _Walk(given._jdf.queryExecution().analyzed(), tuple(keys))
-    walk.columns(made._jdf.queryExecution().analyzed())
-    return walk.found
+    walk = _Walk(source._jdf.queryExecution().analyzed(), tuple(keys))
+    walk.columns(result._jdf.queryExecution().analyzed())
+    return walk.operation
 
 
 class _Walk:
-    """Walks from a result down to the given rows, and on the way up notes the first operation across windows."""
+    """Walks from a result down to the input rows; on the way up, records the first operation across windows."""
 
-    def __init__(self, given: Any, keys: tuple[str, ...]) -> None:
-        self._given = given
+    def __init__(self, source: Any, keys: tuple[str, ...]) -> None:
+        self._source = source
         self._keys = keys
-        self.found: str | None = None
+        self.operation: str | None = None
 
     def columns(self, plan: Any) -> Columns | None:
-        """Walk a plan; the given columns that it has, or None where it reads no given rows."""
+        """Walk a plan; return the input columns that it outputs, or None if it does not read the input."""
         children = list(elements(plan.children()))
-        # In a self-join Spark gives one of the sides new attributes. What only renames columns has the same result too.
-        if not children and plan.sameResult(self._given):
+        # In a self-join Spark gives one of the sides new attributes. A plan that only renames columns also has the
+        # same result.
+        if not children and plan.sameResult(self._source):
             return {_id(each): str(each.name()) for each in elements(plan.output())}
         inputs = [columns for child in children if (columns := self.columns(child)) is not None]
         if not inputs:
             return None
-        known = {place: name for columns in inputs for place, name in columns.items()}
+        input_columns = {place: name for columns in inputs for place, name in columns.items()}
         for each in elements(plan.expressions()):
-            if _kind(each) == "Alias" and (name := known.get(_column(each))) is not None:
-                known[_id(each)] = name
-        self.found = self.found or self._across(plan, known)
-        return known
+            if _kind(each) == "Alias" and (name := input_columns.get(_column(each))) is not None:
+                input_columns[_id(each)] = name
+        self.operation = self.operation or self._across(plan, input_columns)
+        return input_columns
 
-    def _across(self, plan: Any, known: Columns) -> str | None:
+    def _across(self, plan: Any, input_columns: Columns) -> str | None:
         kind = _kind(plan)
         if kind in _CUTS:
             return (
@@ -81,7 +82,7 @@ class _Walk:
         if kind not in _GROUPS:
             return None
         does, groups = _GROUPS[kind]
-        grouped = {known.get(_column(each)) for each in elements(getattr(plan, groups)())}
+        grouped = {input_columns.get(_column(each)) for each in elements(getattr(plan, groups)())}
         if not grouped & {WINDOW_START, WINDOW_END}:
             return f"{does} {_OF_WINDOWS}; group or partition by window_start or window_end too"
         missing = [key for key in self._keys if key not in grouped]
@@ -94,14 +95,14 @@ class _Walk:
 
 
 def _column(expression: Any) -> int:
-    """The id of the column that an expression is, be it under another name; -1 where it is none."""
+    """Return the id of the column that an expression is, possibly under an alias; -1 if it is no column."""
     while _kind(expression) == "Alias":
         expression = expression.child()
     return _id(expression) if _kind(expression) == "AttributeReference" else -1
 
 
-def _id(named: Any) -> int:
-    return int(named.exprId().id())
+def _id(attribute: Any) -> int:
+    return int(attribute.exprId().id())
 
 
 def _kind(node: Any) -> str:

@@ -1,4 +1,4 @@
-"""A user's function called on rows: what comes back must be rows, with the columns that it has declared if it has."""
+"""Calls a user's function on rows and checks that it returns a DataFrame with its declared columns, if any."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def applied(function: Callable[[DataFrame], object], rows: DataFrame) -> DataFra
     """Return the result of `function` for `rows`.
 
     Raises:
-        NotADataFrameError: it is no DataFrame.
-        DeclaredSchemaError: it has other columns than a rich function declares.
+        NotADataFrameError: the result is not a DataFrame.
+        DeclaredSchemaError: its columns differ from those that a rich function declares.
     """
     result = function(rows)
     if isinstance(result, DataFrame):
@@ -29,9 +29,9 @@ def applied(function: Callable[[DataFrame], object], rows: DataFrame) -> DataFra
 
 
 def _in_session_of(rows: DataFrame, result: DataFrame) -> DataFrame:
-    """The result with the settings of the rows' session, in which they are counted too.
+    """Return the result in the session of the rows, with the settings under which they are counted.
 
-    `static.join(rows, ...)` is of the session of `static`, which may be the application's.
+    `static.join(rows, ...)` belongs to the session of `static`, which may be the application's.
     """
     session = rows.sparkSession
     if result.sparkSession is session:

@@ -24,10 +24,10 @@ def event_time_micros(event_time: EventTime) -> Column:
 
 
 def instant(milliseconds: int, beside: Column) -> Column:
-    """A time in microseconds, to be compared with the bigint column `beside`.
+    """Return a time in microseconds, to be compared with the bigint column `beside`.
 
-    Spark writes numbers into the code that it compiles: it would compile the comparison again for each watermark. An
-    array it hands over to the code, unless it can look up the place beforehand: so this one is computed of a row.
+    Spark inlines constants into generated code: it would compile the comparison again for each watermark. An array is
+    passed by reference instead, unless Spark can evaluate the lookup in advance: so the index depends on the row.
     """
     return F.array(F.lit(first_micros_of(milliseconds)).cast("bigint"))[beside.bitwiseAND(F.lit(0)).cast("int")]
 
@@ -39,9 +39,10 @@ def times_of_watermarks(
     watches_order: bool,
     where: Column | None = None,
 ) -> Mapping[str, Column]:
-    """The aggregates over rows that watermarks are made of: the `latest` event time, and where needed the `earliest`.
+    """Return the aggregates over rows that watermarks need: the `latest` event time and, with `watches_order`, the
+    `earliest`.
 
-    With a `punctuation` only the rows count for which it is true, and so it is with `where`.
+    Only rows for which `punctuation` and `where` are true count.
     """
     time = event_time_micros(event_time)
     if where is not None:

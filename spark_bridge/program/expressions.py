@@ -37,10 +37,10 @@ _MERGING = {PartFunction.SUM: F.sum, PartFunction.MIN: F.min, PartFunction.MAX: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A column of state: its value for one row, the aggregate of rows that it is, and how two of them become one.
+    """A column of state: its value for one row, the aggregate over rows, and the function that merges two values.
 
-    `label` tells what it is, such as `sum(amount)`, in every run of a program; by it stored parts are found again. Of a
-    sum that `wraps` the lowest bits are left where it is too large for its type.
+    `label`, such as `sum(amount)`, is the same in every run of a program and identifies stored parts. If a sum `wraps`,
+    the lowest bits of one that is too large for its type are kept.
     """
 
     name: str
@@ -52,27 +52,29 @@ class Part:
     wraps: bool = False
 
     def merged(self) -> Column:
-        """The aggregate that merges parts. Sums of decimals would grow wider with every merge: they keep their type."""
+        """Return the aggregate that merges parts. Merged sums of decimals keep their type, instead of getting wider
+        each time.
+        """
         return _MERGING[self.function](F.col(self.name)).cast(self.data_type).alias(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakenApart:
-    """Parts, and results as expressions over keys and parts."""
+class Decomposition:
+    """Parts, and the results as expressions over keys and parts."""
 
     parts: tuple[Part, ...]
     results: tuple[Column, ...]
 
 
 def columns_read(rows: DataFrame) -> tuple[str, ...]:
-    """Return the columns that the selection on top of some rows reads, each once."""
+    """Return the columns that the topmost selection of rows reads, each once."""
     return _names(elements(rows._jdf.queryExecution().analyzed().references().toSeq()))
 
 
 def columns_read_of_sides(joined: DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Return the columns that a join and the selections above it read of its left side and of its right one.
+    """Return the columns that a join and the selections above it read of its left and its right side.
 
-    None where something else than selections stands above the join.
+    None if anything but selections is above the join.
     """
     plan = joined._jdf.queryExecution().analyzed()
     read: list[Any] = []
@@ -90,22 +92,24 @@ def columns_read_of_sides(joined: DataFrame) -> tuple[tuple[str, ...], tuple[str
 
 
 def _names(attributes: Iterable[Any], of: set[int] | None = None) -> tuple[str, ...]:
-    found = (each for each in attributes if of is None or int(each.exprId().id()) in of)
-    return tuple(dict.fromkeys(str(each.name()) for each in found))
+    expressions = (each for each in attributes if of is None or int(each.exprId().id()) in of)
+    return tuple(dict.fromkeys(str(each.name()) for each in expressions))
 
 
-class _Whole(Exception):
-    """An aggregate that cannot be taken apart."""
+class _NotDecomposableError(Exception):
+    """An aggregate cannot be decomposed."""
 
 
 class ExpressionBuilder:
-    """Rebuilds expressions, and makes Columns of them."""
+    """Rebuilds expressions and turns them into Columns."""
 
     def __init__(self, session: SparkSession) -> None:
         self._context = session.sparkContext
 
     def rebuilt(self, expression: Any, replace: Callable[[Any], Any | None]) -> Any:
-        """Return an expression with other parts where `replace` has some; what is replaced is not looked into."""
+        """Return an expression with the parts replaced for which `replace` returns one; replacements are not
+        searched.
+        """
         replaced = replace(expression)
         if replaced is not None:
             return replaced
@@ -118,7 +122,7 @@ class ExpressionBuilder:
         return scala_sequence(self._context, items)
 
     def attribute(self, *name: str) -> Any:
-        """Return a column by its name, perhaps behind that of its rows, to be found where the expression is used."""
+        """Return an unresolved column by its name, optionally qualified with the name of its rows."""
         return jvm_class(self._context, f"{_CATALYST}.analysis.UnresolvedAttribute")(self.sequence(name))
 
     def expression(self, column: Column) -> Any:
@@ -141,12 +145,12 @@ class ExpressionBuilder:
 
 
 class Aggregation:
-    """Plan that Spark made of a grouping and its aggregates."""
+    """The plan that Spark made of a grouping and its aggregates."""
 
     def __init__(self, prototype: DataFrame, plan: Any, keys: int) -> None:
         self._builder = ExpressionBuilder(prototype.sparkSession)
-        named = list(elements(plan.aggregateExpressions()))
-        self._keys, self._aggregates = named[:keys], named[keys:]
+        expressions = list(elements(plan.aggregateExpressions()))
+        self._keys, self._aggregates = expressions[:keys], expressions[keys:]
         self._parts: dict[str, Part] = {}
 
     @classmethod
@@ -162,20 +166,20 @@ class Aggregation:
     def key_types(self) -> tuple[DataType, ...]:
         return tuple(_type(key) for key in self._keys)
 
-    def needed_columns(self) -> tuple[str, ...]:
+    def required_columns(self) -> tuple[str, ...]:
         names: dict[str, None] = {}
         for expression in (*self._keys, *self._aggregates):
             for attribute in elements(expression.references().toSeq()):
                 names.setdefault(str(attribute.name()))
         return tuple(names)
 
-    def take_apart(self, key_name: Callable[[int], str], row_count: str) -> TakenApart | None:
-        """Split the aggregates into parts and results; None where they must be computed from all rows at once.
+    def decompose(self, key_name: Callable[[int], str], row_count: str) -> Decomposition | None:
+        """Split the aggregates into parts and results; None if they must be computed from all rows at once.
 
-        Results find the keys under `key_name(place)` and the number of rows under `row_count`.
+        Results refer to keys as `key_name(place)` and to the number of rows as `row_count`.
         """
         self._row_count = row_count
-        # A key that is a column may stand beside the aggregates of a result expression.
+        # A key that is a column may occur next to aggregates in a result expression.
         places = {
             int(key.exprId().id()): key_name(place)
             for place, key in enumerate(self._keys)
@@ -183,9 +187,9 @@ class Aggregation:
         }
         try:
             results = tuple(self._result(aggregate, places) for aggregate in self._aggregates)
-        except _Whole:
+        except _NotDecomposableError:
             return None
-        return TakenApart(parts=tuple(self._parts.values()), results=results)
+        return Decomposition(parts=tuple(self._parts.values()), results=results)
 
     def _result(self, aggregate: Any, key_places: dict[int, str]) -> Column:
         def replace(expression: Any) -> Any | None:
@@ -195,10 +199,10 @@ class Aggregation:
                 case "AttributeReference":
                     place = key_places.get(int(expression.exprId().id()))
                     if place is None:
-                        raise _Whole
+                        raise _NotDecomposableError
                     return self._builder.attribute(place)
                 case kind if kind in _SUBQUERIES:
-                    raise _Whole
+                    raise _NotDecomposableError
                 case _:
                     return None
 
@@ -206,9 +210,9 @@ class Aggregation:
         return self._builder.column(self._builder.rebuilt(value, replace)).alias(str(aggregate.name()))
 
     def _evaluated(self, aggregate: Any) -> Column:
-        """Return the value of an aggregate function as an expression over its parts, which are added."""
+        """Return the value of an aggregate function as an expression over its parts, adding these."""
         if aggregate.isDistinct() or aggregate.filter().isDefined():
-            raise _Whole
+            raise _NotDecomposableError
         function = aggregate.aggregateFunction()
         match _kind(function):
             case "Count" if _counts_rows(function):
@@ -225,12 +229,12 @@ class Aggregation:
             case "Average" if _can_be_parted(function, str(function.evalMode().toString())):
                 return self._average(function)
             case _:
-                raise _Whole
+                raise _NotDecomposableError
 
     def _average(self, average: Any) -> Column:
         sum_type = _type(next(elements(average.aggBufferAttributes())))
         if not isinstance(sum_type, DoubleType | DecimalType):
-            raise _Whole
+            raise _NotDecomposableError
         values = self._builder.column(self._over_rows(average.child()))
         text, summand = str(average.child().sql()), _summand(sum_type)
         as_summand = f"sum(CAST({text} AS {summand.simpleString().upper()}))"
@@ -239,7 +243,7 @@ class Aggregation:
         return self._builder.mean(average, total, count)
 
     def _own_part(self, function: Any, merge: PartFunction, *, wraps: bool = False) -> Column:
-        """Return the value of an aggregate that is its only part itself."""
+        """Return the value of an aggregate that is its own only part."""
         of_rows = self._builder.column(self._over_rows(function).toAggregateExpression())
         children = list(elements(function.children()))
         arguments = ", ".join(str(child.sql()) for child in children)
@@ -258,7 +262,7 @@ class Aggregation:
         *,
         wraps: bool = False,
     ) -> str:
-        """Return the name of a part, adding it unless it is there already."""
+        """Return the name of a part, adding the part if it is new."""
         if label not in self._parts:
             name = f"{PART_PREFIX}{len(self._parts)}"
             self._parts[label] = Part(
@@ -273,9 +277,9 @@ class Aggregation:
         return self._parts[label].name
 
     def _over_rows(self, expression: Any) -> Any:
-        def replace(found: Any) -> Any | None:
-            if _kind(found) == "AttributeReference":
-                return self._builder.attribute(str(found.name()))
+        def replace(expressions: Any) -> Any | None:
+            if _kind(expressions) == "AttributeReference":
+                return self._builder.attribute(str(expressions.name()))
             return None
 
         return self._builder.rebuilt(expression, replace)
@@ -290,19 +294,19 @@ def _can_be_parted(function: Any, mode: str) -> bool:
 
 
 def _counted(values: Sequence[Column]) -> Column:
-    """Return the count of a row: 1 where no value is null, else 0."""
+    """Return the count of a row: 1 if no value is null, else 0."""
     return F.when(reduce(and_, (value.isNotNull() for value in values)), 1).otherwise(0)
 
 
 def _summand(sum_type: DoubleType | DecimalType) -> DataType:
-    """Return the type whose sum has `sum_type`: Spark adds ten digits to a decimal, up to its widest."""
+    """Return the type whose sum has `sum_type`: Spark adds ten digits to a decimal, up to the maximum."""
     if isinstance(sum_type, DoubleType):
         return sum_type
     return DecimalType(max(1, sum_type.precision - 10), sum_type.scale)
 
 
 def _counts_rows(count: Any) -> bool:
-    """Tell whether a count counts every row: its arguments are constants that are not null."""
+    """Return True if a count counts every row: its arguments are constants that are not null."""
     return all(_kind(child) == "Literal" and child.value() is not None for child in elements(count.children()))
 
 

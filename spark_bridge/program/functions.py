@@ -1,4 +1,4 @@
-"""The verbs of a stream as functions of the rows of a batch."""
+"""The operations of a stream as functions on the rows of a batch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 KEY_OF_ALL = "__all"
-"""The name of the key of all rows."""
+"""The name of the single key of unkeyed rows."""
 
 
 def select(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:
@@ -64,7 +64,6 @@ def map_in_pandas(rows: DataFrame, function: PandasFunction, schema: StructType 
 
 
 def map_in_arrow(rows: DataFrame, function: ArrowFunction, schema: StructType | str) -> DataFrame:
-    """Apply a function to the rows as Arrow record batches."""
     return for_python(rows).mapInArrow(function, emitted_columns(schema))
 
 
@@ -84,12 +83,12 @@ def aggregated_columns(
 
 
 def only_key() -> Column:
-    """The key of all rows of a stream that has none (Flink's NullByteKeySelector)."""
+    """Return the single key of an unkeyed stream (Flink's NullByteKeySelector)."""
     return F.lit(0).cast("tinyint").alias(KEY_OF_ALL)
 
 
 def map_rows(rows: DataFrame, function: Callable[[Row], Row], output: StructType | str) -> DataFrame:
-    """Make one row of each by a Python function. Raises `PrototypeError` where `output` is no columns."""
+    """Map each row with a Python function. Raises `PrototypeError` if `output` does not define columns."""
     schema = emitted_columns(output)
     return for_python(rows).mapInArrow(MapRows(function=function, emitted=arrow_schema(schema)), schema)
 
@@ -97,7 +96,7 @@ def map_rows(rows: DataFrame, function: Callable[[Row], Row], output: StructType
 def flat_map_rows(
     rows: DataFrame, function: Callable[[Row], Iterable[Row] | None], output: StructType | str
 ) -> DataFrame:
-    """Make rows of each by a Python function. Raises `PrototypeError` where `output` is no columns."""
+    """Map each row to any number of rows with a Python function. Raises `PrototypeError` for invalid `output`."""
     schema = emitted_columns(output)
     return for_python(rows).mapInArrow(FlatMapRows(function=function, emitted=arrow_schema(schema)), schema)
 

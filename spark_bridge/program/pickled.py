@@ -1,4 +1,4 @@
-"""Functions of users, pickled for Spark's workers."""
+"""Pickles functions of users for Spark's workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flykka.spark_bridge.program.prototype import PrototypeError
 
 
 def pickled_function(function: object) -> bytes:
-    """Return a function for Spark's workers. Raises `PrototypeError`, with the culprit, where it cannot leave."""
+    """Pickle a function for Spark's workers. Raises `PrototypeError`, naming the culprit, if that is not possible."""
     try:
         return _pickled(function)
     except Exception as refused:  # noqa: BLE001 - whatever the user's objects raise
@@ -26,7 +26,7 @@ def _pickled(value: object) -> bytes:
 
 
 def _reason(function: object, refused: Exception) -> str:
-    """The first value that the function holds and that cannot be pickled; else what was raised."""
+    """Name the first value in the function that cannot be pickled, else return the error."""
     for holds, value in _held(function):
         try:
             _pickled(value)
@@ -36,7 +36,7 @@ def _reason(function: object, refused: Exception) -> str:
 
 
 def _held(function: object) -> Iterator[tuple[str, object]]:
-    """The attributes of an object, and the variables that a function or the methods of an object read."""
+    """Yield the attributes of an object and the free variables of a function or of an object's methods."""
     for name, value in getattr(function, "__dict__", {}).items():
         yield f"its attribute {name!r}", value
     for called in (function, *vars(type(function)).values()):
@@ -51,5 +51,5 @@ def _variables(function: FunctionType) -> Iterator[tuple[str, object]]:
     except ValueError:
         return  # One of them has no value yet.
     for name, value in chain(variables.nonlocals.items(), variables.globals.items()):
-        if name != "__class__":  # A method that calls super() reads its own class.
+        if name != "__class__":  # A method that calls super() has its own class as a free variable.
             yield name, value

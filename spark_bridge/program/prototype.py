@@ -1,7 +1,7 @@
-"""Prototypes: empty DataFrames with the schema of a stream, on which a user's code is tried where it is written.
+"""Prototypes: empty DataFrames with the schema of a stream, used to check a user's code when the program is built.
 
-Spark analyses a plan as it is built, so a column that is not there, a type that does not fit or a function that gives
-no DataFrame is found without running anything.
+Spark analyses a plan as it is built, so a missing column, a wrong type or a function that does not return a DataFrame
+is found without running anything.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResourc
 from flykka.spark_bridge.functions.operator_states import OperatorStates
 from flykka.spark_bridge.program.across_rows import SORTS, across_rows
 from flykka.spark_bridge.program.across_windows import across_windows, key_columns
-from flykka.spark_bridge.program.aggregates import PartialAggregates, RowsApplied, analyze, kept_whole
+from flykka.spark_bridge.program.aggregates import PartialAggregates, RowStateFunction, analyze, whole_row_state
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 from flykka.spark_bridge.rows.exact_names import exactly_named
-from flykka.spark_bridge.rows.type_support import Use, misfit, without_lengths
+from flykka.spark_bridge.rows.type_support import Use, unsupported_type, without_lengths
 from flykka.spark_bridge.worker.parts import PartFunction
 
 
 class PrototypeError(ValueError):
-    """The code does not fit the stream's columns; the text is Spark's, without its plan and stack.
+    """The code does not fit the stream's columns; the message is Spark's, without its plan and stack trace.
 
-    It is raised from None: hundreds of lines of Spark's own would stand before the one that matters.
+    Raised `from None`: otherwise hundreds of lines of Spark's trace would precede the one that matters.
     """
 
 
 def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]) -> DataFrame:
     """Apply `function` to the prototype.
 
-    What the function raises by itself is passed on as it is: its traceback points at the user's line.
+    Exceptions of the function itself are passed on unchanged: their traceback points at the user's line.
 
     Raises:
-        PrototypeError: Spark refuses a column, or what comes back is no DataFrame.
+        PrototypeError: Spark refuses a column, or the result is not a DataFrame.
     """
     try:
         result = applied(function, prototype)
@@ -69,10 +69,8 @@ def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]
 
 
 def key_schema(prototype: DataFrame, keys: Sequence[Column | str]) -> StructType:
-    """The names and types of keys.
-
-    Raises:
-        PrototypeError: a key does not fit the columns, or is of a type that no row is found by.
+    """Return the names and types of keys. Raises `PrototypeError` if a key does not fit the columns, or rows cannot be
+    looked up by its type.
     """
     keyed = transformed(prototype, lambda rows: rows.select(*keys))
     check_types(keyed.schema, Use.KEY)
@@ -82,28 +80,30 @@ def key_schema(prototype: DataFrame, keys: Sequence[Column | str]) -> StructType
 
 
 def check_types(columns: StructType, use: Use) -> None:
-    if wrong := misfit(columns, use):
+    if wrong := unsupported_type(columns, use):
         raise PrototypeError(wrong)
 
 
 def for_python(rows: DataFrame) -> DataFrame:
-    """Rows that are given to Python. Raises `PrototypeError` where it has no such values."""
-    named = exactly_named(rows)
-    check_types(named.schema, Use.PYTHON)
-    return named
+    """Return rows for Python code. Raises `PrototypeError` if Python has no values of one of their types."""
+    renamed = exactly_named(rows)
+    check_types(renamed.schema, Use.PYTHON)
+    return renamed
 
 
 def emitted_columns(columns: str | StructType) -> StructType:
-    """The declared columns of rows that Python emits. Raises `PrototypeError` where there can be none such."""
+    """Return the declared columns of rows that Python emits. Raises `PrototypeError` if Python cannot emit one of their
+    types.
+    """
     read = declared_columns(columns)
     check_types(read, Use.PYTHON)
     return read
 
 
 def declared_columns(columns: str | StructType, what: str = "the declared columns") -> StructType:
-    """Columns that are written as DDL, or as Spark's type; texts with a length are strings.
+    """Parse columns given as DDL or as a Spark type; CHAR and VARCHAR become strings.
 
-    Raises `PrototypeError`, which says `what` they are, where they cannot be read.
+    Raises `PrototypeError`, which calls the columns `what`, if they cannot be parsed.
     """
     try:
         read = columns if isinstance(columns, StructType) else _parse_datatype_string(columns)
@@ -125,58 +125,55 @@ def fitted(
     resources: JobResources = NO_RESOURCES,
     per_batch: bool = False,
 ) -> tuple[Callable[[DataFrame], DataFrame], DataFrame]:
-    """The function that `make` has for rows like the prototype, and what it makes of it.
+    """Return the function that `make` builds for rows like the prototype, and the prototype of its results.
 
-    `uid`, `name` and `resources` are for a rich function, which is opened for it. With `per_batch` what it
-    makes of a row may depend on the others of its batch.
+    A rich function is opened for this with `uid`, `name` and `resources`. With `per_batch`, results may depend on other
+    rows of the batch.
 
     Raises:
-        PrototypeError: as `transformed` does, or `make` has found something else that does not fit, or what is made of
-            a row depends on others.
+        PrototypeError: as `transformed` does; or `make` refuses the rows, or a result depends on several rows.
     """
     try:
         function = make(prototype)
     except PySparkException as refused:
         raise PrototypeError(_text(refused)) from None
     if isinstance(function, RichFunction):
-        made = _made_by(function, prototype, uid=uid, name=name, resources=resources)
+        result = _result_columns(function, prototype, uid=uid, name=name, resources=resources)
     else:
-        made = transformed(prototype, function)
+        result = transformed(prototype, function)
     if not per_batch:
-        _check_row_by_row(prototype, made)
-    return function, made
+        _check_row_by_row(prototype, result)
+    return function, result
 
 
-def _made_by(
+def _result_columns(
     function: RichFunction, prototype: DataFrame, *, uid: str, name: str, resources: JobResources
 ) -> DataFrame:
-    """Return the columns that a rich function declares, or else those that a copy of it makes of the prototype."""
+    """Return the columns that a rich function declares, or those that a copy of it returns for the prototype."""
     if function.schema is not None:
         try:
             return prototype.sparkSession.createDataFrame([], function.schema)
         except PySparkException as refused:
             raise PrototypeError(f"the declared schema cannot be read: {_text(refused)}") from None
-    tried = copy(function)
+    copied = copy(function)
     try:
-        initialize_state(tried, OperatorStates())
+        initialize_state(copied, OperatorStates())
         session = prototype.sparkSession
-        tried.open(RuntimeContext(uid=uid, task_name=name, session=session, _resources=resources))
-        made = transformed(prototype, tried)
+        copied.open(RuntimeContext(uid=uid, task_name=name, session=session, _resources=resources))
+        result = transformed(prototype, copied)
     except BaseException as raised:
         try:
-            tried.close()
-        except Exception as also:  # noqa: BLE001 - it is told with the failure that was first
+            copied.close()
+        except Exception as also:  # noqa: BLE001 - reported with the first failure
             raised.add_note(f"flykka: and then its close() raised {type(also).__name__}: {also}")
         raise
-    tried.close()
-    return made
+    copied.close()
+    return result
 
 
 def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> DataFrame:
-    """The prototype of a windowed aggregation: `window_start`, `window_end`, the keys, the aggregates.
-
-    Raises:
-        PrototypeError: a key or an aggregate does not fit, is no aggregate, or two columns have one name.
+    """Return the prototype of a windowed aggregation: `window_start`, `window_end`, the keys, the aggregates. Raises
+    `PrototypeError` if a key or an aggregate does not fit or is no aggregate, or two columns have the same name.
     """
     bounds = (F.lit(None).cast(TimestampType()).alias(name) for name in (WINDOW_START, WINDOW_END))
     return transformed(prototype, lambda rows: rows.groupBy(*bounds, *keys).agg(*aggregates))
@@ -184,39 +181,37 @@ def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Seq
 
 def window_function(
     prototype: DataFrame, keys: Sequence[Column | str], function: Callable[[DataFrame], DataFrame]
-) -> tuple[DataFrame, RowsApplied]:
-    """The prototype of what a function makes of rows with their windows' bounds, and how the rows are kept.
-
-    Raises:
-        PrototypeError: as `applied_to_windows`.
+) -> tuple[DataFrame, RowStateFunction]:
+    """Return the prototype of a window function's results, and the plan of its state. Raises as
+    `applied_to_windows`.
     """
-    given = prototype.sparkSession.createDataFrame([], with_bounds(prototype))
-    return applied_to_windows(prototype, keys, given, function), kept_whole(prototype, keys, function)
+    bounded = prototype.sparkSession.createDataFrame([], with_bounds(prototype))
+    return applied_to_windows(prototype, keys, bounded, function), whole_row_state(prototype, keys, function)
 
 
 def applied_to_windows(
-    prototype: DataFrame, keys: Sequence[Column | str], given: DataFrame, function: Callable[[DataFrame], DataFrame]
+    prototype: DataFrame, keys: Sequence[Column | str], bounded: DataFrame, function: Callable[[DataFrame], DataFrame]
 ) -> DataFrame:
-    """The prototype of what a function makes of the `given` rows, those of a prototype with their windows' bounds.
+    """Return the prototype of a window function's results for rows with the bounds of their windows.
 
     Raises:
-        PrototypeError: the function does not fit the rows, keeps something from one call to the next, or computes
-            something of rows of several windows or keys together.
+        PrototypeError: the function does not fit the rows, keeps state between calls, or computes something across
+            several windows or keys.
     """
     if isinstance(function, RichFunction):
         raise PrototypeError(
             "a RichFunction is opened once for all the batches of a stream, and windows call a function when they"
             " fire: give a function of DataFrames"
         )
-    made = transformed(given, function)
+    result = transformed(bounded, function)
     keyed = prototype.select(*keys, *map(quoted, prototype.columns))
-    if found := across_windows(given, made, key_columns(keyed, len(keys))):
-        raise PrototypeError(f"this {found}")
-    return made
+    if operation := across_windows(bounded, result, key_columns(keyed, len(keys))):
+        raise PrototypeError(f"this {operation}")
+    return result
 
 
 def with_bounds(rows: DataFrame) -> StructType:
-    """The bounds of windows, and the columns of rows behind them that are called otherwise."""
+    """Return the bounds of windows, followed by the columns of rows with other names."""
     bounds = [StructField(name, TimestampType()) for name in (WINDOW_START, WINDOW_END)]
     return StructType([*bounds, *(each for each in rows.schema if each.name not in (WINDOW_START, WINDOW_END))])
 
@@ -224,20 +219,20 @@ def with_bounds(rows: DataFrame) -> StructType:
 def running(
     prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]
 ) -> tuple[DataFrame, PartialAggregates]:
-    """The prototype of running aggregates, the keys and the aggregates, and how they are kept.
+    """Return the prototype of running aggregates, the keys and the aggregates, and the plan of their state.
 
     Raises:
-        PrototypeError: a key or an aggregate does not fit, is no aggregate or cannot be kept in parts, or two columns
-            have one name.
+        PrototypeError: a key or an aggregate does not fit, is no aggregate or cannot be decomposed, or two columns have
+            the same name.
     """
     keyed = key_schema(prototype, keys).names
     aggregated = transformed(prototype, lambda rows: rows.agg(*aggregates)).columns
     case_matters = prototype.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
-    taken: set[str] = set()
+    names: set[str] = set()
     for name in (*keyed, *aggregated):
-        if (spelled := name if case_matters else name.lower()) in taken:
+        if (spelled := name if case_matters else name.lower()) in names:
             raise PrototypeError(f"two columns of the result are called {name!r}: give one of them another name")
-        taken.add(spelled)
+        names.add(spelled)
     result = transformed(prototype, lambda rows: rows.groupBy(*keys).agg(*aggregates))
     plan = analyze(prototype, keys, aggregates)
     if not isinstance(plan, PartialAggregates):
@@ -252,33 +247,30 @@ def running(
 
 
 def event_time_column(prototype: DataFrame, name: str) -> str:
-    """The event-time column of this name. As in Spark case does not matter, unless two columns differ in nothing else.
-
-    Raises:
-        PrototypeError: it is not there, or no timestamp with a time zone, Spark's TIMESTAMP.
+    """Return the event-time column of this name; case is ignored, as in Spark, unless names differ only by case. Raises
+    `PrototypeError` if it does not exist, or is not of Spark's type TIMESTAMP (with time zone).
     """
     alike = [each for each in prototype.columns if each.lower() == name.lower()]
     if name not in alike and len(alike) != 1:
         raise PrototypeError(f"there is no event-time column {name!r}; the columns are {', '.join(prototype.columns)}")
     column = name if name in alike else alike[0]
-    found = prototype.schema[column].dataType
-    if not isinstance(found, TimestampType):
+    data_type = prototype.schema[column].dataType
+    if not isinstance(data_type, TimestampType):
         hint = ": a file that was written without a time zone can be read as timestamp where its schema is declared"
         raise PrototypeError(
-            f"the event-time column {column!r} is of type {found.simpleString()}, not timestamp"
-            + (hint if isinstance(found, TimestampNTZType) else "")
+            f"the event-time column {column!r} is of type {data_type.simpleString()}, not timestamp"
+            + (hint if isinstance(data_type, TimestampNTZType) else "")
         )
     return column
 
 
 def check_condition(prototype: DataFrame, condition: Column | str | None) -> None:
-    """Raise `PrototypeError` where there is a condition and it is none of these rows."""
+    """Raise `PrototypeError` if a given condition does not fit the rows."""
     if condition is not None:
         transformed(prototype, lambda rows: rows.where(condition))
 
 
 def row_type(prototype: DataFrame) -> str:
-    """The type of a row, a struct as Spark's DDL writes it."""
     return _ddl(prototype.schema)
 
 
@@ -298,13 +290,13 @@ def has_event_time(prototype: DataFrame, column: str | None) -> bool:
     return column in prototype.columns and isinstance(prototype.schema[column].dataType, TimestampType)
 
 
-def _check_row_by_row(prototype: DataFrame, made: DataFrame) -> None:
-    if found := across_rows(prototype, made):
-        advice = next((each.instead for each in found if each is not SORTS), SORTS.instead)
+def _check_row_by_row(prototype: DataFrame, result: DataFrame) -> None:
+    if operations := across_rows(prototype, result):
+        advice = next((each.instead for each in operations if each is not SORTS), SORTS.instead)
         raise PrototypeError(
-            f"this {' and '.join(each.does for each in found)}, which holds for one batch only, and where a batch ends"
-            f" depends on how the input comes in; {advice}; transform(..., per_batch=True) says that each batch by"
-            " itself is meant"
+            f"this {' and '.join(each.does for each in operations)}, which holds for one batch only, and where a batch"
+            f" ends depends on how the input comes in; {advice}; transform(..., per_batch=True) allows it for each"
+            " batch by itself"
         )
 
 
@@ -319,6 +311,6 @@ def _check_names(rows: DataFrame) -> None:
 
 
 def _text(refused: PySparkException) -> str:
-    """Spark's message, with the line of the user's function in which it was raised."""
-    said, line = refused.getMessage() or str(refused), line_of(refused)
-    return said if line is None else f"{said}\n{line}"
+    """Return Spark's message, with the line of the user's function in which it was raised."""
+    message, line = refused.getMessage() or str(refused), line_of(refused)
+    return message if line is None else f"{message}\n{line}"

@@ -1,7 +1,7 @@
-"""Joins with a table whose rows are kept for a while, and then read again (Flink's lookup join with a FULL cache).
+"""Joins with a table whose rows are cached for a while and then read again (Flink's lookup join with a FULL cache).
 
-What was read lies in Spark's blocks on the executors. A batch works with what is kept when it comes, whatever is read
-meanwhile: so it has one version of the table, also where Spark computes it twice.
+The cached rows are in Spark's blocks on the executors. A batch uses the cache as of its arrival, even if the table is
+read again meanwhile: so it sees one version of the table, even if Spark computes the batch twice.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ if TYPE_CHECKING:
 _FILES = "HadoopFsRelation"
 
 
-class KeptTable:
-    """The rows of a table as they were read, for all subtasks of a join."""
+class CachedTable:
+    """The cached rows of a table, for all subtasks of a join."""
 
     def __init__(self, table: DataFrame, refresh_ms: int, now: Callable[[], float] = time.monotonic) -> None:
-        """`now` tells the time in seconds."""
+        """`now` returns the time in seconds."""
         self.table = table
         self._refresh_ms = refresh_ms
         self._now = now
         self._lock = Lock()
-        self._kept: tuple[float, DataFrame] | None = None
+        self._cached: tuple[float, DataFrame] | None = None
 
     def rows(self) -> DataFrame:
-        """The rows, read now or kept since they were. Raises what reading them raises."""
+        """Return the cached rows, reading them first if the cache is too old. Raises the errors of that."""
         with self._lock:
             now = self._now()
-            if self._kept is None or now - self._kept[0] >= self._refresh_ms / 1000:
+            if self._cached is None or now - self._cached[0] >= self._refresh_ms / 1000:
                 # Spark frees the blocks of rows that no batch refers to any more.
-                self._kept = now, read_again(self.table).localCheckpoint(eager=True)
-            return self._kept[1]
+                self._cached = now, read_again(self.table).localCheckpoint(eager=True)
+            return self._cached[1]
 
     def forget(self) -> None:
-        """Read the rows again when they are wanted: what they lie in may be lost."""
+        """Drop the cache, whose blocks may be lost."""
         with self._lock:
-            self._kept = None
+            self._cached = None
 
 
 class JoinRefreshed(RichFunction):
-    """Joins batches with a table. Each attempt of a subtask begins by reading it again."""
+    """Joins batches with a table. Each attempt of a subtask begins by reading the table again."""
 
-    def __init__(self, kept: KeptTable, on: JoinOn | None, how: str, prototype: DataFrame) -> None:
-        """Learn the columns from rows like `prototype`. Raises `PrototypeError` where they do not fit."""
-        self._table = kept
+    def __init__(self, cached: CachedTable, on: JoinOn | None, how: str, prototype: DataFrame) -> None:
+        """Determine the columns from rows like `prototype`. Raises `PrototypeError` if they do not fit."""
+        self._table = cached
         self._on = on
         self._how = how
-        self.schema = transformed(prototype, lambda rows: join(rows, kept.table, on, how)).schema
+        self.schema = transformed(prototype, lambda rows: join(rows, cached.table, on, how)).schema
 
     def open(self, context: RuntimeContext) -> None:
         self._table.forget()
@@ -68,11 +68,13 @@ class JoinRefreshed(RichFunction):
 
 
 def read_again(table: DataFrame) -> DataFrame:
-    """The rows that a table has now: a DataFrame of files knows which there were when it was made, and is told."""
+    """Return the current rows of a table: a DataFrame of files lists them when it is created, so the list is
+    refreshed.
+    """
     for leaf in elements(table._jdf.queryExecution().analyzed().collectLeaves()):
         if leaf.getClass().getSimpleName() == "LogicalRelation":
             relation = leaf.relation()
             if relation.getClass().getSimpleName() == _FILES:
                 relation.location().refresh()
-    # The plan that was made of the DataFrame before has noted its files too.
+    # The DataFrame's existing plan has cached its file list too.
     return table.select("*")

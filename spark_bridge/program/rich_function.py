@@ -1,4 +1,4 @@
-"""Functions with a life around their batches, by Flink's names: RichFunction and its RuntimeContext."""
+"""Functions with a lifecycle, by Flink's names: RichFunction and its RuntimeContext."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeContext(WithJobResources):
-    """The subtask that a function works in, as far as the function may know it.
+    """The subtask that a function runs in.
 
-    `session` is the Spark session of the batches. A function that is opened only to be tried, where the program is
-    written, is subtask 0 of 1 of no job yet.
+    `session` is the Spark session of the batches. A function that is opened only for a trial, when the program is
+    built, is subtask 0 of 1 of no job.
     """
 
     uid: str
@@ -51,40 +51,42 @@ class RuntimeContext(WithJobResources):
         return f"{self.task_name} ({self.index_of_this_subtask + 1}/{self.number_of_parallel_subtasks})"
 
     def get_metrics_group(self) -> MetricGroup:
-        """The metrics of the operator: to be used wherever the function's code runs, but for gauges.
+        """Return the metrics of the operator. Except for gauges, they may be used wherever the function's code runs.
 
-        A gauge is read in the driver, behind each call. What it raises fails the attempt.
+        Gauges are read in the driver after each call. An exception of a gauge fails the attempt.
         """
         return self._metrics
 
     def add_accumulator(self, name: str, accumulator: Accumulator[Any]) -> None:
-        """Let the job have this accumulator as `name`: its result is the sum over all subtasks.
+        """Register an accumulator of the job as `name`: its result is the sum over all subtasks.
 
-        It begins at zero with every attempt, and may be added to wherever the function's code runs.
+        It starts at zero in every attempt, and may be added to wherever the function's code runs.
 
         Raises:
-            AccumulatorConflictError: the task has one of this name already.
+            AccumulatorConflictError: the task already has one with this name.
         """
         self._accumulators.add(name, accumulator, self._spark)
 
     def get_accumulator(self, name: str) -> Accumulator[Any] | None:
-        """The accumulator of this name in this task; None where there is none."""
+        """Return the accumulator with this name in this task, or None."""
         return self._accumulators.get(name)
 
     def get_int_counter(self, name: str) -> IntCounter:
-        """The counter of this name, added if need be. Raises `AccumulatorConflictError` where it is of another kind."""
+        """Return the counter with this name, added if necessary. Raises `AccumulatorConflictError` if it is of another
+        kind.
+        """
         return self._accumulators.get_or_add(name, IntCounter, self._spark)
 
     def get_long_counter(self, name: str) -> LongCounter:
-        """As `get_int_counter`."""
+        """Return a counter as `get_int_counter` does."""
         return self._accumulators.get_or_add(name, LongCounter, self._spark)
 
     def get_double_counter(self, name: str) -> DoubleCounter:
-        """As `get_int_counter`, for floats."""
+        """Return a counter of floats as `get_int_counter` does."""
         return self._accumulators.get_or_add(name, DoubleCounter, self._spark)
 
     def get_histogram(self, name: str) -> Histogram:
-        """As `get_int_counter`, for how often each number was added."""
+        """Return a histogram, which counts how often each number was added, as `get_int_counter` does."""
         return self._accumulators.get_or_add(name, Histogram, self._spark)
 
     def _job_resources(self) -> JobResources:
@@ -96,31 +98,31 @@ class RuntimeContext(WithJobResources):
 
 
 class RichFunction(ABC):
-    """A function of batches that is opened before the first one and closed behind the last: for `transform`.
+    """A function of batches for `transform`, opened before the first batch and closed after the last.
 
-    Every execution attempt of every subtask works with a shallow copy of its own, made before `open`: what is set in
-    `open` belongs to that attempt. Batches are given one at a time, whole, in their order, and always on threads of the
-    driver; what a batch computes runs on the executors, after `__call__` has returned its plan. What a function keeps
-    is in no checkpoint, and gone with the attempt, unless it is a `CheckpointedFunction` too.
+    Each execution attempt of each subtask uses a shallow copy of its own, made before `open`: attributes set in `open`
+    belong to that attempt. Batches are passed one at a time, whole and in order, always on threads of the driver; the
+    computation of a batch runs on the executors after `__call__` has returned its plan. Attributes are in no checkpoint
+    and are lost with the attempt, unless the function is a `CheckpointedFunction` too.
 
-    In a chain, functions are opened from the last to the first, so that each finds those behind it ready, and closed
-    in the same order. `close` is called once, however the attempt ends: finished, failed or cancelled; also when
-    `open` has raised, and so may find things half made. What `open` raises, or `close` at the end of an attempt
-    that was about to finish, fails the attempt; what `close` raises after a failure is logged.
+    In a chain, functions are opened from the last to the first, so that each finds the functions downstream ready, and
+    closed in the same order. `close` is called once, however the attempt ends: finished, failed or cancelled; also if
+    `open` has raised, so it may find resources partly set up. Exceptions of `open`, and of `close` at the end of an
+    attempt that was about to finish, fail the attempt; those of `close` after a failure are logged.
 
-    Where the program is written the function is tried on no rows, to learn its columns: a copy of it is opened, called
-    once and closed. A function whose `open` is better not called there declares its columns in `schema` instead.
+    When the program is built, the function is tried on zero rows to learn its columns: a copy of it is opened, called
+    once and closed. If `open` should not be called there, declare the columns in `schema` instead.
     """
 
     schema: StructType | str | None = None
-    """The columns of its result (a StructType, or DDL as in `"id long, name string"`); None: found by trying."""
+    """The columns of its result (a StructType, or DDL as in `"id long, name string"`); None: determined by a trial."""
 
     def open(self, context: RuntimeContext) -> None:  # noqa: B027 - a hook: most functions need only one of the two
-        """Get ready for the first batch."""
+        """Prepare for the first batch."""
 
     def close(self) -> None:  # noqa: B027 - a hook
-        """Let go of what `open` took."""
+        """Release the resources of `open`."""
 
     @abstractmethod
     def __call__(self, rows: DataFrame) -> DataFrame:
-        """Rows in, rows out: no Spark job needs to run here."""
+        """Return the result for `rows`; no Spark job needs to run here."""

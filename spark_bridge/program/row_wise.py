@@ -1,8 +1,8 @@
-"""Finds functions that work row by row, so that a batch may be taken through them in slices.
+"""Finds functions that work row by row, so that a batch may be processed in slices.
 
-The user's function may be anything that makes a DataFrame of one: it may deduplicate, sort, number rows, or look at
-all of them before it decides. It is tried on a probe, and Spark's analysis of the result says what it does. Where that
-is not plain enough the batch stays whole.
+The user's function may be any function of a DataFrame: it may deduplicate, sort, number rows, or look at all of them
+first. It is called on a probe, and Spark's analysis of the result shows what it does. If the analysis is not clear, the
+batch stays whole.
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ def works_row_by_row(
     if not functions:
         return True
     if any(isinstance(function, RichFunction) for function in functions):
-        # It may count its batches: it is called once for each, and never on a probe.
+        # It may count its batches: it must be called once for each, and never on a probe.
         return False
     probe = _probe(session, schema)
     try:
-        made = reduce(lambda rows, function: function(rows), functions, probe)
-        plan = made._jdf.queryExecution().analyzed()
-    except Exception:  # noqa: BLE001 - what is wrong with a function is told where a batch goes through it
+        result = reduce(lambda rows, function: function(rows), functions, probe)
+        plan = result._jdf.queryExecution().analyzed()
+    except Exception:  # noqa: BLE001 - a wrong function is reported when it processes a batch
         return False
-    # A subquery sees all rows; numbers drawn by chance, or counted, start again in every slice.
+    # A subquery sees all rows; random numbers and counters start again in every slice.
     return plan.deterministic() and plan.subqueriesAll().isEmpty() and _is_line(plan, _leaf(probe))
 
 
 def _probe(session: SparkSession, schema: StructType) -> DataFrame:
-    """Rows of this schema, of a stream: Spark refuses to compute them.
+    """Return streaming rows of this schema, which Spark refuses to compute.
 
-    A function that looks at its rows, as `rows.count()` does, has no trace of that in its plan.
+    So a function that computes its rows, for example with `rows.count()`, fails here; its plan would show no trace of
+    that.
     """
     stream = session.readStream.format("rate").load()
     return stream.select(*(F.lit(None).cast(field.dataType).alias(field.name) for field in schema))

@@ -1,4 +1,4 @@
-"""A side output as the code of an operator has it."""
+"""A side output in the code of an operator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql.types import StructField, StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideOutput:
-    """A side output that is read: the id of its tag, its columns, and the column in which a worker emits its rows."""
+    """A side output with readers: the id of its tag, its columns, and the column in which a worker emits its rows."""
 
     tag: str
     column: str

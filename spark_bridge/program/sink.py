@@ -1,9 +1,9 @@
-"""The port for sinks: what a sink is asked before its job runs, and what writes for it in one execution attempt.
+"""The interface of sinks: checks before the job runs, and the writer for one execution attempt.
 
-Flink's two phases (TwoPhaseCommittingSink): rows are staged as they come, where nobody sees them; at a barrier the
-writer says what the checkpoint must hold of them; when the checkpoint is complete they are committed. A commit may be
-asked for twice, or come from a later attempt that was restored from the checkpoint. A sink that shows rows at once has
-nothing to prepare and nothing to commit.
+Flink's two phases (TwoPhaseCommittingSink): rows are staged as they come, invisible to readers; at a barrier the writer
+returns its state for the checkpoint; when the checkpoint is complete the staged rows are committed. A commit may be
+requested twice, or come from a later attempt that was restored from the checkpoint. A sink that publishes rows at once
+has nothing to prepare and nothing to commit.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkContext:
-    """For which subtask of which operator of which job a writer works, and with what.
+    """The subtask, operator and job that a writer works for, and its resources.
 
-    `operator` is how the operator is called in an error, `name` how the user has called it. `staging_folder` is the
-    job's, as the sink has named it, and `owner_number` that of the process among those that own the job one after the
-    other. `user_session` is the session of the application, without our settings. With `fsync` files are durable before
-    the writer returns a checkpoint's state that refers to them, or has committed them.
+    `operator` names the operator in errors, `name` is the user's name for it. `staging_folder` is the job's, as
+    returned by the sink, and `owner_number` counts the processes that have owned the job. `user_session` is the session
+    of the application, without our settings. With `fsync`, files are durable before the writer commits them or returns
+    a checkpoint's state that refers to them.
     """
 
     filesystem: FileSystem
@@ -51,11 +51,11 @@ class SinkContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedFiles:
-    """Files in the `folder` of a sink, for readers: the paths of those that the job has published, and the others.
+    """Files in the `folder` of a sink, for readers: the paths of files that the job has published, and the others.
 
-    `by_others` are numbers of files by the names of jobs, as far as these can stand in a file name; `foreign` is the
-    number of those that no job has published. `staging` are the names, in the staging folder, of jobs that have staged
-    rows there: they write at this moment, or were killed.
+    `by_others` counts files by the names of jobs, as far as file names can contain these; `foreign` is the number of
+    files that no job has published. `staging` names jobs with staged rows in the staging folder: they are writing now,
+    or were killed.
     """
 
     folder: str
@@ -69,7 +69,8 @@ class PublishedFiles:
 class SinkJob:
     """Common to the sinks of a job: its name, the session of the application, and this process as its owner.
 
-    `owner_number` counts the owners of the job; `check_owner` raises `OwnershipLostError` if another process is it now.
+    `owner_number` counts the owners of the job; `check_owner` raises `OwnershipLostError` if another process owns it
+    now.
     """
 
     name: str
@@ -82,13 +83,13 @@ class Sink(ABC):
     """A destination of rows."""
 
     parallelism_limit: ClassVar[int | None] = None
-    """In how many subtasks the sink may run; None: in any number."""
+    """The maximum number of subtasks of the sink; None: unlimited."""
     needs_order: ClassVar[bool] = True
-    """True if the rows of a batch must be in the order in which they came; in any other they may be read faster."""
+    """True if the rows of a batch must be in the order of their arrival; otherwise they may be read faster."""
 
     @property
     def publishes_per_checkpoint(self) -> bool:
-        """True if nobody sees a row before the checkpoint that holds it is complete."""
+        """True if rows become visible only when the checkpoint that contains them is complete."""
         return True
 
     @property
@@ -98,53 +99,53 @@ class Sink(ABC):
 
     @abstractmethod
     def writer(self, context: SinkContext) -> SinkWriter[DataFrame]:
-        """Make the writer of one attempt. Does not block."""
+        """Create the writer of one attempt. Does not block."""
 
     def bound(self, session: SparkSession) -> Self:
-        """This sink as it is meant where it was written: a relative path is made absolute."""
+        """Return this sink as the program means it, with relative paths made absolute."""
         return self
 
     def for_job(self, job_id: JobId) -> Self:
-        """This sink as one job writes to it."""
+        """Return this sink for one job."""
         return self
 
     @property
     def is_internal(self) -> bool:
-        """True if the rows are not for the user: the job may be run again, whatever lies there."""
+        """True if the rows are not for the user: the job may be run again whatever the target contains."""
         return False
 
     def check_rows(self, prototype: DataFrame) -> None:
-        """Raise `PrototypeError` where rows with the schema of the prototype cannot be written."""
+        """Raise `PrototypeError` if rows with the schema of the prototype cannot be written."""
         return
 
     def check_target(self, filesystem: FileSystem) -> None:
-        """Raise `SinkError` where nothing can be written to where the rows are to go. Leaves no trace. May block."""
+        """Raise `SinkError` if the target is not writable. Leaves no trace. May block."""
         return
 
     def target(self, filesystem: FileSystem) -> str | None:
-        """The destination, named the same by all sinks that write to it; None where that concerns no other sink."""
+        """Return the target under a name that all sinks writing to it share; None if sharing does not matter."""
         return None
 
     def published_files(self, filesystem: FileSystem, job_name: str) -> PublishedFiles | None:
-        """List the folder that the rows go to, with the files that jobs of this name have published. May block.
+        """List the target folder with the files that jobs of this name have published. May block.
 
         None for a sink that has no folder.
         """
         return None
 
     def unpublish(self, filesystem: FileSystem, published: PublishedFiles) -> None:
-        """Delete what the job has published in a folder. May block."""
+        """Delete the files that the job has published in a folder. May block."""
         return
 
     @property
     def read_as(self) -> str:
-        """The format that readers of the target rely on: sinks with one target must agree in it."""
+        """The format that readers of the target rely on: all sinks with one target must have the same."""
         return self.format
 
     def finalize_global(self, filesystem: FileSystem) -> None:
-        """Do what is to be done once, when the job has read its input to the end and published all of its rows.
+        """Finish the output once the job has read all its input and published all rows.
 
-        May block; may be called again, where the job fails after it and is restarted. Raises what the storage raises.
+        May block; may be called again if the job fails afterwards and is restarted. Raises the errors of the storage.
         """
         return
 

@@ -1,4 +1,4 @@
-"""The writer of a sink in one attempt, and what it stages; without Spark, for simulated clusters have them too."""
+"""The writer of a sink in one attempt and its staged batches; without Spark, for simulated clusters use them too."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ Rows = TypeVar("Rows")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """A staged batch: its number of rows, and names that mean something to the sink alone."""
+    """A staged batch: its number of rows, and names that only the sink interprets."""
 
     rows: int
     names: tuple[str, ...] = ()
 
 
 class SinkWriter(ABC, Generic[Rows]):
-    """Writes in one attempt.
+    """Writes the rows of one attempt.
 
-    `stage` is called by two stages at once; `restore`, before all else, and `prepare_commit` and `commit`, one at a
-    time, by other threads than that. All may block.
+    Two stages may call `stage` at once; `restore`, before all else, and `prepare_commit` and `commit` are called one at
+    a time, from other threads. All may block.
     """
 
     @abstractmethod
     def stage(self, rows: Rows) -> Staged:
-        """Write one batch, with nothing to be seen of it before its checkpoint is complete, if the sink can."""
+        """Write one batch, invisible to readers until its checkpoint is complete, if the sink supports that."""
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
-        """Return the pieces that the checkpoint must hold; `names` were staged for it.
+        """Return the state for the checkpoint, as pieces; `names` were staged for it.
 
-        Where the parallelism changes, each piece may come to another subtask, and a subtask gets pieces of several.
+        If the parallelism changes, each piece may go to another subtask, and a subtask may get pieces of several.
         """
         return ()
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Let everybody see what was prepared for this checkpoint and those before it; the files made visible."""
+        """Publish the rows prepared for this checkpoint and those before it; return the published files."""
         return ()
 
     def restore(self, prepared: Sequence[Value]) -> None:
-        """Commit what the checkpoint holds, and discard whatever else this subtask has staged."""
+        """Commit the pieces of the checkpoint, and discard everything else that this subtask has staged."""
         return

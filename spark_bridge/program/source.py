@@ -1,7 +1,7 @@
-"""The port to sources: what the environment, the discovery of splits and the reader ask of any source.
+"""The interface of sources for the environment, the discovery of splits and the reader.
 
-A source is a value that is written down in the program. `bound` makes of it the one that a job reads: everything that
-must not change while the job runs, its schema above all, is settled there.
+A source is a value in the program. `bound` returns the one that a job reads: everything that must not change while the
+job runs, above all its schema, is fixed there.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 Split = TypeVar("Split", bound=SourceSplit)
 
 SPLITS_PER_LOOK = 256
-"""About as many splits are looked for at once: those that wait for a reader are in every checkpoint."""
+"""The approximate number of splits discovered at once: splits that wait for a reader are in every checkpoint."""
 
 
 class Boundedness(StrEnum):
-    """The kinds of sources: bounded ones come to an end by themselves (Flink's Boundedness)."""
+    """The kinds of sources: a bounded one ends by itself (Flink's Boundedness)."""
 
     BOUNDED = "BOUNDED"
     CONTINUOUS_UNBOUNDED = "CONTINUOUS_UNBOUNDED"
@@ -42,9 +42,9 @@ class Boundedness(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitNumbers:
-    """Numbers of the rows of a split, as far as they are known before the rows are computed.
+    """The row count and latest event time of a split, as far as they are known before its rows are computed.
 
-    None is for a number that is not known. The latest event time is in ms.
+    None stands for an unknown number. The latest event time is in ms.
     """
 
     rows: int | None = None
@@ -52,33 +52,33 @@ class SplitNumbers:
 
 
 class Source(ABC):
-    """An origin of rows, read split by split. `str()` of it is the name of its operator where the user gives none.
+    """An origin of rows, read split by split. `str()` returns the default name of its operator.
 
-    A source is a frozen dataclass. One whose rows have event time has a field `event_time`, the timestamp column that
-    says when a row happened.
+    A source is a frozen dataclass. If its rows have event time, it has a field `event_time`, the name of the timestamp
+    column.
     """
 
     parallelism_limit: ClassVar[int | None] = None
-    """In how many subtasks the source may run; None: in any number. With one, splits are read in their order."""
+    """The maximum number of subtasks of the source; None: unlimited. With one, splits are read in order."""
 
     @property
     @abstractmethod
     def format(self) -> str:
-        """The kind of source in a word: a checkpoint of one kind does not fit another."""
+        """The kind of source in one word: a checkpoint of one kind does not fit another."""
 
     @property
     def event_time(self) -> str | None:
-        """The timestamp column that says when a row happened."""
+        """The timestamp column with the event time of a row."""
         return None
 
     @property
     @abstractmethod
     def boundedness(self) -> Boundedness:
-        """Bounded if all that it will ever give is there, or is known: then a batch job can read it."""
+        """Bounded if all its rows exist or are known: then a batch job can read it."""
 
     @property
     def is_notified_of_checkpoints(self) -> bool:
-        """True if `notify_checkpoint_complete` is to be called."""
+        """True if `notify_checkpoint_complete` must be called."""
         return False
 
     @property
@@ -88,23 +88,23 @@ class Source(ABC):
 
     @property
     def side_output(self) -> SideOutput | None:
-        """The side output of rows that it puts aside; None where it has none."""
+        """The side output of rows that the source puts aside; None if it has no side output."""
         return None
 
     @property
     def reads_columns(self) -> bool:
-        """True if columns that nobody asks for are not read, so that rows are sooner read twice than kept."""
+        """True if unused columns are not read, so that reading rows twice is cheaper than caching them."""
         return False
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """The source as a job reads it: with this event-time column, and one schema from now on. May block.
+        """Return the source as a job reads it, with this event-time column and a fixed schema. May block.
 
         Raises:
-            SourceError: there is nothing to take a schema from.
-            PrototypeError: what the user has declared does not make rows.
+            SourceError: there is nothing to infer a schema from.
+            PrototypeError: the user's declaration does not define rows.
         """
-        made: Any = self
-        return self if event_time == self.event_time else replace(made, event_time=event_time)
+        source: Any = self
+        return self if event_time == self.event_time else replace(source, event_time=event_time)
 
     def in_order(self) -> Self:
         """Return the source as it is read for operators that need rows in the order of the splits.
@@ -115,28 +115,28 @@ class Source(ABC):
 
     @abstractmethod
     def prototype(self, session: SparkSession) -> DataFrame:
-        """An empty DataFrame with the columns of the source. Raises as `bound` does."""
+        """Return an empty DataFrame with the columns of the source. Raises as `bound` does."""
 
     def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
-        """Look before a job runs whether what is there can be read, without reading rows. May block.
+        """Check before a job runs whether the input can be read, without reading rows. May block.
 
         Raises:
-            SourceError: it cannot; the text names the file.
+            SourceError: it cannot be read; the message names the file.
         """
         return
 
     @abstractmethod
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> SplitDiscovery:
-        """Looks for the splits of one operator."""
+        """Return the discovery of splits for one operator."""
 
     def numbers_of(self, split: SourceSplit) -> SplitNumbers:
-        """Return what is known of the rows of a split before they are read. Raises `SourceError` as `read` does."""
+        """Return the known numbers of a split's rows before they are read. Raises `SourceError` as `read` does."""
         return SplitNumbers()
 
     def partitions_of(self, splits: Sequence[SourceSplit]) -> Sequence[str]:
-        """Return the partitions of the source, as far as these splits know them, read or not.
+        """Return the partitions of the source that these splits know, read or not.
 
-        Each makes watermarks of its own; of a source without partitions, which is the default, all rows together do.
+        Each partition has a watermark of its own; without partitions, the default, all rows share one.
         """
         return ()
 
@@ -144,54 +144,54 @@ class Source(ABC):
     def read(
         self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
     ) -> Slices:
-        """Return the rows of splits, computed by the first action on them; the same whenever they are read again.
+        """Return the rows of splits, computed by the first action on them; the same rows every time they are read.
 
-        They are the rows of all frames that are returned, at least one. Where the source has partitions, there is a
-        column `PARTITION` behind those of the schema: the place of the row's own in `partitions_of`. Where it has a
-        `side_output`, its column is there too, and null in rows that are not put aside. `in_slices`: what
-        follows works row by row, so slices of one Spark partition each spare a shuffle.
+        Returns at least one frame. If the source has partitions, a column `PARTITION` follows those of the schema: the
+        index of the row's partition in `partitions_of`. If it has a `side_output`, its column is there too, null in
+        rows that are not put aside. With `in_slices` downstream operators work row by row, so slices of one Spark
+        partition each save a shuffle.
 
         Raises:
-            SourceError: a split is another source's.
+            SourceError: a split belongs to another source.
         """
 
     def notify_checkpoint_complete(self, checkpoint_id: int, splits: Sequence[SourceSplit]) -> None:
-        """Take note that a checkpoint is complete which holds that these splits were read, and no one before it does.
+        """Handle the completion of a checkpoint, the first that records these splits as read.
 
-        Nothing goes back behind them. For the other side to look at, or to let go of what was read: a job that ends
-        may not tell. The next checkpoint waits for the call.
+        The job never reads them again. A source may inform the other side, or release what was read; this may be missed
+        at the end of a job. The next checkpoint waits for the call.
         """
         return
 
 
 def split_of(kind: type[Split], split: SourceSplit, source: Source) -> Split:
-    """`split`, which must be of the kind that `source` hands out. Raises `SourceError` where it is not."""
+    """Return `split`, which must be of the kind that `source` produces. Raises `SourceError` if not."""
     if not isinstance(split, kind):
         raise SourceError(f"{source} cannot read a {type(split).__name__}")
     return split
 
 
 def positive(number: int, what: str) -> int:
-    """`number`. Raises `ValueError`, which names `what`, unless it is a whole number from 1."""
+    """Return `number`. Raises `ValueError`, which names `what`, unless it is a positive integer."""
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ValueError(f"{what} must be at least 1, not {number!r}")
     return number
 
 
 def checked_millis(timestamp: datetime | int) -> int:
-    """A time in ms since the epoch, given as such or as a datetime. Raises `ValueError` for one without a zone."""
+    """Return a time in ms since the epoch, given as such or as a datetime. Raises `ValueError` for one without a
+    zone.
+    """
     if not isinstance(timestamp, datetime):
         return timestamp
     if timestamp.tzinfo is None:
-        raise ValueError(f"{timestamp} has no time zone: say which, as in datetime.now(timezone.utc)")
+        raise ValueError(f"{timestamp} has no time zone: add one, as in datetime.now(timezone.utc)")
     return millis_of(timestamp)
 
 
 def number_of_position(position: bytes) -> int:
-    """The number that a position is; of an empty one 0. Raises `SourceError` where a checkpoint has something else."""
+    """Return the number in a position, 0 for an empty one. Raises `SourceError` if a checkpoint has anything else."""
     try:
         return int(position or b"0")
     except ValueError:
-        raise SourceError(
-            f"the checkpoint says that the source was read up to {position!r}, which is no number"
-        ) from None
+        raise SourceError(f"the position of the source in the checkpoint is {position!r}, which is no number") from None

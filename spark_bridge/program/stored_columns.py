@@ -1,7 +1,7 @@
-"""The columns in which keyed state lies in files, by the names that users know: those of a `StateSchema`.
+"""The columns of keyed state in files, by the names that users know: those of a `StateSchema`.
 
-The values of functions lie under the names of their states, and so do the columns of rows that are kept. Partial
-aggregates lie in parts, numbered in the order of the schema, and behind them the number of their rows.
+The values of functions have the names of their states, and rows in state the names of their columns. Partial aggregates
+are stored as parts, numbered in the order of the schema, followed by the number of their rows.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from flykka.messages.state.handles import StateSchema
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
 
 PART_PREFIX = "__part_"
-"""The names of the columns of parts: this, and the place of the part."""
+"""The prefix of the columns of parts, followed by the index of the part."""
 
 ROWS = "__rows"
-"""The number of input rows behind a row of state."""
+"""The number of input rows in a row of state."""
 
 
 def stored_keys(schema: StateSchema) -> dict[str, str]:
@@ -29,7 +29,7 @@ def stored_values(schema: StateSchema) -> dict[str, str]:
     return {**{name: f"{PART_PREFIX}{place}" for place, name in enumerate(parts)}, rows: ROWS}
 
 
-def moved_values(was: StateSchema, now: StateSchema) -> dict[str, str | None]:
-    """Map the columns of today to those in files of another schema; None where these have no such value."""
+def evolved_columns(was: StateSchema, now: StateSchema) -> dict[str, str | None]:
+    """Map the columns of schema `now` to those in files of schema `was`; None for a value that these do not have."""
     before = stored_values(was)
     return {column: before.get(name) for name, column in stored_values(now).items()}

@@ -1,4 +1,4 @@
-"""Refusals of plans that Spark would let pass and a stream cannot, on the prototype, at the user's line."""
+"""Refuses plans that Spark accepts but a stream cannot run, when the program is built, at the user's line."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _KEEPS_UNMATCHED = frozenset({"right", "rightouter", "outer", "full", "fullouter
 
 
 def checked_function(function: Called) -> Called:
-    """`function`. Raises `PrototypeError` where it cannot be called."""
-    given: object = function
-    if isinstance(given, type) and issubclass(given, RichFunction):
-        raise PrototypeError(f"an object is needed here, {given.__name__}(...), and not its class")
-    if not callable(given):
-        raise PrototypeError(f"a function is needed here, not a {type(given).__name__}")
+    """Return `function`. Raises `PrototypeError` if it is not callable."""
+    candidate: object = function
+    if isinstance(candidate, type) and issubclass(candidate, RichFunction):
+        raise PrototypeError(f"an object is needed here, {candidate.__name__}(...), and not its class")
+    if not callable(candidate):
+        raise PrototypeError(f"a function is needed here, not a {type(candidate).__name__}")
     return function
 
 
 def checked_sendable(function: Called) -> Called:
-    """`function`. Raises `PrototypeError` where it cannot be called, or not in Spark's Python workers."""
+    """Return `function`. Raises `PrototypeError` if it is not callable, or cannot be sent to Spark's Python workers."""
     pickled_function(checked_function(function))
     return function
 
@@ -52,9 +52,9 @@ def check_some(columns: Sized) -> None:
 
 
 def check_there(prototype: DataFrame, columns: Sequence[Column | str], what: str) -> None:
-    """Raise `PrototypeError` where a column to be dropped or renamed is not there: Spark would do nothing.
+    """Raise `PrototypeError` if a column to be dropped or renamed does not exist: Spark would ignore that.
 
-    `what` is to become of them, as in "to drop".
+    `what` is the intended action, as in "to drop".
     """
     before = prototype.columns
     for column in columns:
@@ -64,7 +64,7 @@ def check_there(prototype: DataFrame, columns: Sequence[Column | str], what: str
 
 
 def checked_deterministic(prototype: DataFrame, condition: Column | str) -> Column | str:
-    """`condition`. Raises `PrototypeError` where it may answer differently when it is asked twice."""
+    """Return `condition`. Raises `PrototypeError` if it may give different results when evaluated twice."""
     if not prototype.where(condition)._jdf.queryExecution().analyzed().deterministic():
         raise PrototypeError(
             "the condition is not deterministic, and would be asked once for each of the two streams; compute it"
@@ -74,7 +74,7 @@ def checked_deterministic(prototype: DataFrame, condition: Column | str) -> Colu
 
 
 def checked_static(static: object) -> DataFrame:
-    """`static`. Raises `PrototypeError` where it is no DataFrame, or a stream of Spark's."""
+    """Return `static`. Raises `PrototypeError` if it is not a DataFrame, or is a Spark stream."""
     if not isinstance(static, DataFrame):
         raise PrototypeError(f"a stream is joined with a static DataFrame, not with a {type(static).__name__}")
     if static.isStreaming:
@@ -83,14 +83,11 @@ def checked_static(static: object) -> DataFrame:
 
 
 def checked_how(how: str, on: JoinOn | None) -> str:
-    """The kind of join by Spark's first name for it.
-
-    Raises:
-        PrototypeError: there is no such kind, it would not mean the same batch by batch, or it needs to be told what
-            to join on.
+    """Return the kind of join under Spark's canonical name. Raises `PrototypeError` if the kind does not exist, would
+    have another meaning batch by batch, or needs columns to join on.
     """
-    wanted = on if isinstance(on, list) else [] if on is None else [on]
-    if not all(isinstance(each, str | Column) for each in wanted):
+    columns = on if isinstance(on, list) else [] if on is None else [on]
+    if not all(isinstance(each, str | Column) for each in columns):
         raise PrototypeError(f"on=... takes column names or conditions, not {on!r}")
     kind = how.lower().replace("_", "")
     if kind in _KEEPS_UNMATCHED:
@@ -100,7 +97,7 @@ def checked_how(how: str, on: JoinOn | None) -> str:
         )
     if kind not in _JOINS:
         raise PrototypeError(f"there is no {how!r} join; the kinds are {_kinds()}")
-    if not wanted and kind != "cross":
+    if not columns and kind != "cross":
         raise PrototypeError(
             "the join needs on=...: column names that both sides have, or a condition; how='cross' joins"
             " each row with every static one"

@@ -1,4 +1,4 @@
-"""Rows at rest: batches, files, and the file systems that Spark reaches.
+"""Stored rows: batches, files, and the file systems that Spark can access.
 
 Not here: keyed state (`state`), and connectors.
 """

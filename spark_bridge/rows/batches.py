@@ -1,14 +1,13 @@
-"""The batch store: the rows behind BatchRefs, and who still needs them.
+"""The batch store: the rows of BatchRefs and the holders that still need them.
 
-A batch is materialised with `localCheckpoint`, so that it lies in the memory and on the disks of the executors, and
-its numbers are counted by the same job. It is freed explicitly: Spark would wait for the JVM's garbage collector.
+A batch is materialised with `localCheckpoint` into the memory and on the disks of the executors, and the same job
+counts its rows. It is freed explicitly: Spark would wait for the JVM's garbage collector.
 
-Who holds what, and when the last holder has let go, is decided by `BatchHolders`; then the blocks are freed. Slices of
-one materialisation share it.
+`BatchHolders` decides when the last holder has released a batch; then its blocks are freed. Slices of one
+materialisation share its blocks.
 
-Every job has a store of its own, which ends with it: what a thread that is still on its way out adds behind the end is
-freed at once, and its end waits for all that is being freed. So whatever comes late, nothing is
-left of a job that is over.
+Each job has a store of its own, which ends with it: batches that a late thread adds afterwards are freed at once, and
+`close` waits for blocks that are being freed. So an ended job leaves nothing in the executors.
 """
 
 from __future__ import annotations
@@ -32,25 +31,24 @@ if TYPE_CHECKING:
 
 
 class Storage(Protocol):
-    """The place of one or several batches, freed with the last of them."""
+    """The blocks or files of one or several batches, freed with the last of them."""
 
     @property
     def rdd_id(self) -> int | None:
-        """Spark's id of it, where it is an RDD."""
+        """Return the RDD's id in Spark, or None if this is no RDD."""
 
     def is_whole(self) -> bool:
-        """True if nothing of it was lost with an executor or its disk."""
+        """Return False if part of it was lost with an executor or its disk."""
 
-    def free(self) -> None:
-        """Free it, without waiting for the executors."""
+    def free(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch to take in: its rows, the subpartition it goes to if it goes to one, its first holder.
+    """A batch to be stored: its rows, the subpartition it goes to (if any), and its first holder.
 
-    Nobody takes a batch that has no rows here: files of state are held by what knows how to read them. One that is
-    `on_disk` takes no memory.
+    A batch without `rows` is never claimed: files of state are held by the backend that reads them. A batch `on_disk`
+    takes no memory.
     """
 
     ref: BatchRef
@@ -62,7 +60,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
-    """The contents of the store at a moment."""
+    """The content of the store at a moment."""
 
     batches: int = 0
     rows: int = 0
@@ -78,7 +76,7 @@ class StoreStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Content:
-    """The rows of one batch, their number, the blocks that they lie in, and about how much memory these take."""
+    """The rows of one batch, their count, their blocks, and the estimated size in memory."""
 
     rows: DataFrame | LazyRows | None
     storage: Storage
@@ -87,7 +85,7 @@ class _Content:
 
 
 class BatchStore:
-    """All batches of one job. Safe to use from any thread."""
+    """All batches of one job. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Condition()
@@ -95,12 +93,11 @@ class BatchStore:
         self._held: BatchHolders[_Content] = BatchHolders()
         self._stored_in: dict[Storage, int] = {}
         self._at_work = 0
-        """Threads that free blocks nothing refers to any more."""
+        """Threads that are freeing blocks without holders."""
 
     def put(self, storage: Storage, batches: Sequence[Batch], *, producer: ExecutionAttemptId) -> None:
-        """Take in the batches that lie in `storage`; where none does it is freed, and always when the job is over.
-
-        Then the batches are as good as released.
+        """Store the batches that lie in `storage`. Storage without a batch is freed, and so is all storage if the job
+        has ended.
         """
         with self._freeing() as freed:
             if not batches or self._closed:
@@ -113,33 +110,33 @@ class BatchStore:
             self._stored_in[storage] = self._stored_in.get(storage, 0) + len(batches)
 
     def claim(self, batch_id: BatchId, reader: str) -> DataFrame | LazyRows:
-        """The rows of a batch, held by `reader` from now on. Raises `UnknownBatchError` where it was released."""
+        """Return the rows of a batch, held by `reader` from now on. Raises `UnknownBatchError` if it was released."""
         with self._lock:
             return _rows(self._held.claim(batch_id, reader))
 
     def rows(self, batch_id: BatchId) -> DataFrame | LazyRows:
-        """The rows of a batch that the caller holds already. Raises `UnknownBatchError` where it was released."""
+        """Return the rows of a batch that the caller already holds. Raises `UnknownBatchError` if it was released."""
         with self._lock:
             return _rows(self._held.content(batch_id))
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Add a holder. Raises `UnknownBatchError` where one of the batches was released."""
+        """Add a holder. Raises `UnknownBatchError` if one of the batches was released."""
         with self._lock:
             self._held.hold(batch_ids, holder)
 
     def is_whole(self, batch_id: BatchId) -> bool:
-        """True if no row was lost of a batch that the caller holds."""
+        """Return True if no row was lost of a batch that the caller holds."""
         with self._lock:
             storage = self._held.content(batch_id).storage
         return storage.is_whole()
 
     def memory_bytes(self, batch_id: BatchId) -> int:
-        """About how much memory a batch takes that the caller holds."""
+        """Return the estimated memory of a batch that the caller holds."""
         with self._lock:
             return self._held.content(batch_id).memory_bytes
 
     def release(self, batch_ids: Iterable[BatchId], holder: str = IN_TRANSIT) -> None:
-        """Let go of batches; nothing happens to those that are gone or are not held by `holder`."""
+        """Release batches; no effect for batches that are gone or not held by `holder`."""
         self._free(lambda held: held.release(batch_ids, holder))
 
     def release_held_by(self, holder: str) -> None:
@@ -148,20 +145,19 @@ class BatchStore:
     def release_attempt(
         self, attempt: ExecutionAttemptId, addresses: frozenset[Address], *, is_cancelled: bool
     ) -> None:
-        """Let go of what an attempt holds that has ended; see `BatchHolders.release_attempt`."""
         self._free(lambda held: held.release_attempt(attempt, addresses, is_cancelled=is_cancelled))
 
     def release_produced(self, producer: ExecutionAttemptId) -> None:
-        """Let go of what an attempt has made, which another one makes again."""
+        """Release the output of an attempt whose successor produces it again."""
         self._free(lambda held: held.release_produced(producer))
 
     def release_partitions(self, partitions: frozenset[ResultPartitionId]) -> None:
         self._free(lambda held: held.release_partitions(partitions))
 
     def close(self) -> None:
-        """End the job: free every batch, even one that is held, and from now on every batch that is put.
+        """End the job: free every batch, even held ones, and every batch that is put from now on.
 
-        Returns when all is freed, also what others are freeing meanwhile.
+        Returns when all is freed, including blocks that other threads are freeing.
         """
         with self._lock:
             self._closed = True
@@ -178,7 +174,7 @@ class BatchStore:
             )
 
     def partition_of(self, rdd_id: int) -> ResultPartitionId | None:
-        """The result partition whose batches lie in a materialisation; None for state, and for what is not here."""
+        """Return the result partition whose batches lie in a materialisation; None for state and for unknown RDDs."""
         with self._lock:
             addresses = (address for address, content in self._held.contents() if content.storage.rdd_id == rdd_id)
             return next((address.partition for address in addresses if address is not None), None)
@@ -201,7 +197,7 @@ class BatchStore:
 
     @contextmanager
     def _freeing(self) -> Iterator[list[Storage]]:
-        """With the lock, a list; what was put into it is freed behind the lock, for that is a call to the JVM."""
+        """Yield a list with the lock held, and free its elements after releasing the lock, for that calls the JVM."""
         freed: list[Storage] = []
         with self._lock:
             yield freed
@@ -218,17 +214,17 @@ class BatchStore:
 
 
 def _rows(content: _Content) -> DataFrame | LazyRows:
-    assert content.rows is not None, "state is read by those who keep it"
+    assert content.rows is not None, "state is not read from here"
     return content.rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LazyRows:
-    """Splits of the source operator `uid` that no stage has read, how to read them, and the numbers of their rows.
+    """Unread splits of the source operator `uid`, how to read them, and the numbers of their rows.
 
-    The stage that the batch goes to reads them, several small ones of a source as one scan: to hand rows on would cost
-    a Spark job and a copy. Implements `Storage`: nothing lies anywhere for them. The latest event time is in ms; None:
-    no row has one, or nobody asks.
+    The stage that receives the batch reads them, several small ones of a source as one scan: forwarding rows would cost
+    a Spark job and a copy. Implements `Storage` without storing anything. The latest event time is in ms; None if no
+    row has one or it is not needed.
     """
 
     uid: str
@@ -239,19 +235,16 @@ class LazyRows:
     event_time_max: int | None
 
     @property
-    def rdd_id(self) -> None:
-        """No RDD."""
+    def rdd_id(self) -> None: ...
 
     def is_whole(self) -> bool:
-        """True: they can be read whenever they are asked for."""
         return True
 
-    def free(self) -> None:
-        """There is nothing to free."""
+    def free(self) -> None: ...
 
 
 def slices_of(batches: Iterable[DataFrame | LazyRows]) -> Iterator[tuple[str | None, Slices]]:
-    """Return the rows of batches in their order as frames, read now where they are lazy, with the source's uid then."""
+    """Return the rows of batches in order as frames. Lazy ones are read now and come with the uid of their source."""
     for source, run in groupby(batches, lambda each: (each.uid, each.read) if isinstance(each, LazyRows) else None):
         if source is None:
             yield from ((None, (each,)) for each in run if not isinstance(each, LazyRows))

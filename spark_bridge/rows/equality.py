@@ -1,8 +1,8 @@
-"""Equality of keys: Spark's rule, for all that groups, joins, stores or looks up.
+"""Equality of keys: Spark's rule, for everything that groups, joins, stores or looks up.
 
-NaN is equal to itself and 0.0 to -0.0, at any depth (Spark's NormalizeFloatingNumbers), and null is a key like any
-other. Spark's `hash` follows the rule by itself. Texts with a collation do not: Spark hashes them by one rule and Arrow
-compares them by another, so they are refused as keys (`type_support`).
+NaN equals NaN and 0.0 equals -0.0, at any depth (Spark's NormalizeFloatingNumbers), and null is a key like any other.
+Spark's `hash` follows the rule. Strings with a collation do not: Spark hashes them by one rule and Arrow compares them
+by another, so they are refused as keys (`type_support`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flykka.spark_bridge.rows.type_support import parts_of
 
 
 def normalised_values(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values of a type without parts, of which Arrow finds those equal that are equal for Spark."""
+    """Normalise values of a type without nested parts so that Arrow's equality agrees with Spark's."""
     if not pa.types.is_floating(values.type):
         return values
     # -0.0 + 0.0 is 0.0.
@@ -27,7 +27,7 @@ def normalised_values(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def normalised_column(column: Column, data_type: DataType) -> Column:
-    """A column of keys as Spark groups them, of which every row of a key has the same bits."""
+    """Return a key column as Spark groups it: equal keys have the same bits in every row."""
     if not any(isinstance(part, FloatType | DoubleType) for part in parts_of(data_type)):
         return column
     match data_type:

@@ -1,4 +1,4 @@
-"""Rows of any column names on their way to Python: PySpark looks columns up there by names that it does not quote."""
+"""Passes rows with any column names to Python: there PySpark looks up columns by unquoted names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def exactly_named(rows: AnyDataFrame) -> AnyDataFrame:
-    """The rows, to be given to mapInArrow, mapInPandas or groupBy(...).cogroup(...)."""
+    """Return the rows for mapInArrow, mapInPandas or groupBy(...).cogroup(...)."""
     return _ExactlyNamed(rows._jdf, rows.sparkSession)
 
 

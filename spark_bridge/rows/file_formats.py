@@ -1,4 +1,4 @@
-"""The formats of files that Spark reads and writes without a jar of others, and the names of their folders."""
+"""The file formats that Spark reads and writes without an additional jar, and the names of partition folders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AVRO = "org.apache.spark.sql.avro"
 
 @dataclass(frozen=True, slots=True)
 class SparkFormat:
-    """A format as Spark's readers and writers are told of it, and the names of its classes in the JVM."""
+    """A format as Spark's readers and writers are configured, and the names of its classes in the JVM."""
 
     data_source: str
     file_format: str
@@ -25,7 +25,7 @@ class SparkFormat:
 SPARK_FORMATS: dict[FileFormat, SparkFormat] = {
     "parquet": SparkFormat("parquet", f"{_SOURCES}.parquet.ParquetFileFormat", f"{_SOURCES}.parquet.ParquetOptions"),
     "orc": SparkFormat("orc", f"{_SOURCES}.orc.OrcFileFormat", f"{_SOURCES}.orc.OrcOptions"),
-    # The class is among Spark's own; by its short name Spark finds it in a jar of others alone.
+    # The class is one of Spark's own, but Spark finds the short name only in an additional jar.
     "avro": SparkFormat(f"{_AVRO}.AvroFileFormat", f"{_AVRO}.AvroFileFormat", f"{_AVRO}.AvroOptions"),
     "json": SparkFormat("json", f"{_SOURCES}.json.JsonFileFormat", f"{_CATALYST}.json.JSONOptions"),
     "csv": SparkFormat("csv", f"{_SOURCES}.csv.CSVFileFormat", f"{_CATALYST}.csv.CSVOptions"),
@@ -37,8 +37,8 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def partition_in(path: str) -> dict[str, str | None]:
-    """The values in the names of the folders of a path, as texts."""
+    """Return the partition values in a path's folder names, as strings."""
     folders = (folder.partition("=") for folder in path.split("/")[:-1])
-    # Spark takes each encoded byte for a character.
+    # Spark decodes each encoded byte as one character.
     values = {unquote(column, "latin-1"): unquote(value, "latin-1") for column, equals, value in folders if equals}
     return {column: None if value == _NULL else value for column, value in values.items()}

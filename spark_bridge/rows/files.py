@@ -1,4 +1,4 @@
-"""Rows written as files into a folder of their own, which is used or discarded as a whole, and read again."""
+"""Writes rows as files into a new folder, which is used or discarded as a whole, and reads them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Options = tuple[tuple[str, str], ...]
 
 _COMMITTER: Options = (
-    # Nobody reads the folder before it is complete: neither a second rename nor a marker is needed.
+    # The folder is read only once it is complete: neither a second rename nor a marker is needed.
     ("mapreduce.fileoutputcommitter.algorithm.version", "2"),
     ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"),
 )
@@ -38,7 +38,7 @@ _RUN_BYTES = 8 * 1024**2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLayout:
-    """The layout of files: the format, options of Spark's writer for it, the columns that name their folders."""
+    """The layout of files: the format, the options of Spark's writer, and the partition columns."""
 
     format: FileFormat = "parquet"
     options: Options = ()
@@ -54,17 +54,17 @@ PARQUET = FileLayout()
 def read_parquet(
     session: SparkSession, paths: Sequence[str], schema: StructType | None = None, **options: str
 ) -> DataFrame:
-    """The rows of files, or of folders that `write_files` has written: all of them, or an error."""
-    # Whatever the application has set for its own reading, no row may be left out.
+    """Return the rows of files, or of folders written by `write_files`: all of them, or an error."""
+    # Whatever the application has configured for its own reading, no row may be left out.
     reader = session.read.format("parquet").options(ignoreMissingFiles=False, ignoreCorruptFiles=False, **options)
     return rows_at(reader if schema is None else reader.schema(schema), paths)
 
 
 def rows_at(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
-    """Read paths that are no patterns: a bracket in a name is a bracket.
+    """Read paths literally, not as patterns: a bracket in a name is a bracket.
 
-    Told so, Spark 4 takes for each path that looks like a pattern all the paths that it was given. So each of these is
-    read by itself.
+    Without pattern matching, Spark 4 reads all given paths once for each path that looks like a pattern. So each such
+    path is read separately.
     """
     reader = reader.option("__globPaths__", "false")
     alone = [path for path in paths if _PATTERN.intersection(path)]
@@ -108,21 +108,23 @@ def _sorted_by_file(rows: DataFrame, paths: Sequence[str]) -> DataFrame:
 def write_files(
     filesystem: FileSystem, rows: DataFrame, folder: str, layout: FileLayout = PARQUET
 ) -> tuple[FileStatus, ...]:
-    """Write rows into a folder that is not there yet; the files. One Spark job. What it raises notes the folder."""
+    """Write rows into a folder that does not exist yet, with one Spark job; return the files. Errors get a note with
+    the folder.
+    """
     writer = rows.write.mode("error").options(**dict(layout.options)).options(**dict(_COMMITTER))
     try:
         writer.partitionBy(*layout.partition_by).format(SPARK_FORMATS[layout.format].data_source).save(folder)
     except Exception as raised:
-        # Spark does not say where a disk is full.
+        # Spark does not report where a disk is full.
         raised.add_note(f"written was to {folder}")
         raise
     return tuple(filesystem.files_below(folder))
 
 
 def write_checkpoint_files(filesystem: FileSystem, rows: DataFrame, folder: str) -> tuple[FileStatus, ...]:
-    """As `write_files`; on a local file system with the permissions of the folder of the checkpoint.
+    """Write files as `write_files` does; on a local file system with the permissions of the checkpoint's folder.
 
-    Spark's JVM gives files those of Hadoop's umask. Meanwhile the folder above keeps other users out.
+    Spark's JVM creates files with Hadoop's umask. Until then the parent folder keeps other users out.
     """
     local = filesystem.local(folder)
     if local is not None:

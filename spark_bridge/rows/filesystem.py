@@ -1,7 +1,7 @@
 """Files through Hadoop's FileSystem, with the credentials and settings of the Spark session.
 
-Paths are whatever Spark reads: local ones, `file:`, `hdfs:`, `s3a:`. Those of this machine are reached without the JVM,
-unless the session has a file system of its own for them.
+Paths are whatever Spark reads: local ones, `file:`, `hdfs:`, `s3a:`. Local files are accessed without the JVM, unless
+the session has a file system of its own for them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _BETWEEN = "\0"
-"""No path has it in it."""
+"""No path contains it."""
 
 _LOCAL = "file:"
 
@@ -36,7 +36,7 @@ _PLAIN_URI = re.compile(r"[a-z0-9]+:/{1,2}[\w.:=+,-]+(?:/[\w.:=+,-]+)*", re.ASCI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
-    """A file or folder: its whole path, its name, its size in bytes."""
+    """A file or folder: its full path, its name, and its size in bytes."""
 
     path: str
     name: str
@@ -56,9 +56,9 @@ class FileSystem:
         self._configuration = context._jsc.hadoopConfiguration()
 
     def local(self, path: str) -> str | None:
-        """Return the path of a local file or folder as this machine has it; None for one that the JVM reaches.
+        """Return the path of a local file or folder on this machine; None if only the JVM can access it.
 
-        A relative one is the JVM's: it begins in its folder.
+        Relative paths are left to the JVM, for they are relative to its folder.
         """
         if path.startswith(_LOCAL):
             plain = path.removeprefix(_LOCAL)
@@ -69,7 +69,7 @@ class FileSystem:
 
     @cached_property
     def _is_of_hadoop(self) -> bool:
-        """True if local files have the file system that Hadoop has for them."""
+        """Return True if local files have Hadoop's default file system."""
         return str(self._of(self._path("file:///")).getClass().getName()) in LOCAL_FILE_SYSTEMS
 
     @cached_property
@@ -77,16 +77,16 @@ class FileSystem:
         return self._is_of_hadoop and str(self._of(self._path("/")).getUri().getScheme()) == "file"
 
     def absolute(self, path: str) -> str:
-        """The path as the user means it: a relative local one begins in this process's folder, not in the JVM's.
+        """Make a relative local path absolute, from this process's folder and not from the JVM's.
 
-        The JVM stays in the folder in which it was started, wherever a program or a notebook has gone since.
+        The JVM stays in the folder in which it was started, even if a program or notebook has changed its own since.
         """
         hadoop_path = self._path(path)
         is_local = hadoop_path.toUri().getScheme() is None and self._of(hadoop_path).getUri().getScheme() == "file"
         return os.path.abspath(path) if is_local and not hadoop_path.isAbsolute() else path
 
     def qualified(self, path: str) -> str:
-        """The path with its scheme, `file:/...` for a local one; a relative one is made absolute."""
+        """Return the absolute path with its scheme, `file:/...` for a local one."""
         hadoop_path = self._path(path)
         return str(self._of(hadoop_path).makeQualified(hadoop_path).toString())
 
@@ -115,27 +115,27 @@ class FileSystem:
         return bool(filesystem.exists(hadoop_path) and filesystem.getFileStatus(hadoop_path).isDirectory())
 
     def size_bytes(self, path: str) -> int:
-        """Return the size of a file that exists, in bytes."""
+        """Return the size of an existing file, in bytes."""
         if (local := self.local(path)) is not None:
             return local_files.size_bytes(local)
         hadoop_path = self._path(path)
         return int(self._of(hadoop_path).getFileStatus(hadoop_path).getLen())
 
     def list(self, folder: str) -> list[FileStatus]:
-        """List the contents of a folder by name; nothing where there is no folder."""
+        """List the contents of a folder by name; empty if there is no folder."""
         if (local := self.local(folder)) is not None:
             return list(_local_statuses(local))
         hadoop_path = self._path(folder)
         filesystem = self._of(hadoop_path)
         if not filesystem.exists(hadoop_path):
             return []
-        found = (_status(status) for status in filesystem.listStatus(hadoop_path))
-        return sorted(found, key=lambda status: status.name)
+        statuses = (_status(status) for status in filesystem.listStatus(hadoop_path))
+        return sorted(statuses, key=lambda status: status.name)
 
     def files_below(self, folder: str) -> Iterator[FileStatus]:
-        """The files in a folder and the folders in it, without what Spark hides.
+        """Yield the files in a folder and its subfolders without those that Spark hides.
 
-        These are names that begin with `.` or `_`, but for those of partitions, such as `_day=1`.
+        Hidden names begin with `.` or `_`, except for partitions such as `_day=1`.
         """
         for status in self.list(folder):
             if is_hidden(status.name):
@@ -150,9 +150,9 @@ class FileSystem:
         return sum(file.size_bytes for file in self.files_below(folder))
 
     def paths_below(self, folder: str, begin: Callable[[str], object] = lambda folder: None) -> Iterator[str]:
-        """The paths of what `files_below` gives, where nothing else of many files matters: a call for each folder.
+        """Yield the paths of `files_below` with one call per folder, if only the paths are needed.
 
-        `begin` is told of a local folder before it is listed.
+        `begin` is called with each local folder before it is listed.
         """
         if (local := self.local(folder)) is not None:
             yield from (f"{_LOCAL}{path}" for path in local_files.files_below(local, is_hidden, begin))
@@ -166,7 +166,7 @@ class FileSystem:
             name = path.rsplit("/", 1)[-1]
             if is_hidden(name):
                 continue
-            # A name with a suffix is a file's, unless it is a partition's: each look is a call.
+            # A name with a suffix is taken for a file unless it names a partition: each check is a call.
             may_be_folder = "=" in name or "." not in name
             if may_be_folder and statuses[number].isDirectory():
                 yield from self.paths_below(path)
@@ -174,11 +174,11 @@ class FileSystem:
                 yield path
 
     def open(self, path: str) -> Any:
-        """Open a file to read it, with pyarrow and not with the JVM: not every address is one that it knows.
+        """Open a file for reading with pyarrow instead of the JVM; pyarrow does not support every address.
 
         Raises:
-            OSError: there is no such file, or it may not be read.
-            pyarrow.ArrowException: the address is not known.
+            OSError: the file does not exist or may not be read.
+            pyarrow.ArrowException: the address is not supported.
         """
         # Hadoop writes `file:/folder/name` and escapes nothing.
         if path.startswith(("/", _LOCAL)):
@@ -187,7 +187,7 @@ class FileSystem:
         return filesystem.open_input_file(inner)
 
     def rename(self, source: str, target: str) -> bool:
-        """Rename a file; False where the file system refuses, which says nothing of the reason."""
+        """Rename a file; False if the file system refuses, which gives no reason."""
         local, local_target = self.local(source), self.local(target)
         if local is not None and local_target is not None:
             return local_files.rename(local, local_target)
@@ -195,7 +195,7 @@ class FileSystem:
         return bool(self._of(hadoop_path).rename(hadoop_path, self._path(target)))
 
     def copy(self, source: str, target: str) -> None:
-        """Copy a file, or a folder and all in it, to a place where there is nothing; folders above it are made.
+        """Copy a file, or a folder with its contents, to a path that does not exist; parent folders are created.
 
         Raises:
             OSError: the file system refuses.
@@ -211,7 +211,7 @@ class FileSystem:
             raise OSError(f"{source} cannot be copied to {target}")
 
     def delete(self, path: str) -> None:
-        """Delete a file, or a folder and all in it; nothing happens where there is none."""
+        """Delete a file, or a folder with its contents; no effect if it does not exist."""
         if (local := self.local(path)) is not None:
             local_files.delete(local)
             return
@@ -219,7 +219,7 @@ class FileSystem:
         self._of(hadoop_path).delete(hadoop_path, True)
 
     def make_folder(self, path: str) -> None:
-        """Make a folder and those above it, where they are not there.
+        """Create a folder and its missing parents.
 
         Raises:
             OSError: the file system refuses.
@@ -229,14 +229,14 @@ class FileSystem:
             return
         hadoop_path = self._path(path)
         try:
-            made = self._of(hadoop_path).mkdirs(hadoop_path)
+            is_created = self._of(hadoop_path).mkdirs(hadoop_path)
         except Py4JJavaError as refused:
             raise OSError(str(refused.java_exception.getMessage())) from refused
-        if not made:
+        if not is_created:
             raise OSError("no folder can be made there")
 
     def read(self, path: str) -> bytes:
-        """Read a small file whole. Raises `FileNotFoundError` or another `OSError`."""
+        """Read a small file completely. Raises `FileNotFoundError` or another `OSError`."""
         hadoop_path = self._path(path)
         with _os_errors():
             stream = self._of(hadoop_path).open(hadoop_path)
@@ -246,9 +246,9 @@ class FileSystem:
                 stream.close()
 
     def write(self, path: str, data: bytes, *, overwrite: bool = True) -> None:
-        """Write a small file, in place of the one that is there. Raises `OSError`.
+        """Write a small file, replacing an existing one. Raises `OSError`.
 
-        Without `overwrite`, raises `FileExistsError` if there is one.
+        Without `overwrite`, raises `FileExistsError` if the file exists.
         """
         hadoop_path = self._path(path)
         with _os_errors():
@@ -259,25 +259,25 @@ class FileSystem:
                 stream.close()
 
     def delete_if_empty(self, folder: str) -> bool:
-        """Delete a folder in which nothing lies; whether it is gone."""
+        """Delete a folder if it is empty; return whether it is gone."""
         if (local := self.local(folder)) is not None:
             return local_files.delete_if_empty(local)
         if self.list(folder):
             return False
         hadoop_path = self._path(folder)
         try:
-            # Not what somebody puts there now.
+            # Not recursive: a file may be added meanwhile.
             self._of(hadoop_path).delete(hadoop_path, False)
         except Py4JJavaError:
             return False
         return True
 
     def _paths(self, statuses: Any) -> Sequence[str]:
-        """The paths of an array of statuses, as one text: py4j would go to the JVM several times for each."""
+        """Return the paths of an array of statuses in one string: py4j would call the JVM several times for each."""
         number = len(statuses)
         if not number:
             return []
-        # An array of Path is none of Object to py4j.
+        # py4j does not accept an array of Path as an array of Object.
         jvm = self._gateway.jvm
         paths = self._gateway.new_array(getattr(jvm, "java.lang.Object"), number)
         getattr(jvm, "java.lang.System").arraycopy(self._file_util.stat2Paths(statuses), 0, paths, 0, number)
@@ -289,7 +289,7 @@ class FileSystem:
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Raise Java's errors of files as Python's."""
+    """Raise Java's file errors as Python's."""
     try:
         yield
     except Py4JJavaError as refused:
@@ -313,7 +313,7 @@ def _status(status: Any) -> FileStatus:
 
 def _local_statuses(folder: str) -> Iterator[FileStatus]:
     for entry in local_files.entries(folder):
-        # What has gone meanwhile is not there, nor what a link to nothing names.
+        # Files deleted meanwhile and broken links do not count.
         with suppress(FileNotFoundError):
             yield FileStatus(
                 path=f"{_LOCAL}{folder.rstrip('/')}/{entry.name}",

@@ -1,8 +1,8 @@
-"""Files of this machine without the JVM: what Hadoop's local file system does, in a hundredth of the time.
+"""Local files without the JVM: the same as Hadoop's local file system in a hundredth of the time.
 
-A call of Hadoop's goes to the JVM and back for each file and each fact about it. The checksums that Hadoop keeps beside
-local files, `.name.crc`, are hidden as it hides them, and go with a file that is deleted. One that is renamed leaves
-its checksum behind: Hadoop does not miss it.
+Hadoop calls the JVM for each file and each of its attributes. The checksums that Hadoop stores next to local files,
+`.name.crc`, are hidden as Hadoop hides them, and deleted with their file. A rename leaves the checksum of the old name:
+Hadoop does not miss it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ def size_bytes(path: str) -> int:
 
 
 def entries(folder: str) -> list[os.DirEntry[str]]:
-    """The contents of a folder by name; nothing where there is no folder. Raises `OSError` where it cannot be read."""
+    """List the contents of a folder by name; empty if there is no folder. Raises `OSError` if it cannot be read."""
     try:
-        with os.scandir(folder) as found:
-            return sorted((entry for entry in found if not _is_checksum(entry.name)), key=lambda entry: entry.name)
+        with os.scandir(folder) as scanned:
+            return sorted((entry for entry in scanned if not _is_checksum(entry.name)), key=lambda entry: entry.name)
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
 def files_below(folder: str, is_hidden: Callable[[str], bool], begin: Callable[[str], object]) -> Iterator[str]:
-    """The paths of the files in a folder and those in it, but for hidden names; `begin` hears of each folder first."""
+    """Yield the paths of files in a folder and its subfolders except hidden names; `begin` is called with each folder
+    first.
+    """
     begin(folder)
     for entry in entries(folder):
         if is_hidden(entry.name):
@@ -55,9 +57,9 @@ def rename(source: str, target: str) -> bool:
 
 
 def delete(path: str) -> None:
-    """Delete a file, or a folder and all in it; nothing happens where there is none.
+    """Delete a file, or a folder with its contents; no effect if it does not exist.
 
-    What cannot be deleted stays, as with Hadoop: an attempt on its way out may still write there.
+    Files that cannot be deleted stay, as with Hadoop: an attempt that is ending may still write there.
     """
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
@@ -68,7 +70,7 @@ def delete(path: str) -> None:
 
 
 def delete_if_empty(folder: str) -> bool:
-    """Delete a folder in which nothing lies; whether it is gone."""
+    """Delete a folder if it is empty; return whether it is gone."""
     try:
         os.rmdir(folder)
     except FileNotFoundError:
@@ -79,7 +81,6 @@ def delete_if_empty(folder: str) -> bool:
 
 
 def make_folder(path: str) -> None:
-    """Make a folder and those above it, where they are not there. Raises `OSError` where the system refuses."""
     os.makedirs(path, exist_ok=True)
 
 

@@ -1,7 +1,7 @@
-"""Rows computed once, kept in the executors and counted, by a single Spark job.
+"""Computes rows once, caches them in the executors and counts them, with a single Spark job.
 
-Rows are given as slices, frames of one schema that are planned side by side and run as one: what is aggregated slice by
-slice needs no shuffle.
+Rows are given as slices: frames with the same schema that are planned separately and run as one, so aggregating slice
+by slice needs no shuffle.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SLICE, _ROW = "__slice", "__row"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Materialised:
-    """Blocks, and what was counted on the way."""
+    """Cached blocks, and the numbers counted by the same job."""
 
     blocks: Blocks
     numbers: Mapping[str, Any]
@@ -48,7 +48,7 @@ class Materialised:
 def together(slices: Sequence[DataFrame]) -> DataFrame:
     if len(slices) == 1:
         return slices[0]
-    # One after the other, Spark would analyze them again with each that is added.
+    # Building the union one by one, Spark would analyze the previous slices again each time.
     session = slices[0].sparkSession
     context = session.sparkContext
     plans = scala_sequence(context, (each._jdf.queryExecution().analyzed() for each in slices))
@@ -57,17 +57,17 @@ def together(slices: Sequence[DataFrame]) -> DataFrame:
 
 
 def joined(batches: Sequence[tuple[str | None, Slices]], partitions: int) -> DataFrame:
-    """The rows of batches, as `slices_of` has them, in their order and in at most so many partitions."""
+    """Return the rows of the batches from `slices_of`, in order and in at most `partitions` partitions."""
     slices = [rows for _, some in batches for rows in some]
     are_mixed = len({source is None for source, _ in batches}) > 1
     return in_order(slices) if are_mixed else coalesced(slices, partitions)
 
 
 def coalesced(slices: Sequence[DataFrame], partitions: int) -> DataFrame:
-    """All slices in their order, in at most so many partitions, each of whole slices.
+    """Return all slices in order in at most `partitions` partitions, each of whole slices.
 
-    Spark's own coalesce deals partitions out by where their blocks are, so that later rows come before earlier ones;
-    only into a single partition it takes them in order.
+    Spark's own coalesce assigns partitions by the location of their blocks, so that later rows may come before earlier
+    ones; only a single partition keeps their order.
     """
     size = -(-len(slices) // partitions)
     runs = [slices[start : start + size] for start in range(0, len(slices), size)]
@@ -75,9 +75,9 @@ def coalesced(slices: Sequence[DataFrame], partitions: int) -> DataFrame:
 
 
 def in_order(slices: Sequence[DataFrame]) -> DataFrame:
-    """All slices in their order in one partition, also where some lie in blocks and others in files.
+    """Return all slices in order in one partition, even if some lie in blocks and others in files.
 
-    Spark's coalesce takes the partitions first that have a place, as blocks have and local files have not.
+    Spark's coalesce takes partitions with a preferred location first; blocks have one, local files do not.
     """
     numbered = [
         rows.withColumns({_SLICE: F.lit(number), _ROW: F.monotonically_increasing_id()})
@@ -89,9 +89,9 @@ def in_order(slices: Sequence[DataFrame]) -> DataFrame:
 def materialise(
     scope: AttemptScope, rows: DataFrame, numbers: Mapping[str, Column], *, on_disk: bool = False
 ) -> Materialised:
-    """Compute rows into blocks, with the aggregates `numbers` and, under `rows`, their count.
+    """Compute rows into blocks, with the aggregates `numbers` and, as `rows`, their count.
 
-    These lie in memory as long as there is room, or always `on_disk`.
+    The blocks are stored in memory if there is room, or always on disk with `on_disk`.
     """
     observation, observed = counted(rows, numbers)
     scope.check()
@@ -101,40 +101,40 @@ def materialise(
 
 
 def counted(rows: DataFrame, numbers: Mapping[str, Column]) -> tuple[Observation, DataFrame]:
-    """Rows that are counted when an action runs over them."""
+    """Observe rows so that an action over them counts `numbers`."""
     observation = Observation()
-    wanted = {"rows": F.count(F.lit(1)), **numbers}
-    return observation, rows.observe(observation, *(column.alias(name) for name, column in wanted.items()))
+    aggregates = {"rows": F.count(F.lit(1)), **numbers}
+    return observation, rows.observe(observation, *(column.alias(name) for name, column in aggregates.items()))
 
 
 def is_complete(observation: Observation) -> bool:
-    """True if an action has run over the observed rows; Spark notes it before the action returns."""
+    """Return True if an action has run over the observed rows; Spark records that before the action returns."""
     assert observation._jo is not None, "nothing was observed"
     return bool(observation._jo.future().isCompleted())
 
 
 def numbers_of(observation: Observation) -> Mapping[str, Any]:
-    """Return the counts. To be called after the action has succeeded: a failed one says 0 rows.
+    """Return the counts. Call this only after the action has succeeded: a failed one reports 0 rows.
 
-    Empty where Spark's optimizer found that there are no rows, and left the counting out with them.
+    Empty if Spark's optimizer found that there are no rows and removed the counting with them.
     """
     assert observation._jo is not None, "nothing was observed"
     return observation.get if observation._jo.getRow().length() else {}
 
 
 def partitions_of(blocks: Blocks, partitions: Sequence[int], session: SparkSession) -> DataFrame:
-    """A frame of some of the Spark partitions; the others are not touched when it is read."""
+    """Return a frame of some of the Spark partitions; reading it does not touch the others."""
     context = session.sparkContext
-    # A Scala set is a function that says of an element whether it is in it.
+    # A Scala set is also a function that tests membership.
     converters = jvm_class(context, "scala.jdk.javaapi.CollectionConverters")
-    wanted = converters.asScala(list(partitions)).toSet()
-    pruned = jvm_class(context, "org.apache.spark.rdd.PartitionPruningRDD").create(blocks.rdd, wanted)
+    included = converters.asScala(list(partitions)).toSet()
+    pruned = jvm_class(context, "org.apache.spark.rdd.PartitionPruningRDD").create(blocks.rdd, included)
     java_schema = blocks.frame._jdf.schema()
     return DataFrame(session._jsparkSession.internalCreateDataFrame(pruned, java_schema, False), session)
 
 
 def estimated_bytes(schema: StructType, rows: int) -> int:
-    """About how large rows of this schema are in memory."""
+    """Estimate the memory of rows of this schema."""
     width = sum(_OBJECT_BYTES if field.dataType.simpleString() in _WIDE else 8 for field in schema)
     return rows * (8 + width)
 
@@ -143,8 +143,6 @@ _WIDE = frozenset({"string", "binary"})
 
 
 class Blocks:
-    """The blocks of one materialisation."""
-
     def __init__(self, frame: DataFrame) -> None:
         plan = frame._jdf.queryExecution().analyzed()
         self.frame = frame if plan.constraints().isEmpty() else _without_constraints(frame, plan)
@@ -157,18 +155,18 @@ class Blocks:
         return any(info.numCachedPartitions() == info.numPartitions() for info in here)
 
     def free(self) -> None:
-        """Free them, without waiting for the executors."""
         self.rdd.unpersist(False)
 
 
 _CONSTRAINTS = 2
-"""Place of the constraints among the arguments of a `LogicalRDD` that are not its elements."""
+"""The index of the constraints among the constructor arguments of `LogicalRDD` that are not its elements."""
 
 
 def _without_constraints(frame: DataFrame, plan: Any) -> DataFrame:
-    """Return checkpointed rows without what Spark has concluded of their values.
+    """Return checkpointed rows without the constraints that Spark has derived for their values.
 
-    It may name columns that only the plan before the checkpoint had. A union of such rows fails with "key not found".
+    A constraint may name columns that only the plan before the checkpoint had. A union of such rows fails with "key not
+    found".
     """
     session = frame.sparkSession
     elements = [plan.productElement(place) for place in range(plan.productArity())]

@@ -1,8 +1,8 @@
-"""Assigns rows to subtasks by key group, as keyed state is owned.
+"""Assignment of rows to subtasks by key group, as keyed state is assigned.
 
-The key group of a row is Spark's hash of its keys modulo the maximal parallelism; a subtask owns an even, contiguous
-range of key groups, by Flink's rule. `repartitionById` puts the rows of subtask i into Spark partitions of its own, so
-a slice is read without touching the others.
+The key group of a row is Spark's hash of its keys modulo the maximal parallelism; a subtask owns a contiguous range of
+key groups, all of about the same size, by Flink's rule. `repartitionById` puts the rows of each subtask into Spark
+partitions of their own, so a slice is read without reading the others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _ROW = "__row"
 
 _HASH_BITS = 47
-"""So many bits of a key's position are of its hash; those above are its key group, of at most 32,768."""
+"""The low bits of a key's position, from its hash; the bits above are its key group, one of at most 32,768."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class KeyGroups:
         return F.pmod(F.hash(*self.keys), F.lit(self.max_parallelism))
 
     def position(self) -> Column:
-        """The position of a row among the rows of state: its key group, then its hash. It is not negative."""
+        """Return the position of a row among the rows of state: its key group, then its hash. It is not negative."""
         hashed = F.xxhash64(*self.keys).bitwiseAND(F.lit((1 << _HASH_BITS) - 1))
         return F.shiftleft(self.of_row().cast("bigint"), _HASH_BITS).bitwiseOR(hashed)
 
@@ -57,7 +57,7 @@ def positions_of(owned: KeyGroupRange) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sliced:
-    """A materialisation in slices, with the rows of each."""
+    """Rows materialised in slices, and the number of rows of each slice."""
 
     materialised: Materialised
     slices: tuple[DataFrame, ...]
@@ -73,9 +73,9 @@ def materialise_slices(
     *,
     keeps_order: bool = False,
 ) -> Sliced:
-    """Compute rows into one slice per subtask, in one Spark job that counts `numbers` too.
+    """Compute rows into one slice per subtask, in one Spark job that also computes `numbers`.
 
-    With `keeps_order` the rows of a key stay in their order.
+    With `keeps_order` the rows of a key keep their order.
     """
     owner = groups.owner(parallelism)
     per_slice = max(1, rows.sparkSession.sparkContext.defaultParallelism // parallelism)

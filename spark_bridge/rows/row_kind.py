@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 ROW_KIND = "row_kind"
-"""The name of the column, unless the user says another."""
+"""The default name of the column."""
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "+I", "-U", "+U", "-D"

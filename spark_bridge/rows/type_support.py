@@ -1,8 +1,8 @@
-"""The types of columns that each use of rows takes: one table of those that it refuses, at any depth.
+"""The column types that each use of rows supports: one table of the unsupported ones, at any depth.
 
-What a job would fail at is known where the program is written. Types of files beyond this table are asked of Spark, and
-those of Delta, PostgreSQL and Iceberg tables of the table. docs/types.md has all of them. Spark has CHAR(n) and
-VARCHAR(n) as strings: their length is looked at where a table is written.
+Type errors of a job are reported when the program is built. For types beyond this table, Spark's file formats and the
+Delta, PostgreSQL or Iceberg tables themselves decide. docs/types.md lists all. Spark represents CHAR(n) and VARCHAR(n)
+as strings: their length is checked when a table is written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 
 
 class Use(StrEnum):
-    """The uses of rows, as an error tells them."""
+    """The uses of rows, in the words of error messages."""
 
     STREAM = "rows of a stream"
     PYTHON = "functions of Python and rows that are kept"
@@ -54,11 +54,11 @@ class Use(StrEnum):
 
 
 class Collated(StringType):
-    """Stands for texts with a collation."""
+    """Stands for strings with a collation."""
 
 
 class NoVoid(NullType):
-    """Stands for parts of a column that have no values, and may not be null: there are none."""
+    """Stands for parts of a column that have no values but may not be null, which is impossible."""
 
 
 class Empty(StructType):
@@ -66,7 +66,7 @@ class Empty(StructType):
 
 
 class OddKeys(MapType):
-    """Stands for maps whose keys are no texts."""
+    """Stands for maps whose keys are not strings."""
 
 
 _OF_BYTES = (VariantType, GeometryType, GeographyType)
@@ -90,8 +90,8 @@ _REFUSED: Mapping[Use, tuple[type[DataType], ...]] = {
 }
 
 
-def misfit(columns: StructType, use: Use) -> str | None:
-    """Tell which column has a type that is not taken, and what to do; None where all are."""
+def unsupported_type(columns: StructType, use: Use) -> str | None:
+    """Name the first column with an unsupported type and the remedy; None if all are supported."""
     for column in columns:
         for part in parts_of(column.dataType):
             kind = _kind(part)
@@ -104,7 +104,7 @@ def misfit(columns: StructType, use: Use) -> str | None:
 
 
 def has_collation(data_type: DataType) -> bool:
-    """Tell whether texts of a type are compared by other than their bytes."""
+    """Return True if values of the type contain strings that are not compared by their bytes."""
     return any(map(_is_collated, parts_of(data_type)))
 
 
@@ -144,7 +144,7 @@ def _instead(kind: type[DataType], name: str) -> str:
     if issubclass(kind, Collated):
         return f"give a column without a collation, such as lower(collate({name}, 'UTF8_BINARY'))"
     if issubclass(kind, VariantType):
-        return f"take what is needed of it, as in variant_get({name}, '$.id', 'bigint'), or its text, to_json({name})"
+        return f"extract the needed parts, as in variant_get({name}, '$.id', 'bigint'), or its text, to_json({name})"
     if issubclass(kind, (GeometryType, GeographyType)):
         return f"take its bytes, st_asbinary({name})"
     if issubclass(kind, Empty):
@@ -161,7 +161,6 @@ def _instead(kind: type[DataType], name: str) -> str:
 
 
 def nullable(rows: StructType) -> StructType:
-    """The columns, each of which may hold nulls, and all columns in it."""
     return StructType([StructField(field.name, _nullable(field.dataType)) for field in rows])
 
 
@@ -182,12 +181,12 @@ _DECLARED_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 def without_lengths(columns: StructType) -> StructType:
-    """The columns with strings in place of CHAR(n) and VARCHAR(n), at any depth."""
+    """Return the columns with strings in place of CHAR(n) and VARCHAR(n), at any depth."""
     return StructType([StructField(each.name, _as_strings(each.dataType), each.nullable) for each in columns])
 
 
 def with_lengths_noted(columns: StructType) -> StructType:
-    """The same, with the declared types where Spark's store assignment looks for them."""
+    """Return the same columns with the declared types in the metadata that Spark's store assignment reads."""
     strings = without_lengths(columns)
     for declared, column in zip(columns, strings, strict=True):
         if declared.dataType != column.dataType:

@@ -1,7 +1,7 @@
 """The keyed state of one operator in a checkpoint, as DataFrames (Flink's State Processor API).
 
-Columns have the names that the program gave: those of keys and of states. Aggregates are kept as parts, such as
-`sum(amount)`, from which the program computes its results. Nothing is computed before a DataFrame is.
+Columns have the program's names of keys and states. Aggregates are stored as partial aggregates, such as `sum(amount)`,
+from which the program computes its results. Everything is lazy until a DataFrame is evaluated.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WINDOWS = re.compile(r"size=(\d+)ms, slide=(\d+)ms, offset=(-?\d+)ms")
 _MERGING = {"sum": F.sum, "min": F.min, "max": F.max}
 _LONG_MAX = 2**63 - 1
 _NEWEST = "__newest"
-_ASKED = "__asked"
+_REQUESTED = "__asked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class _Files:
 
 
 class SavedState:
-    """Keyed state of one operator. Raises `SavedStateError` where it is asked for what the operator does not keep."""
+    """Keyed state of one operator. Raises `SavedStateError` if asked for state that the operator does not have."""
 
     def __init__(
         self,
@@ -69,21 +69,17 @@ class SavedState:
         max_parallelism: int,
         has_timers: bool,
     ) -> None:
-        """`states` are those of all subtasks, whose files are verified here.
-
-        Raises:
-            CheckpointStorageError: a file is damaged, or not there.
-        """
+        """`states` are those of all subtasks. Raises `CheckpointStorageError` if one of their files is damaged."""
         self.uid = uid
         self.schema = schema
         self.max_parallelism = max_parallelism
         self._session = session
         self._has_timers = has_timers
-        kept = list(states)
-        # A file has the newest row of each of its keys, and no two subtasks have one key.
-        self._has_one_row_of_each = all(len(state.shared) + len(state.exclusive) <= 1 for state in kept)
-        self._files = tuple(_files(kept))
-        for state in kept:
+        states_of_subtasks = list(states)
+        # A file has only the newest row of each of its keys, and no two subtasks have the same key.
+        self._has_one_row_of_each = all(len(state.shared) + len(state.exclusive) <= 1 for state in states_of_subtasks)
+        self._files = tuple(_files(states_of_subtasks))
+        for state in states_of_subtasks:
             verify_handles(session, state.shared)
             verify_handles(session, state.exclusive)
 
@@ -93,17 +89,17 @@ class SavedState:
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """The names of what is kept of each key, or of each key and window."""
+        """The names of the states of each key, or of each key and window."""
         return tuple(columns_of(self.schema.columns))
 
     @property
     def has_windows(self) -> bool:
-        """True if state is kept by key and window."""
+        """True if state is stored by key and window."""
         return bool(self.schema.windows)
 
     @property
     def event_time_windows(self) -> EventTimeWindows:
-        """The windows that state is cut into."""
+        """The windows by which the state is divided."""
         if not self.has_windows:
             raise SavedStateError(f"{self.uid!r} keeps no windows: table() gives the state of each key")
         cut = _WINDOWS.fullmatch(self.schema.windows)
@@ -114,16 +110,16 @@ class SavedState:
 
     def keys(self) -> DataFrame:
         if self.has_windows:
-            return self.panes().select(*map(_column, self._kept_keys())).distinct()
+            return self.panes().select(*map(_column, self._stored_keys())).distinct()
         return self._newest().select(*self._keys())
 
     def table(self) -> DataFrame:
-        """A row for each key: the keys, and a column for each state, null where a key has none."""
+        """Return one row per key: the keys, and a column for each state, null for a key without it."""
         self._refuse_windows("table()")
         return self._newest().select(*self._keys(), *self._values())
 
     def values(self, name: str) -> DataFrame:
-        """The keys that have a state, and its values: columns of the keys, and the column `name`."""
+        """Return the keys that have a state, and its values: the key columns and the column `name`."""
         self._refuse_windows(f"values({name!r})")
         if name not in self.state_names:
             raise SavedStateError(f"{self.uid!r} has no state {name!r}; it has: {', '.join(self.state_names)}")
@@ -131,7 +127,7 @@ class SavedState:
         return table.where(_column(name).isNotNull())
 
     def timers(self) -> DataFrame:
-        """A row for each timer: the keys, the `time`, and the `domain`, `event-time` or `processing-time`."""
+        """Return one row per timer: the keys, the `time`, and the `domain`, `event-time` or `processing-time`."""
         if not self._has_timers:
             raise SavedStateError(f"{self.uid!r} is no function with timers")
         rows = self._newest()
@@ -148,9 +144,9 @@ class SavedState:
         )
 
     def windows(self) -> DataFrame:
-        """The state of windows that are not over: keys, `window_start`, `window_end`, and a column for each value.
+        """Return the state of windows that have not ended: keys, `window_start`, `window_end`, and a column per value.
 
-        A row for each key and window; where the rows themselves are kept, one for each row and window.
+        One row per key and window; if the state consists of rows, one per row and window.
         """
         windows = self.event_time_windows
         rows = [by_window(windows, rows, closed, _LONG_MAX) for rows, closed in self._open_panes(windows)]
@@ -162,49 +158,51 @@ class SavedState:
         return self._merged(together(rows)).select(*self._keys(), *bounds, *self._values())
 
     def panes(self) -> DataFrame:
-        """As `windows`, by the stretches that windows are put together from: keys, `pane_start`, and the values.
+        """Return state like `windows`, but by the panes that make up windows: keys, `pane_start`, and the values.
 
-        Where windows do not overlap each is one pane.
+        If windows do not overlap, each is one pane.
         """
         rows = self._merged(together([rows for rows, _ in self._open_panes(self.event_time_windows)]))
         return rows.select(*self._keys(), F.timestamp_micros(TIME).alias(PANE_START), *self._values())
 
     def rows(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """At most so many rows (None: all) of windows or of the table."""
+        """Return at most `limit` rows (None: all) of windows or of the table."""
         rows = self.windows() if self.has_windows else self.table()
         limited = rows if limit is None else rows.limit(limit)
         return collected(limited)
 
     def lookup(self, name: str, keys: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], Any]:
-        """The values of a state of some keys, by key; a key without it is left out.
+        """Return the values of a state for some keys, by key; keys without it are left out.
 
-        Of the files only those stretches are read in which the keys may lie.
+        Reads only the parts of the files in which the keys may be.
         """
         self._refuse_windows(f"the state {name!r} by key")
         if name not in self.state_names:
             raise SavedStateError(f"{self.uid!r} has no state {name!r}; it has: {', '.join(self.state_names)}")
         stored = list(stored_keys(self.schema).values())
-        asked = self._asked(keys, stored)
+        requested = self._requested(keys, stored)
         groups = KeyGroups(keys=tuple(stored), max_parallelism=self.max_parallelism)
-        positions = [row[0] for row in asked.select(groups.position()).collect()]
+        positions = [row[0] for row in requested.select(groups.position()).collect()]
         there = self._all_rows().where(F.col(POSITION).isin(positions))
-        alike = reduce(lambda left, right: left & right, (asked[key].eqNullSafe(there[key]) for key in stored))
-        kept = self._live(there.join(F.broadcast(asked.select(_ASKED, *stored)), alike).select(_ASKED, there["*"]))
+        alike = reduce(lambda left, right: left & right, (requested[key].eqNullSafe(there[key]) for key in stored))
+        live = self._live(
+            there.join(F.broadcast(requested.select(_REQUESTED, *stored)), alike).select(_REQUESTED, there["*"])
+        )
         stored_name = stored_values(self.schema)[name]
-        found = kept.select(_ASKED, _column(stored_name)).where(_column(stored_name).isNotNull())
-        return {keys[row[_ASKED]]: row[stored_name] for row in collected(found)}
+        values = live.select(_REQUESTED, _column(stored_name)).where(_column(stored_name).isNotNull())
+        return {keys[row[_REQUESTED]]: row[stored_name] for row in collected(values)}
 
-    def _asked(self, keys: Sequence[tuple[Any, ...]], stored: list[str]) -> DataFrame:
-        """A row for each key, with its place."""
+    def _requested(self, keys: Sequence[tuple[Any, ...]], stored: list[str]) -> DataFrame:
+        """Return a row for each key, with its index."""
         types = list(columns_of(self.schema.keys).values())
         try:
             for key in keys:
-                # Of anything else Spark would make a text.
+                # Spark would convert anything else to a string.
                 if any(
                     kind == "string" and not isinstance(part, str | None) for part, kind in zip(key, types, strict=True)
                 ):
                     raise TypeError(f"not {key!r}")
-            schema = columns_ddl([(_ASKED, "int"), *zip(stored, types, strict=True)])
+            schema = columns_ddl([(_REQUESTED, "int"), *zip(stored, types, strict=True)])
             return self._session.createDataFrame([(place, *key) for place, key in enumerate(keys)], schema)
         except (PySparkException, TypeError, ValueError) as wrong:
             raise SavedStateError(f"the keys of {self.uid!r} are ({self.schema.keys}): {wrong}") from None
@@ -215,11 +213,11 @@ class SavedState:
 
     def _keys(self) -> list[Column]:
         if self.has_windows and not self.schema.merged_by:
-            # Keys are computed from the rows that are kept.
+            # Keys are computed from the stored rows.
             return []
         return [_column(stored).alias(name) for name, stored in stored_keys(self.schema).items()]
 
-    def _kept_keys(self) -> Iterable[str]:
+    def _stored_keys(self) -> Iterable[str]:
         return (name for name in self.key_names if self.schema.merged_by or name in self.state_names)
 
     def _values(self) -> list[Column]:
@@ -229,42 +227,41 @@ class SavedState:
         return self._live(self._all_rows())
 
     def _live(self, rows: DataFrame) -> DataFrame:
-        """The newest row of each key that has state; `asked` goes with the keys."""
+        """Return the newest row of each key that has state; `_REQUESTED` counts as a key."""
         if self._has_one_row_of_each:
             return rows.where(~F.col(IS_DELETED))
-        keys = [name for name in rows.columns if name.startswith(KEY_PREFIX) or name == _ASKED]
+        keys = [name for name in rows.columns if name.startswith(KEY_PREFIX) or name == _REQUESTED]
         others = [_column(name) for name in rows.columns if name not in keys]
         newest = rows.groupBy(*keys).agg(F.max_by(F.struct(*others), VERSION).alias(_NEWEST))
         return newest.select(*keys, f"{_NEWEST}.*").where(~F.col(IS_DELETED))
 
     def _all_rows(self) -> DataFrame:
         paths = [path for files in self._files for path in files.paths]
-        return read_parquet(self._session, paths) if paths else self._none()
+        return read_parquet(self._session, paths) if paths else self._no_rows()
 
-    def _none(self) -> DataFrame:
-        """No rows, with all columns."""
+    def _no_rows(self) -> DataFrame:
         stored = (stored_keys(self.schema), stored_values(self.schema))
         types = (columns_of(self.schema.keys), columns_of(self.schema.columns))
         columns = [(column, types[place][name]) for place in (0, 1) for name, column in stored[place].items()]
         timers = [(column, "array<bigint>") for column in (EVENT_TIMERS, PROCESSING_TIMERS)]
-        noted = [(VERSION, "bigint"), (POSITION, "bigint"), (IS_DELETED, "boolean")]
-        ddl = columns_ddl([(TIME, "bigint"), *columns, *timers, *noted])
+        internal = [(VERSION, "bigint"), (POSITION, "bigint"), (IS_DELETED, "boolean")]
+        ddl = columns_ddl([(TIME, "bigint"), *columns, *timers, *internal])
         return self._session.createDataFrame([], ddl)
 
     def _open_panes(self, windows: EventTimeWindows) -> list[tuple[DataFrame, int | None]]:
-        """The rows that windows still need, and the start of the last window that is over."""
+        """Return the rows that windows still need, and the start of the last window that has ended."""
         if not self._files:
-            return [(self._none(), None)]
-        found = []
+            return [(self._no_rows(), None)]
+        panes = []
         for files in self._files:
             rows, closed = read_parquet(self._session, files.paths), files.closed_to_ms
             if closed is not None:
                 rows = rows.where(F.col(TIME) >= F.lit(windows.next_start(closed) * MICROS_PER_MS))
-            found.append((rows, closed))
-        return found
+            panes.append((rows, closed))
+        return panes
 
     def _merged(self, rows: DataFrame) -> DataFrame:
-        """Panes or windows, each key once, where parts are kept."""
+        """Merge partial aggregates so that each key occurs once per pane or window."""
         if not self.schema.merged_by:
             return rows
         types = columns_of(self.schema.columns)
@@ -289,7 +286,7 @@ def _column(name: str) -> Column:
 
 
 def collected(rows: DataFrame) -> list[dict[str, Any]]:
-    """Values as functions see them: structs are dicts, and times in UTC, where PySpark has the zone of the system."""
+    """Return the values as functions see them: structs as dicts, and times in UTC instead of PySpark's system zone."""
     schema = rows.schema
     return [_struct(row, schema) for row in rows.collect()]
 

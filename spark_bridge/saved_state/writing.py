@@ -1,7 +1,7 @@
-"""The keyed state of one operator, made from a DataFrame (Flink's StateBootstrapTransformation).
+"""Writes the keyed state of one operator from a DataFrame (Flink's StateBootstrapTransformation).
 
-The columns are those that `SavedState` reads: the keys and the states by their names. A state that has no column is
-null for every key.
+The columns are those that `SavedState` reads: the keys and the states by their names. A state without a column is null
+for every key.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _TIMERS = {EVENT_TIMERS: TimeDomain.EVENT_TIME, PROCESSING_TIMERS: TimeDomain.PR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenState:
-    """The state of a subtask: its key groups, and where its rows lie (None: it has none)."""
+    """The state of a subtask: its key groups and the file of its rows (None: no rows)."""
 
     key_groups: KeyGroupRange
     handle: ExclusiveStateHandle | None
@@ -71,11 +71,11 @@ def write_keyed_rows(
     max_parallelism: int,
     parallelism: int,
 ) -> list[WrittenState]:
-    """Write a row for each key, with its timers; the state of each of so many subtasks.
+    """Write one row per key, with its timers; return the state of each of the `parallelism` subtasks.
 
     Raises:
-        SavedStateError: columns are missing or not known, or of a type that does not fit; a key is there twice; or a
-            timer has no time, or one of no domain. The text names the operator.
+        SavedStateError: columns are missing, unknown or of the wrong type; a key occurs twice; or a timer has no time
+            or an unknown domain. The message names the operator.
     """
     keyed = _with_names(uid, rows, schema, code.state_fields)
     keys = [field.name for field in code.key_fields]
@@ -84,18 +84,18 @@ def write_keyed_rows(
         if not any(field.name == EVENT_TIMERS for field in code.state_fields):
             raise SavedStateError(f"{uid!r} keeps no timers")
         keyed = _with_timers(keyed, _timers_by_key(uid, timers, schema), keys)
-    kept = [F.col(quoted(field.name)).isNotNull() for field in code.state_fields if field.name in keyed.columns]
-    if not kept:
+    has_state = [F.col(quoted(field.name)).isNotNull() for field in code.state_fields if field.name in keyed.columns]
+    if not has_state:
         raise SavedStateError(
             f"the rows for {uid!r} have keys and no state; it has: {', '.join(stored_values(schema))}"
         )
     groups = KeyGroups(keys=tuple(keys), max_parallelism=max_parallelism)
     columns = state_columns_of(code.key_fields, code.state_fields)
-    noted = {POSITION: groups.position(), VERSION: F.lit(1).cast("bigint"), IS_DELETED: F.lit(False)}
-    made = {field.name: F.lit(None).cast(field.dataType) for field in columns if field.name not in keyed.columns}
+    internal = {POSITION: groups.position(), VERSION: F.lit(1).cast("bigint"), IS_DELETED: F.lit(False)}
+    missing = {field.name: F.lit(None).cast(field.dataType) for field in columns if field.name not in keyed.columns}
     placed = (
-        keyed.where(reduce(lambda one, other: one | other, kept))
-        .withColumns({**made, **noted, _SUBTASK: groups.owner(parallelism)})
+        keyed.where(reduce(lambda one, other: one | other, has_state))
+        .withColumns({**missing, **internal, _SUBTASK: groups.owner(parallelism)})
         .select(_SUBTASK, *map(quoted, columns.names))
         .repartitionById(parallelism, F.col(_SUBTASK))
         .sortWithinPartitions(_SUBTASK, POSITION)
@@ -127,8 +127,8 @@ def write_panes(uid: str, code: WindowCode, schema: StateSchema, rows: DataFrame
     """Write rows by pane as one folder, durably.
 
     Raises:
-        SavedStateError: columns are missing or not known, or of a type that does not fit; or a pane begins where no
-            window begins or ends.
+        SavedStateError: columns are missing, unknown or of the wrong type; or a pane starts where no window starts or
+            ends.
     """
     windows, start = code.windows, PANE_START
     if PANE_START not in rows.columns and WINDOW_START in rows.columns:
@@ -163,14 +163,14 @@ def _with_names(
     fields: Sequence[StructField],
     also: tuple[str, ...] = (),
 ) -> DataFrame:
-    """Rows with the columns of files, in their types."""
+    """Return the rows with the columns of state files, in their types."""
     has_keys = bool(schema.merged_by) or not schema.windows
     keys = stored_keys(schema) if has_keys else {}
     values = stored_values(schema)
     types = {**columns_of(schema.columns), **(columns_of(schema.keys) if has_keys else {})}
-    known = [*keys, *values]
-    if unknown := [name for name in rows.columns if name not in known and name not in also]:
-        raise SavedStateError(f"{uid!r} has no state {unknown[0]!r}; it has: {', '.join(known)}")
+    expected = [*keys, *values]
+    if unknown := [name for name in rows.columns if name not in expected and name not in also]:
+        raise SavedStateError(f"{uid!r} has no state {unknown[0]!r}; it has: {', '.join(expected)}")
     if missing := [name for name in keys if name not in rows.columns]:
         raise SavedStateError(f"the rows for {uid!r} miss the key {missing[0]!r}: they have {', '.join(rows.columns)}")
     _check_types(uid, rows.drop(*also), types)
@@ -188,9 +188,9 @@ def _with_names(
 
 def _check_types(uid: str, rows: DataFrame, types: dict[str, str]) -> None:
     for column in rows.schema:
-        given, wanted = column.dataType.simpleString(), types[column.name]
-        if not is_same_or_wider(given, wanted):
-            raise SavedStateError(f"{column.name!r} of {uid!r} is of the type {wanted}, and the rows have {given}")
+        actual, required = column.dataType.simpleString(), types[column.name]
+        if not is_same_or_wider(actual, required):
+            raise SavedStateError(f"{column.name!r} of {uid!r} is of the type {required}, and the rows have {actual}")
 
 
 def _refuse_two_of_one_key(uid: str, rows: DataFrame, keys: list[str], schema: StateSchema) -> None:
@@ -201,12 +201,12 @@ def _refuse_two_of_one_key(uid: str, rows: DataFrame, keys: list[str], schema: S
 
 
 def _timers_by_key(uid: str, timers: DataFrame, schema: StateSchema) -> DataFrame:
-    """A row for each key, with its timers as functions keep them."""
+    """Return one row per key with its timers in the format of state."""
     keys, types = stored_keys(schema), columns_of(schema.keys)
-    wanted = [*keys, *(name for name, _ in TIMER_COLUMNS)]
-    if set(timers.columns) != set(wanted):
+    expected = [*keys, *(name for name, _ in TIMER_COLUMNS)]
+    if set(timers.columns) != set(expected):
         raise SavedStateError(
-            f"the timers of {uid!r} have the columns {', '.join(timers.columns)}, not {', '.join(wanted)}"
+            f"the timers of {uid!r} have the columns {', '.join(timers.columns)}, not {', '.join(expected)}"
         )
     _check_types(uid, timers.select(*map(quoted, keys)), types)
     domains = [domain.value for domain in _TIMERS.values()]

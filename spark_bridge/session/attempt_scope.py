@@ -1,8 +1,8 @@
-"""The Spark jobs of one execution attempt: marked, so that they can be cancelled and what they leave can be found.
+"""Marks the Spark jobs of one execution attempt, so that they can be cancelled and their blocks found.
 
-Three marks are set on every thread that works for an attempt. The job tag is what a cancellation names. The scheduler
-pool keeps a long stage of one subtask from starving the others. The call site is written by Spark into every RDD that
-the thread makes: by it the blocks of a materialisation that was interrupted halfway are found again.
+Three marks are set on every thread that works for an attempt. A cancellation names the job tag. The scheduler pool
+prevents a long stage of one subtask from starving the others. Spark records the call site in every RDD that the thread
+creates: by it the blocks of an interrupted materialisation are found.
 
 `SparkSession.interruptTag` does not interrupt jobs of a classic session; `SparkContext.cancelJobsWithTag` does.
 """
@@ -31,35 +31,36 @@ class AttemptScope:
     """The work of one attempt in Spark."""
 
     def __init__(self, session: SparkSession, attempt: ExecutionAttemptId, pool: str, label: str) -> None:
-        """`label` is the subtask and the number of the attempt as Flink writes them: `(2/4)#0`."""
+        """`label` is the subtask and the number of the attempt in Flink's notation: `(2/4)#0`."""
         self.session = session
         self.attempt = attempt
         self._pool = pool
         self._label = label
-        # Spark refuses commas in tags, and the tag names a file too.
+        # Spark refuses commas in tags, and the tag is also used as a file name.
         self._tag = f"flykka-{attempt}".replace(",", "_").replace("/", "_")
-        # As the SparkContext has read it at its start: an attempt is made in an actor's turn and may not ask the JVM.
+        # The value that the SparkContext read at its start: attempts are created in an actor's turn, which may not
+        # call the JVM.
         folder = session.sparkContext.environment.get(FOLDER_VARIABLE)
         self._note = None if folder is None else Path(folder) / self._tag
         if self._note is not None:
-            # An earlier attempt of this name is over: this one is not cancelled.
+            # An earlier attempt of this name has ended: this one is not cancelled.
             self._note.unlink(missing_ok=True)
         self._cancelled = Event()
 
     def enter(self) -> None:
-        """The calling thread works for the attempt from now on, until it ends."""
+        """Make the calling thread work for the attempt until the thread ends."""
         context = self.session.sparkContext
         context.addJobTag(self._tag)
         context.setLocalProperty(ATTEMPT_PROPERTY, self._tag)
         context.setLocalProperty("spark.scheduler.pool", self._pool)
         context.setLocalProperty("callSite.short", self._tag)
-        # A task that is cancelled while it sleeps or waits is woken, as those of Structured Streaming are.
+        # A task that is cancelled while it sleeps or waits is interrupted, as those of Structured Streaming are.
         context.setLocalProperty("spark.job.interruptOnCancel", "true")
 
     def set_job_group(self, piece: int, what: str) -> None:
-        """The Spark jobs of the calling thread are of this piece of work from now on, and are found by that.
+        """Assign the Spark jobs of the calling thread to this piece of work from now on.
 
-        Spark's UI shows `what`, in words, with the subtask and the attempt behind it.
+        Spark's UI shows the description `what`, followed by the subtask and the attempt.
         """
         context = self.session.sparkContext
         context.setLocalProperty("spark.jobGroup.id", self.job_group(piece))
@@ -69,7 +70,7 @@ class AttemptScope:
         return f"{self._tag} {piece}"
 
     def check(self) -> None:
-        """Raise `AttemptCancelledError` if the attempt is over; to be called before what starts a Spark job."""
+        """Raise `AttemptCancelledError` if the attempt was cancelled; to be called before starting a Spark job."""
         if self._cancelled.is_set():
             raise AttemptCancelledError(f"{self.attempt} is cancelled")
 
@@ -79,11 +80,11 @@ class AttemptScope:
 
     @property
     def is_spark_lost(self) -> bool:
-        """True if the session was stopped, or its JVM is gone: nothing runs there, and nothing is left to be freed."""
+        """True if the session was stopped or its JVM is gone: nothing runs there, and nothing has to be freed."""
         return state_of(self.session) is not SessionState.RUNNING
 
     def refuse(self) -> None:
-        """Let nothing new begin, and Python functions end. Does not block, and does not raise."""
+        """Start nothing new, and make Python functions end. Does not block or raise."""
         if self._cancelled.is_set():
             return
         self._cancelled.set()
@@ -101,12 +102,12 @@ class AttemptScope:
         self.session.sparkContext.cancelJobsWithTag(self._tag)
 
     def sweep(self, keep: frozenset[int]) -> int:
-        """Free the blocks of every RDD that the attempt has persisted, but those of `keep`; how many there were."""
-        found = 0
+        """Free the blocks of every RDD that the attempt has persisted except `keep`; return their number."""
+        count = 0
         rdds = self.session.sparkContext._jsc.sc().getPersistentRDDs().values().iterator()
         while rdds.hasNext():
             rdd = rdds.next()
             if int(rdd.id()) not in keep and str(rdd.creationSite().shortForm()) == self._tag:
                 rdd.unpersist(False)
-                found += 1
-        return found
+                count += 1
+        return count

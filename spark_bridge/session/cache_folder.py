@@ -1,4 +1,4 @@
-"""The user's folder for files that flykka keeps between runs and can make again. Commands find it without Spark."""
+"""The user's folder for files that flykka caches between runs. Commands find it without Spark."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 FOLDER_VARIABLE = "FLYKKA_CACHE_DIR"
-"""The environment variable that names another folder than the user's cache."""
+"""The environment variable with another folder than the user's cache."""
 
 
 def cache_folder() -> Path:
-    """Return `$FLYKKA_CACHE_DIR`, else `flykka` below `$XDG_CACHE_HOME` or `~/.cache`; it need not be there."""
-    if named := os.environ.get(FOLDER_VARIABLE):
-        return Path(named)
+    """Return `$FLYKKA_CACHE_DIR`, else `flykka` below `$XDG_CACHE_HOME` or `~/.cache`; it need not exist."""
+    if configured := os.environ.get(FOLDER_VARIABLE):
+        return Path(configured)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "flykka")

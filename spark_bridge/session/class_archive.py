@@ -1,7 +1,7 @@
-"""The archive of the classes that Spark loads, from which a JVM maps them instead of reading thousands of jar entries.
+"""The archive of the classes that Spark loads, which a JVM maps instead of reading thousands of jar entries.
 
-Java calls it class data sharing (a dynamic AppCDS archive). It halves the start of a Spark session. An archive holds
-for one Java and one set of jars: the JVM compares both itself, and starts without it where they differ.
+Java calls it class data sharing (a dynamic AppCDS archive). It halves the start time of a Spark session. An archive is
+valid for one Java and one set of jars: the JVM compares both itself, and starts without the archive if they differ.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pyspark.find_spark_home import _find_spark_home
 from flykka.spark_bridge.session.cache_folder import cache_folder
 
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-"""Keeps the JVM from writing about an archive that does not fit."""
+"""Suppresses the JVM's messages about an unsuitable archive."""
 
 
 def class_archive() -> Path | None:
-    """Return the path of the archive for the Java and the Spark that a session here would start; None without a Java.
+    """Return the path of the archive for the Java and the Spark of a session started here; None without Java.
 
     The file need not exist.
     """
@@ -36,11 +36,10 @@ def class_archive() -> Path | None:
 
 
 def reading_options() -> str:
-    """Return the options of a JVM that maps the archive; empty where there is none."""
+    """Return the options of a JVM that maps the archive; empty if there is no archive."""
     archive = class_archive()
     return f"-XX:SharedArchiveFile={archive} {_QUIET}" if archive is not None and archive.exists() else ""
 
 
 def recording_options(file: Path) -> str:
-    """Return the options of a JVM that writes the classes which it has loaded to `file` when it exits."""
     return f"-XX:ArchiveClassesAtExit={file} {_QUIET}"

@@ -1,4 +1,4 @@
-"""Fast paths of the data plane: no result depends on them, and settings of the Spark session turn them off."""
+"""Fast paths of the data plane: they change no result, and settings of the Spark session turn them off."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ LAZY_READING = "spark.flykka.lazyReading"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FastPaths:
-    """The fast paths that are on."""
+    """The enabled fast paths."""
 
     local_recovery: bool = True
-    """A restarted subtask goes on with state that is still there, and does not read it from the checkpoint."""
+    """A restarted subtask uses state that is still on the executors, instead of reading it from the checkpoint."""
     background_merges: bool = True
-    """Keyed state is merged beside the stages, and not by the stage that finds it in too many pieces."""
+    """Keyed state is merged in parallel to stages, instead of by the stage that finds too many segments."""
     warm_up: bool = True
     """A driver that waits for another one to end runs some stages meanwhile."""
     lazy_reading: bool = True
-    """A few small files of a source are read by the stage that they go to, with those of other sources."""
+    """A few small files of a source are read by the stage that receives them, with those of other sources."""
 
     @classmethod
     def of(cls, session: SparkSession) -> Self:
-        """Read them off the settings of a session. Raises `SessionError` where one is neither true nor false."""
+        """Read the settings of a session. Raises `SessionError` if one is neither true nor false."""
         return cls(
             local_recovery=_is_on(session, LOCAL_RECOVERY),
             background_merges=_is_on(session, BACKGROUND_MERGES),

@@ -1,9 +1,9 @@
-"""The JVM behind a Spark session that flykka starts.
+"""The JVM of a Spark session that flykka starts.
 
-It runs in another process group than the driver, and ignores SIGTERM. A signal to the driver's group, as Ctrl-C,
-`timeout` and `kill -TERM -PGID` send it, or to every process of a service, asks for a stop with a last checkpoint, for
-which the JVM is needed. It ends with the driver all the same, however that ends: its standard input is a pipe from
-there, and PySpark's gateway exits when that closes.
+It runs in another process group than the driver, and ignores SIGTERM. A signal to the driver's group (Ctrl-C, `timeout`
+or `kill -TERM -PGID`) or to every process of a service requests a stop with a last checkpoint, for which the JVM is
+needed. It still ends with the driver in any case: its standard input is a pipe from the driver, and PySpark's gateway
+exits when that closes.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _OUT_OF_MEMORY = 52
 """The exit status of Spark's JVM after an OutOfMemoryError."""
 
 _REASON = re.compile(r"(Exception|Error|Unrecognized|Invalid|Caused by)\b")
-"""The begin of a line that says why a JVM does not start."""
+"""Matches a line with the reason why a JVM does not start."""
 
 _INCUBATOR = re.compile(rb"^WARNING: Using incubator modules: .*\n", re.MULTILINE)
-"""Warning about a module that Spark's launcher asks for, printed before any option can suppress it. It is harmless."""
+"""Warning about a module that Spark's launcher requests, printed before any option can suppress it. It is harmless."""
 
 
 def ensure_gateway(conf: SparkConf) -> None:
     """Start the JVM, unless this process has one."""
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
-        # The JVM's end is reported by what calls it: this thread of PySpark's prints a page.
+        # Callers report the end of the JVM: this thread of PySpark would print a page about it.
         server.handle_error = _log_error  # type: ignore[method-assign]
     with SparkContext._lock:
         if SparkContext._gateway is None:
@@ -55,7 +55,7 @@ def ensure_gateway(conf: SparkConf) -> None:
 
 
 def close_gateway() -> None:
-    """End the JVM of this process, if there is one, and wait for its end; no session can be started afterwards."""
+    """End the JVM of this process, if there is one, and wait for that; no session can be started afterwards."""
     gateway = SparkContext._gateway
     if gateway is not None and gateway.proc is not None:
         gateway.shutdown()
@@ -64,7 +64,7 @@ def close_gateway() -> None:
 
 
 def end_of_jvm() -> str:
-    """Say why the JVM of this process has ended, as far as that is known, and what to do."""
+    """Return the known reason why the JVM of this process has ended, and a remedy."""
     process = None if SparkContext._gateway is None else SparkContext._gateway.proc
     try:
         status = None if process is None else process.wait(_LAST_WORDS_SECONDS)
@@ -123,14 +123,14 @@ def _ignore_sigterm(gateway: JavaGateway) -> None:
     try:
         misc.Signal.handle(misc.Signal("TERM"), misc.SignalHandler.SIG_IGN)
     except Py4JJavaError as refused:
-        # With -Xrs the user wants it to end as any process.
+        # With -Xrs the user wants it to end like any other process.
         logger.info("the JVM of Spark ends at a SIGTERM: %s", refused)
 
 
 class _Stderr:
-    """The JVM's stderr: held back while it starts, and from then on copied to ours until it ends.
+    """The JVM's stderr: buffered while it starts, and then copied to ours until it ends.
 
-    A JVM that does not start prints pages of usage or of its stack, in which one line is the reason.
+    A JVM that does not start prints pages of usage or stack traces, of which one line is the reason.
     """
 
     def __init__(self, reading: int) -> None:
@@ -141,13 +141,13 @@ class _Stderr:
         self._thread.start()
 
     def forward(self) -> None:
-        """Copy what was written so far, and all that comes."""
+        """Copy the buffered output and all that follows."""
         with self._lock:
-            held, self._held = self._held or b"", None
-            _copy(held)
+            buffered, self._held = self._held or b"", None
+            _copy(buffered)
 
     def reason(self) -> str | None:
-        """The line that says why it has ended; None if there is none. All of it is logged."""
+        """Return the line with the reason of its end, or None. Logs all lines."""
         self._thread.join(_LAST_WORDS_SECONDS)
         with self._lock:
             text = _INCUBATOR.sub(b"", self._held or b"").decode(errors="replace").strip()

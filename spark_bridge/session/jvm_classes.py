@@ -1,7 +1,7 @@
 """Classes of the JVM and their static functions, looked up once.
 
-PySpark asks the JVM for the class and the function again for every column that it makes. Each time that is a search
-through all jars of Spark, where a name is short or a part of one: a third of a millisecond, a thousand times a job.
+PySpark looks up the class and the function for every column that it creates. Each time the JVM searches all jars of
+Spark, because the name is short or partial: a third of a millisecond, a thousand times per job.
 """
 
 from __future__ import annotations
@@ -20,37 +20,36 @@ _SINGLETON = "MODULE$"
 
 
 class _RememberedClass(JavaClass):  # type: ignore[misc]
-    """A class that looks up each function once, and the instance of a Scala object; fields may change."""
+    """A class that looks up each function, and the instance of a Scala object, only once; fields may change."""
 
     def __getattr__(self, name: str) -> Any:
-        found = super().__getattr__(name)
-        if isinstance(found, JavaMember) or name == _SINGLETON:
-            setattr(self, name, found)
-        return found
+        attribute = super().__getattr__(name)
+        if isinstance(attribute, JavaMember) or name == _SINGLETON:
+            setattr(self, name, attribute)
+        return attribute
 
 
 class _RememberingView(JVMView):  # type: ignore[misc]
     """The classes of a JVM. A name without a class is looked up again: PySpark may import the class later."""
 
     def __getattr__(self, name: str) -> Any:
-        found = super().__getattr__(name)
-        if isinstance(found, JavaClass):
-            found.__class__ = _RememberedClass
-            setattr(self, name, found)
-        return found
+        attribute = super().__getattr__(name)
+        if isinstance(attribute, JavaClass):
+            attribute.__class__ = _RememberedClass
+            setattr(self, name, attribute)
+        return attribute
 
 
 _Context = SparkContext | type[SparkContext]
 
 
 def remember_classes(context: _Context) -> None:
-    """Look up each class of the context's JVM once from now on."""
+    """Look up each class of the context's JVM only once from now on."""
     assert context._jvm is not None, "the context was stopped"
     context._jvm.__class__ = _RememberingView
 
 
 def jvm_class(context: _Context, name: str) -> Any:
-    """A class, by its whole name or one that PySpark imports."""
     assert context._jvm is not None, "the context was stopped"
     return getattr(context._jvm, name)
 

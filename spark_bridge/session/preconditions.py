@@ -1,6 +1,6 @@
-"""Checks before Spark works: it would report what is missing by pages of Java, and some of it late or not at all.
+"""Checks before a JVM of Spark is started: Spark would report problems with pages of Java, and some of them late.
 
-Each raises `SessionError` with the cause and what to do.
+Each raises `SessionError` with the cause and the remedy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OLDEST_SPARK, NEWER_SPARK = (4, 3), (4, 4)
 """The first version of PySpark whose private APIs are known, and the first whose are not: those of setup.cfg."""
 
 NEEDED_FILES = 512
-"""Files that a process has to be allowed to open: the JVM opens 260 jars before it does anything."""
+"""Files that a process must be allowed to open: the JVM opens 260 jars before anything else."""
 
 _OF_HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _STANDALONE = "spark://"
@@ -94,7 +94,7 @@ def _check_open_files(master: str) -> None:
             f"no Spark session at {master}: this process may open {most} files, and needs {NEEDED_FILES}: raise the"
             f" limit, as `ulimit -n {8 * NEEDED_FILES}` does in a shell"
         )
-    # As the JVM does for itself.
+    # The JVM does the same for itself.
     resource.setrlimit(resource.RLIMIT_NOFILE, (NEEDED_FILES, most))
 
 
@@ -113,7 +113,7 @@ def _check_answers(master: str, addresses: Iterable[str]) -> None:
         except OSError as refused:
             refusals.append(f"{address}: {refused.strerror or refused}")
         except ValueError:
-            # Spark says what is wrong with such an address.
+            # Spark reports what is wrong with such an address.
             return
     raise SessionError(
         f"no Spark session at {master}: no master answers there ({'; '.join(refusals)}): start it, or correct the"

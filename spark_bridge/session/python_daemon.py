@@ -37,7 +37,7 @@ def end_with_attempt(folder: Path) -> None:
 
 
 def _attempt(task: TaskContext | None) -> str | None:
-    # A context that was just made has no properties yet.
+    # A new context has no properties yet.
     if task is None or task._localProperties is None:
         return None
     return task.getLocalProperty(ATTEMPT_PROPERTY)
@@ -49,7 +49,7 @@ def main() -> None:
     watch = Thread(target=end_with_attempt, args=(Path(folder or ""),), name="attempt watch", daemon=True)
 
     def watched_worker(sock: socket, authenticated: bool) -> int:
-        # It is called in a process of its own, and there again for each task that this worker is used for.
+        # This is called in a process of its own, and there again for each task of this worker.
         if folder is not None and watch.ident is None:
             watch.start()
         return run_worker(sock, authenticated)

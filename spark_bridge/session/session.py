@@ -1,15 +1,15 @@
-"""The Spark session: made for the application, or adopted from it.
+"""The Spark session: created for the application, or adopted from it.
 
-A session of the user's is left as it was found. The settings of our plans are set on a clone of it (the same
-SparkContext, catalog and temporary views, other settings), which `engine_session` makes.
+A session of the user is left unchanged. The settings of our plans are set on a clone of it (the same SparkContext,
+catalog and temporary views, other settings), which `engine_session` creates.
 
-PySpark notes with each Column the line that makes it, which takes ten calls of the JVM, and names that line in errors.
-A line of ours tells a user nothing.
+PySpark records for each Column the line that creates it, which takes ten calls of the JVM, and names that line in
+errors. A line of flykka does not help a user, so it is not recorded.
 
-Py4J logs a page at the root logger before it passes on the error of a call interrupted by Ctrl-C or the JVM's end.
-What handles the error reports it: `flykka run` stops the jobs and a notebook ends the cell at a Ctrl-C, and a job fails
+Py4J logs a page at the root logger before it raises the error of a call interrupted by Ctrl-C or the JVM's end. The
+handler of the error reports it: at a Ctrl-C `flykka run` stops the jobs and a notebook ends the cell, and a job fails
 without a JVM. After a Ctrl-C Py4J closes the connections of all threads, because it compares the address of the JVM,
-which is the same for each. The calls that a job makes on other threads fail then, and so may the next call of the
+which is the same for each. Then calls that a job makes on other threads fail, and so may the next call of the
 interrupted thread.
 """
 
@@ -57,7 +57,7 @@ _send_command = ClientServerConnection.send_command
 
 
 def isolate_interrupted_calls() -> None:
-    """Let a Ctrl-C end one call of the JVM and no other, and log it for debugging only; its error is raised."""
+    """Make a Ctrl-C end only one call of the JVM, and log it at debug level; its error is raised."""
     logging.getLogger().addFilter(_is_other)
     ClientServerConnection.send_command = _close_if_interrupted
 
@@ -73,7 +73,7 @@ def _close_if_interrupted(connection: ClientServerConnection, command: str) -> s
     try:
         return str(_send_command(connection, command))
     except KeyboardInterrupt:
-        # Py4J looks for no other connection where this one has no socket. The thread's next call makes a new one.
+        # Py4J looks for no other connection if this one has no socket. The thread's next call creates a new one.
         connection.close()
         raise
 
@@ -81,8 +81,8 @@ def _close_if_interrupted(connection: ClientServerConnection, command: str) -> s
 _is_debugging_enabled = utils.is_debugging_enabled
 
 
-def note_lines_of_users() -> None:
-    """Let PySpark note no line of flykka's."""
+def record_user_lines() -> None:
+    """Make PySpark skip lines of flykka."""
     utils.is_debugging_enabled = _is_called_by_user
 
 
@@ -102,19 +102,19 @@ logger = logging.getLogger("flykka.spark_bridge")
 _NEW_CONTEXT = {
     # One long stage must not starve the others: every attempt has its own pool.
     "spark.scheduler.mode": "FAIR",
-    # Our tasks take some milliseconds: Spark would have one wait three seconds for the executor that has its rows.
+    # Our tasks take some milliseconds: Spark would wait three seconds for the executor that has a task's rows.
     "spark.locality.wait": "100ms",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # Of hash maps and sorters: Spark would take 64 MiB in a heap of 4 GiB, and the garbage collector pays for it.
+    # For hash maps and sorters: Spark would take 64 MiB in a heap of 4 GiB, at the expense of garbage collection.
     "spark.buffer.pageSize": "2m",
-    # The driver and the executors compile the code of a stage each: Spark would remember that of 50 stages.
+    # The driver and the executors each compile the code of a stage: Spark would cache that of 50 stages.
     "spark.sql.codegen.cache.maxEntries": "1000",
 }
 
 CANCELLED_FOLDER = f"spark.executorEnv.{python_daemon.FOLDER_VARIABLE}"
-"""The setting that names the folder in which cancelled attempts are noted, where Python workers look there."""
+"""The setting with the folder of cancelled attempts, if Python workers look there."""
 
 _OF_ONE_CONTEXT = frozenset(
     ("spark.app.id", "spark.app.startTime", "spark.app.submitTime", "spark.driver.port", "spark.executor.id")
@@ -124,33 +124,33 @@ _OF_ONE_CONTEXT = frozenset(
 _ENGINE = {
     # Our plans are small and many: planning them again while they run costs more than it gains.
     "spark.sql.adaptive.enabled": "false",
-    # Slices that are planned side by side stay separate partitions: Spark would run two of one partition as one.
+    # The union of slices keeps their partitions: Spark would otherwise combine slices with as many partitions.
     "spark.sql.unionOutputPartitioning": "false",
-    # Kept segments are joined together, in other numbers each time: Spark would compile code for each number of them.
+    # The number of segments in a union varies: Spark would compile code for each number.
     "spark.sql.codegen.wholeStage.union.enabled": "false",
-    # With each segment more the stages behind it have other numbers, and code with other names would be compiled again.
+    # Each additional segment changes the numbers of the next stages: renamed code would be compiled again.
     "spark.sql.codegen.useIdInClassName": "false",
     # Shuffle files outlive the rows of a batch otherwise.
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
-    # Event times go into files as integers: exact, and with statistics of a file's range.
+    # Event times are written to files as integers: exact, and with statistics of a file's range.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # A file is read once: Spark would keep the status of each, with its paths, until they fill 250 MB of the heap.
+    # A file is read once: Spark would cache the status of each, with its paths, until they fill 250 MB of the heap.
     "spark.sql.hive.filesourcePartitionFileCacheSize": "0",
 }
 
 
 _PARTITIONS = {
-    # Spark's defaults are meant for terabytes; more tasks than cores only cost here.
+    # Spark's defaults are meant for terabytes; more tasks than cores only cost time here.
     "spark.sql.shuffle.partitions": 200,
-    # Where many paths are read, a job lists them first, each in a task: that took longer than reading.
+    # For many paths, Spark lists them in a job first, each in a task: that took longer than reading.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": 10_000,
 }
 """Numbers of partitions, by Spark's setting and with its default: never more than there are cores."""
 
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
-"""The quick compiler alone, and a garbage collector without threads: a second sooner of five.
+"""Only the quick compiler, and a garbage collector without threads: starts in four seconds instead of five.
 
-Alone it has room for a fifth of the code that both have: a job of a minute fills it, and all that comes is interpreted.
+The quick compiler alone gets a fifth of the code cache: a job of a minute fills it, and new code is interpreted.
 """
 
 _ON_ONE_MACHINE = {
@@ -175,7 +175,7 @@ def spark_session(
     """
     check_version(pyspark.__version__)
     isolate_interrupted_calls()
-    note_lines_of_users()
+    record_user_lines()
     if SparkContext._active_spark_context is None:
         check_preconditions(master, starts_jvm=SparkContext._gateway is None)
     else:
@@ -183,7 +183,7 @@ def spark_session(
         remember_classes(SparkContext)
         # Without our settings: they would be applied to the user's session.
         return without_speculation(SparkSession.builder.getOrCreate())
-    # Workers would start the first python3 on PATH, which need not have the imports of the application.
+    # Workers would start the first python3 on PATH, which may lack the imports of the application.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log_options = _log_options()
     try:
@@ -214,38 +214,34 @@ def spark_session(
             session = builder.getOrCreate()
         except Exception as failed:
             raise SessionError(f"no Spark session at {master}: {_reason(failed)}") from failed
-    # The JVM outlives this process by a moment, in which it still uses the folder.
+    # The JVM outlives this process for a moment, in which it still uses the folder.
     hooks = jvm_class(session.sparkContext, "org.apache.spark.util.ShutdownHookManager")
     hooks.registerShutdownDeleteDir(jvm_class(session.sparkContext, "java.io.File")(str(temporary.path)))
     if log_options:
-        # Options are for a JVM that starts: this one may have run before.
+        # Options only apply to a JVM that starts: this one may have run before.
         session.sparkContext.setLogLevel("ERROR")
-        # PySpark writes a line of JSON about each query that fails; failures of a job are reported with it.
+        # PySpark writes a line of JSON about each failed query; a job reports its failures itself.
         for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     return without_speculation(session)
 
 
 def restarted_session(settings: Mapping[str, str]) -> SparkSession:
-    """Start a session with the settings of one that was stopped, in the same JVM.
-
-    Raises:
-        SessionError: no session can be started.
-    """
+    """Start a session with the settings of a stopped one, in the same JVM. Raises `SessionError` if that fails."""
     stopped = SparkContext._active_spark_context
     if stopped is not None:
         # It was stopped on the JVM's side only.
         stopped.stop()
-    kept = {key: text for key, text in settings.items() if key not in _OF_ONE_CONTEXT}
+    config = {key: text for key, text in settings.items() if key not in _OF_ONE_CONTEXT}
     try:
-        SparkContext.getOrCreate(SparkConf().setAll(list(kept.items())))
+        SparkContext.getOrCreate(SparkConf().setAll(list(config.items())))
         return SparkSession.builder.getOrCreate()
     except Exception as failed:
-        raise SessionError(f"no Spark session at {kept.get('spark.master')}: {_reason(failed)}") from failed
+        raise SessionError(f"no Spark session at {config.get('spark.master')}: {_reason(failed)}") from failed
 
 
 def _reason(failed: Exception) -> str:
-    """The text of an error in one line, and of one that has come from the JVM its last cause alone."""
+    """Return the text of an error in one line; for an error from the JVM only that of its last cause."""
     logger.debug("Spark did not start", exc_info=failed)
     text = str(failed)
     causes = re.findall(r"^(?:Caused by: |: )(.+)$", text, re.MULTILINE)
@@ -273,7 +269,7 @@ _settings: WeakKeyDictionary[SparkContext, dict[str, str]] = WeakKeyDictionary()
 
 
 def settings_of(session: SparkSession) -> dict[str, str]:
-    """The settings of the session's context, which do not change while it runs: each is two calls of the JVM."""
+    """Return the settings of the session's context, which are constant while it runs: each is two calls of the JVM."""
     context = session.sparkContext
     if context not in _settings:
         _settings[context] = dict(context._conf.getAll())
@@ -292,15 +288,13 @@ def session_is_there() -> bool:
 
 def jobs_run() -> int:
     context = SparkContext._active_spark_context
-    # Its status tracker hears of jobs later, and forgets the oldest.
+    # The status tracker is updated later, and forgets the oldest jobs.
     return 0 if context is None or context._jsc is None else int(context._jsc.sc().dagScheduler().numTotalJobs())
 
 
 def engine_session(session: SparkSession) -> SparkSession:
-    """Make a session beside the user's, with the settings that our plans need.
-
-    Raises:
-        SessionError: the session is one of Spark Connect, or its context is stopped.
+    """Clone the user's session, with the settings that our plans need. Raises `SessionError` if the session is one of
+    Spark Connect, or its context is stopped.
     """
     context = getattr(session, "sparkContext", None)
     if not isinstance(context, SparkContext) or context._jsc is None:
@@ -336,7 +330,7 @@ def _local_settings(master: str) -> dict[str, str]:
 
 
 def _log_options() -> str:
-    """Return the option of our log settings; none where the user's configuration folder of Spark has some."""
+    """Return the option of our log settings, or an empty one if the user's Spark configuration has its own."""
     folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf")
     if Path(folder, "log4j2.properties").exists():
         return ""
@@ -344,7 +338,7 @@ def _log_options() -> str:
 
 
 def _workers_find_flykka() -> bool:
-    """Tell whether a new interpreter finds this package: it is installed, or on PYTHONPATH."""
+    """Return whether a new interpreter finds this package, because it is installed or on PYTHONPATH."""
     try:
         distribution("flykka")
     except PackageNotFoundError:
@@ -355,11 +349,11 @@ def _workers_find_flykka() -> bool:
 
 
 def _spare_jobs_from_interrupts() -> None:
-    """Remove the handler of SIGINT that the SparkContext of a user's session has installed, if it is still there."""
+    """Remove the SIGINT handler installed by the SparkContext of a user's session, if it is still there."""
     if threading.current_thread() is threading.main_thread():
         handler = signal.getsignal(signal.SIGINT)
         if getattr(handler, "__module__", None) == SparkContext.__module__:
-            # An interrupt acts as without Spark. The handler that it replaced is unknown.
+            # An interrupt acts as without Spark. The handler that was replaced is unknown.
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -367,8 +361,8 @@ class DeferredInterrupts:
     """Defers Ctrl-C while Spark starts, and restores the handler: SparkContext installs one that cancels all its jobs.
 
     An interrupted notebook cell would cancel all background stages with it. Only the main thread may set handlers, and
-    only there SparkContext does. Meanwhile an interrupt waits: Py4J would print pages about it, and leave half a
-    context behind. A second one does not wait.
+    SparkContext does so only there. Meanwhile an interrupt waits: Py4J would print pages about it and leave a partly
+    created context. A second interrupt does not wait.
     """
 
     def __enter__(self) -> Self:

@@ -1,10 +1,10 @@
-"""The Spark session that a data plane works with, as long as it runs; and another one where it was stopped.
+"""The Spark session of a data plane, and its replacement if it was stopped.
 
-A session that flykka has started is started again, with the same settings: rows of the old one are lost, and jobs go on
-from their checkpoints. A session of the user's is not restarted. Where the JVM itself is gone no session can be
-started: Columns and functions of the program were in it.
+A session started by flykka is started again with the same settings: rows of the old one are lost, and jobs continue
+from their checkpoints. A session of the user is not restarted. If the JVM itself is gone no session can be started:
+Columns and functions of the program were in it.
 
-A thread that works with a stopped session notices it, and starts the new one.
+The first thread that uses a stopped session notices it, and starts the new one.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ logger = logging.getLogger("flykka.spark_bridge")
 
 _STOPPED_NAME = "SessionStoppedError"
 _STOPPED = "the Spark session was stopped while the job ran"
-_GO_ON = "leave it running until the job has ended; a retained checkpoint lets the job go on"
+_GO_ON = "leave it running until the job has ended; the job can continue from a retained checkpoint"
 
 
 class SessionState(Enum):
-    """State of a session and its JVM."""
+    """The state of a session and its JVM."""
 
     RUNNING = auto()
     STOPPED = auto()
     GONE = auto()
-    """Gone with its JVM."""
+    """The session is gone with its JVM."""
 
 
 def state_of(session: SparkSession) -> SessionState:
@@ -58,10 +58,10 @@ def state_of(session: SparkSession) -> SessionState:
 
 
 class SparkSessions:
-    """The application's current session. Safe to use from any thread."""
+    """The application's current session. Thread-safe."""
 
     def __init__(self, session: SparkSession, *, owned: bool) -> None:
-        """Wrap a session; an `owned` one was started by flykka, which may start another one in its place."""
+        """Wrap a session; an `owned` one was started by flykka, which may replace it."""
         self._lock = Lock()
         self._current = session
         self._owned = owned
@@ -72,14 +72,12 @@ class SparkSessions:
         return self._current
 
     def is_lost(self, session: SparkSession) -> bool:
-        """Tell whether a session that work was started with does not run any more."""
+        """Return whether a session that work was started with has ended."""
         return state_of(session) is not SessionState.RUNNING
 
     def ensure_running(self) -> None:
-        """Start another session where the current one was stopped. May take a second.
-
-        Raises:
-            SessionError: it is the user's, or none can be started.
+        """Start another session if the current one was stopped. May take a second. Raises `SessionError` if it is the
+        user's, or none can be started.
         """
         match state_of(self._current):
             case SessionState.RUNNING:
@@ -92,7 +90,9 @@ class SparkSessions:
                 self._restart()
 
     def explain(self, session: SparkSession, cause: SerializedThrowable) -> SerializedThrowable:
-        """Return `cause` of a failure in `session`, or that this is stopped or gone. May start another one."""
+        """Return the failure `cause`, or one that explains it if `session` was stopped or is gone. May start another
+        session.
+        """
         match state_of(session):
             case SessionState.RUNNING:
                 return cause
@@ -121,7 +121,7 @@ class SparkSessions:
 def _jvm_gone() -> str:
     return (
         f"the JVM of Spark has ended, and with it all that this program has there: {end_of_jvm()}. Start the program"
-        " again; a retained checkpoint lets the job go on"
+        " again; the job can continue from a retained checkpoint"
     )
 
 
@@ -130,6 +130,6 @@ def _lost(cause: SerializedThrowable) -> SerializedThrowable:
 
 
 def _instead(cause: SerializedThrowable, name: str, text: str, *, fatal: bool) -> SerializedThrowable:
-    """Make the failure that explains another one, whose text goes into the stack."""
+    """Create the failure that explains another one, whose message is added to the stack trace."""
     stack = f"{text}\n\nWhat was noticed of it:\n{cause.type_name}: {cause.message}\n{cause.stack_trace}"
     return replace(cause, type_name=name, message=text, stack_trace=stack, suppress_restarts=fatal)

@@ -1,4 +1,4 @@
-"""SQL texts, parsed and analyzed by Spark, in which streams stand as views."""
+"""SQL texts, parsed and analyzed by Spark, with streams as views."""
 
 from __future__ import annotations
 
@@ -36,12 +36,8 @@ class Statement:
     """SQL text that Spark has parsed."""
 
     def __init__(self, session: SparkSession, text: str) -> None:
-        """Parse a text. All tables, views and functions of the session are there for it.
-
-        Raises:
-            SqlTextError: it cannot be parsed.
-        """
-        # Views of streams are nobody's but this statement's: a clone has all that the session has, and theirs beside.
+        """Parse a text. All tables, views and functions of the session are visible to it. Raises `SqlTextError`."""
+        # Views of streams are private to this statement: a clone has all that the session has, and these views.
         self._context, self._python = session.sparkContext, session
         self._session = session._jsparkSession.cloneSession()
         self._datasets = jvm_class(self._context, "org.apache.spark.sql.classic.Dataset")
@@ -55,29 +51,27 @@ class Statement:
     def _parser(self) -> Any:
         return self._session.sessionState().sqlParser()
 
-    def commands_nothing(self, plan: PlanNode) -> bool:
-        """True if a plan, of the statement or of a part of it, asks for rows alone."""
+    def is_query(self, plan: PlanNode) -> bool:
+        """Return True if a plan, of the statement or of a part of it, only queries rows."""
         if plan.kind == "UnresolvedWith":
             plan = plan.children[0]
         return not any(is_instance(plan.java, f"{_LOGICAL}.{kind}") for kind in _COMMANDS)
 
     def parsed_expression(self, text: str) -> Expression:
-        """An expression, which is not analyzed. Raises `SqlTextError` where it cannot be parsed."""
+        """Return an expression, not analyzed. Raises `SqlTextError` if it cannot be parsed."""
         try:
             return Expression(self._parser.parseExpression(text))
         except PySparkException as refused:
             raise self._error(refused) from None
 
     def reads(self, query: PlanNode) -> dict[str, Position | None]:
-        """The names of the tables and views in the text of a query, in small letters, and where they stand."""
-        named = ((each.java.multipartIdentifier(), each.position) for each in _relations(query))
-        return {str(name.head()).lower(): position for name, position in named if int(name.size()) == 1}
+        """Return the names of the tables and views in the text of a query, in lower case, with their positions."""
+        identifiers = ((each.java.multipartIdentifier(), each.position) for each in _relations(query))
+        return {str(name.head()).lower(): position for name, position in identifiers if int(name.size()) == 1}
 
     def analyzed(self, query: PlanNode, streams: Mapping[str, DataFrame]) -> PlanNode:
-        """Analyze a query, the statement itself or a part of it, about streams, of which prototypes are given.
-
-        Raises:
-            SqlTextError: a table, a column or a function is not there, or types do not fit.
+        """Analyze a query, the statement itself or a part of it, over streams, given their prototypes. Raises
+        `SqlTextError` if a table, a column or a function does not exist, or types do not fit.
         """
         for name, prototype in streams.items():
             plan = prototype._jdf.queryExecution().analyzed()
@@ -85,7 +79,7 @@ class Statement:
         return self._resolved(lambda: query.java)
 
     def renamed(self, query: PlanNode, names: Sequence[str]) -> PlanNode:
-        """The rows of an analyzed query with other names for their columns, of which there are as many."""
+        """Return an analyzed query with other names for its columns, of which there must be as many."""
         columns = elements(query.java.output())
         renamed = [self._named(column, name) for column, name in zip(columns, names, strict=True)]
         project = jvm_class(self._context, f"{_LOGICAL}.Project")
@@ -93,9 +87,9 @@ class Statement:
         return self._resolved(lambda: project(sequence(renamed), query.java))
 
     def stored(self, query: PlanNode, table: str, columns: DataFrame, *, by_name: bool) -> PlanNode:
-        """The rows of an analyzed query as those of a table, by Spark's store assignment: its names, its types.
+        """Convert an analyzed query to the columns of a table, by Spark's store assignment: its names, its types.
 
-        By name, a column that the query does not have is null.
+        By name, columns that the query lacks are null.
 
         Raises:
             SqlTextError: the query has other columns, or a type that cannot be stored in that of the table.
@@ -129,27 +123,27 @@ class Statement:
         return jvm_class(self._context, f"{_EXPRESSIONS}.Alias")(column, name, new, nothing, no_metadata, nothing)
 
     def _error(self, refused: PySparkException) -> SqlTextError:
-        # Before the parser has an own name for it, it says what it expected instead.
+        # If the parser has no name for the error, it lists the expected tokens instead.
         text = _AFTER.split(_CLASS.sub("", refused.getMessage() or str(refused)), maxsplit=1)[0].strip()
         return SqlTextError(without_generated_names(text), self._position(refused), refused.getCondition() or "")
 
     def _position(self, refused: PySparkException) -> Position | None:
-        origin = getattr(refused, "_origin", None)  # The Java exception, where it was captured from the JVM.
-        known = position_of(origin) if origin is not None and isinstance(refused, _PLACED) else None
-        if known is None and (named := (refused.getMessageParameters() or {}).get("expression")):
-            return self._first(named.strip('"`'))
-        return known
+        origin = getattr(refused, "_origin", None)  # The Java exception, if it was captured from the JVM.
+        position = position_of(origin) if origin is not None and isinstance(refused, _PLACED) else None
+        if position is None and (expression := (refused.getMessageParameters() or {}).get("expression")):
+            return self._first(expression.strip('"`'))
+        return position
 
     def _first(self, expression: str) -> Position | None:
-        """The first place of an expression in the text: for errors to which Spark gives none."""
-        found = re.search(rf"(?<!\w){re.escape(expression)}(?!\w)", self.text, re.IGNORECASE)
-        if found is None:
+        """Return the first position of an expression in the text, for errors without a position."""
+        match = re.search(rf"(?<!\w){re.escape(expression)}(?!\w)", self.text, re.IGNORECASE)
+        if match is None:
             return None
-        return position_at(self.text, found.start())
+        return position_at(self.text, match.start())
 
 
 def _relations(plan: PlanNode) -> Iterator[PlanNode]:
-    """The tables and views that a parsed plan names, those of subqueries and common tables too."""
+    """Yield the tables and views that a parsed plan names, including those of subqueries and common tables."""
     if plan.kind == "UnresolvedRelation":
         yield plan
     for each in (*plan.children, *plan.inner_children):

@@ -1,4 +1,4 @@
-"""Commands that Spark has parsed, as values: what is said in them, before anything is looked up."""
+"""Commands that Spark has parsed, as values, before any name is resolved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TABLES = ("CreateTable", "ReplaceTable")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateView:
-    """CREATE TEMPORARY VIEW name (columns) AS query; no columns are named where they are those of the query."""
+    """CREATE TEMPORARY VIEW name (columns) AS query; `columns` are empty if they are those of the query."""
 
     name: str
     columns: tuple[str, ...]
@@ -33,9 +33,9 @@ class CreateView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable:
-    """CREATE TABLE. `columns` of None are to be taken from what is there. Options have their texts.
+    """CREATE TABLE. If `columns` is None they are those of existing data. Options are texts.
 
-    `positions` are those of the options, by their names, and of clauses, by their words.
+    `positions` are those of options, by name, and of clauses, by their words.
     """
 
     name: str
@@ -54,7 +54,7 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
-    """INSERT INTO table query. With `columns` these are named in the statement."""
+    """INSERT INTO table query, with `columns` if the statement names them."""
 
     table: str
     position: Position | None
@@ -65,7 +65,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
-    """EXPLAIN of a `statement`, and the command that this is, None for a query."""
+    """EXPLAIN of a `statement`, and its command, None for a query."""
 
     statement: PlanNode
     command: Command | None
@@ -98,24 +98,19 @@ class Drop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeFunction:
-    """CREATE or DROP TEMPORARY FUNCTION: the session does it."""
+    """CREATE or DROP TEMPORARY FUNCTION: the session executes it."""
 
 
 Command = CreateView | CreateTable | Insert | Explain | Show | Describe | Drop | ChangeFunction
 
 
 def command(statement: Statement) -> Command | None:
-    """The command that a statement gives; None for one that is not known here.
-
-    Raises:
-        SqlTextError: it is known, but not with all that it says.
-    """
-    known = _command_of(statement.plan)
-    return _create_table(statement) if known is None and statement.plan.kind in _TABLES else known
+    """Return the command of a statement; None for an unsupported one. Raises `SqlTextError` for such a clause."""
+    result = _command_of(statement.plan)
+    return _create_table(statement) if result is None and statement.plan.kind in _TABLES else result
 
 
 def _command_of(plan: PlanNode) -> Command | None:
-    """The command of a plan other than CREATE TABLE."""
     make = _COMMANDS.get(plan.kind)
     return None if make is None else make(plan, plan.java)
 
@@ -132,7 +127,7 @@ def _insert(plan: PlanNode, java: Any) -> Insert:
     if java.overwrite() or not java.partitionSpec().isEmpty() or java.ifPartitionNotExists():
         raise SqlTextError(
             "INSERT OVERWRITE and PARTITION (...) cannot run on a stream, whose rows come one after the other:"
-            " INSERT INTO adds them; PARTITIONED BY of the table says which folders they go to",
+            " INSERT INTO adds them; PARTITIONED BY of the table defines their folders",
             plan.position,
         )
     table = PlanNode(java.table())
@@ -187,12 +182,11 @@ def _create_table(statement: Statement) -> CreateTable:
     plan, java, spec = statement.plan, statement.plan.java, statement.plan.java.tableSpec()
     if not spec.provider().isDefined():
         raise SqlTextError(
-            "a table of streams says what it is read from or written to: CREATE TABLE name (columns) USING connector"
-            " OPTIONS (...)",
+            "a table of streams needs a connector: CREATE TABLE name (columns) USING connector OPTIONS (...)",
             plan.position,
         )
     if not spec.properties().isEmpty():
-        raise SqlTextError("TBLPROPERTIES mean nothing here: say it in OPTIONS (...)", plan.position)
+        raise SqlTextError("TBLPROPERTIES have no effect here: use OPTIONS (...)", plan.position)
     options = {}
     for pair in elements(spec.optionExpression().options()):
         key, value = str(pair._1()), Expression(pair._2())
@@ -221,12 +215,12 @@ def _columns(plan: PlanNode) -> StructType | None:
     fields = []
     for column in elements(plan.java.columns()):
         name = str(column.name())
-        for what, said in (
+        for what, clause in (
             ("GENERATED", column.generationExpression()),
             ("DEFAULT", column.defaultValue()),
             ("IDENTITY", column.identityColumnSpec()),
         ):
-            if said.isDefined():
+            if clause.isDefined():
                 raise SqlTextError(
                     f"the column {name} is {what}: a table of streams has what its connector reads and writes;"
                     " CREATE TEMPORARY VIEW name AS SELECT ... computes columns",
@@ -249,8 +243,8 @@ def _primary_key(plan: PlanNode) -> tuple[str, ...]:
     for constraint in elements(plan.java.tableSpec().constraints()):
         if str(constraint.getClass().getSimpleName()) != "PrimaryKeyConstraint":
             raise SqlTextError(
-                "nobody would check this constraint: a table of streams has PRIMARY KEY (...) NOT ENFORCED alone, by"
-                " which rows take the place of others",
+                "no constraint is checked here: a table of streams only has PRIMARY KEY (...) NOT ENFORCED, by which"
+                " rows replace others",
                 plan.position,
             )
         return tuple(str(each) for each in elements(constraint.columns()))
@@ -269,26 +263,28 @@ def _one_part(parts: Any, position: Position | None) -> str:
 
 
 def _behind(text: str, word: str) -> Position | None:
-    found = tokens(text)
-    places = (behind.start for token, behind in pairwise(found) if token.says(word))
+    all_tokens = tokens(text)
+    places = (behind.start for token, behind in pairwise(all_tokens) if token.matches(word))
     return next((position_at(text, place) for place in places), None)
 
 
 def _positions(text: str) -> dict[str, Position]:
-    """The places of clauses and of the keys in OPTIONS (...): a key begins behind the parenthesis and each comma."""
-    found = list(tokens(text))
-    start = next((number for number, token in enumerate(found) if token.says("OPTIONS")), len(found))
+    """Return the positions of clauses and of the keys in OPTIONS (...): a key follows the parenthesis and each
+    comma.
+    """
+    all_tokens = list(tokens(text))
+    start = next((number for number, token in enumerate(all_tokens) if token.matches("OPTIONS")), len(all_tokens))
     positions = {
-        f"{token.written} {behind.written}".upper(): position_at(text, token.start)
-        for token, behind in pairwise(found)
-        if token.says("PRIMARY", "PARTITIONED") and behind.says("KEY", "BY")
+        f"{token.raw} {behind.raw}".upper(): position_at(text, token.start)
+        for token, behind in pairwise(all_tokens)
+        if token.matches("PRIMARY", "PARTITIONED") and behind.matches("KEY", "BY")
     }
     begins = False
-    for number, token in enumerate(found[start:], start):
+    for number, token in enumerate(all_tokens[start:], start):
         if begins and token.kind != "symbol":
             key, behind = token.value, number + 1
-            while behind + 1 < len(found) and found[behind].says(".") and token.kind != "text":
-                key, behind = f"{key}.{found[behind + 1].value}", behind + 2
+            while behind + 1 < len(all_tokens) and all_tokens[behind].matches(".") and token.kind != "text":
+                key, behind = f"{key}.{all_tokens[behind + 1].value}", behind + 2
             positions[key] = position_at(text, token.start)
-        begins = token.says("(", ",")
+        begins = token.matches("(", ",")
     return positions

@@ -1,4 +1,4 @@
-"""SQL statements, parsed in one call: first the clauses that Spark's grammar does not have, then by Spark."""
+"""Parses SQL statements in one call: first the clauses that Spark's grammar lacks, then with Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedStatement:
-    """A statement, as it is written, as Spark has parsed it, and the command that it is, None for a query."""
+    """A statement as written, as Spark has parsed it, and its command, None for a query."""
 
     source: ScriptStatement
     parsed: Statement
@@ -29,7 +29,7 @@ class ParsedStatement:
 
     @property
     def is_query(self) -> bool:
-        return self.command is None and self.parsed.commands_nothing(self.parsed.plan)
+        return self.command is None and self.parsed.is_query(self.parsed.plan)
 
     @property
     def position(self) -> Position:
@@ -37,15 +37,13 @@ class ParsedStatement:
 
 
 def parse(session: SparkSession, source: ScriptStatement) -> ParsedStatement:
-    """Parse a statement, for which all tables, views and functions of the session are there.
-
-    Raises:
-        SqlTextError: it cannot be parsed, or is known, but not with all that it says.
+    """Parse a statement, to which all tables, views and functions of the session are visible. Raises `SqlTextError` if
+    it cannot be parsed, or not all of its clauses are supported.
     """
     text, clause = without_watermark(source.text)
     text, as_of = without_as_of(text)
     parsed = Statement(session, text)
-    known = command(parsed)
-    if isinstance(known, CreateTable) and clause is not None:
-        known = replace(known, watermark=clause.watermark(parsed))
-    return ParsedStatement(source=source, parsed=parsed, command=known, as_of=as_of)
+    parsed_command = command(parsed)
+    if isinstance(parsed_command, CreateTable) and clause is not None:
+        parsed_command = replace(parsed_command, watermark=clause.watermark(parsed))
+    return ParsedStatement(source=source, parsed=parsed, command=parsed_command, as_of=as_of)

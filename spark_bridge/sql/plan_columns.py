@@ -1,4 +1,4 @@
-"""Columns made of analyzed expressions, over rows in which the plan's columns have names."""
+"""Builds Columns from analyzed expressions, over rows in which the plan's columns have names."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.sql.plan_node import Expression
 
 _SKIP_NULLS = frozenset({"Count", "Sum", "Min", "Max", "Average"})
-"""Aggregates to which a row that a FILTER leaves out is as one whose argument is null."""
+"""Aggregates that treat a row excluded by a FILTER like one with a null argument."""
 
 
 class PlanColumns:
-    """Makes Columns over rows; `names` are those of the plan's columns, by their ids.
+    """Builds Columns over rows; `names` are those of the plan's columns, by their ids.
 
-    Where rows of several sides are joined, a name is that of the side and of the column in it.
+    If rows of several sides are joined, a name consists of the side and of the column in it.
     """
 
     def __init__(self, session: SparkSession, names: Mapping[int, str | tuple[str, str]]) -> None:
         self._builder = ExpressionBuilder(session)
         self._names = names
 
-    def column(self, expression: Expression, known: Sequence[tuple[Expression, Column]] = ()) -> Column:
-        """The Column of an expression; what is equal to one of the `known` expressions has that value."""
+    def column(self, expression: Expression, known_columns: Sequence[tuple[Expression, Column]] = ()) -> Column:
+        """Return the Column of an expression; parts equal to a `known` expression get its Column."""
         while expression.kind == "Alias":
             expression = expression.children[0]
-        return self._rebuilt(expression.java, known)
+        return self._rebuilt(expression.java, known_columns)
 
     def counts(self, call: Expression) -> Column:
-        """True for the rows that an aggregate of one argument looks at."""
+        """Return True for the rows that an aggregate of one argument counts."""
         is_there = self.column(call.called.children[0]).isNotNull()
         condition = call.java.filter()
         return is_there & self._rebuilt(condition.get()) if condition.isDefined() else is_there
 
-    def of_marked(self, call: Expression, value: Column, mark: Column) -> Column:
-        """The aggregate of a value over the rows that are marked."""
+    def over_marked_rows(self, call: Expression, value: Column, mark: Column) -> Column:
+        """Return the aggregate of a value over the marked rows."""
         marked = self._builder.expression(F.when(mark, value))
         function = call.called.java.withNewChildren(self._builder.sequence([marked]))
         return self._builder.column(function.toAggregateExpression())
@@ -56,36 +56,36 @@ class PlanColumns:
         return self._builder.mean(call.called.java, total, count)
 
     def ordering(self, order: Expression) -> Column:
-        """The Column that rows are ordered by, of a SortOrder."""
+        """Return the Column of a SortOrder."""
         column = self.column(order.children[0])
         direction, nulls = str(order.java.direction().sql()), str(order.java.nullOrdering().sql())
         ordered: Column = getattr(column, f"{direction}_{nulls.replace(' ', '_')}".lower())()
         return ordered
 
-    def _rebuilt(self, expression: Any, known: Sequence[tuple[Expression, Column]] = ()) -> Column:
+    def _rebuilt(self, expression: Any, known_columns: Sequence[tuple[Expression, Column]] = ()) -> Column:
         def replace(java: Any) -> Any | None:
-            for each, value in known:
+            for each, value in known_columns:
                 if java.semanticEquals(each.java):
                     return self._builder.expression(value)
             if _kind(java) == "AggregateExpression" and java.filter().isDefined() and not java.isDistinct():
                 return self._filtered(java)
             if _kind(java) == "With":
-                return self._written_out(java, known)
+                return self._written_out(java, known_columns)
             return self._named(java)
 
         return self._builder.column(self._builder.rebuilt(expression, replace))
 
-    def _written_out(self, java: Any, known: Sequence[tuple[Expression, Column]]) -> Any:
-        """The expression that names others, as BETWEEN does its value, with these in the places of their names.
+    def _written_out(self, java: Any, known_columns: Sequence[tuple[Expression, Column]]) -> Any:
+        """Return an expression with common parts, such as the value of BETWEEN, inlined in place of references.
 
-        The names have no types before what they stand for is found among the rows, so Spark cannot rebuild it.
+        The references are untyped until their parts are resolved among the rows, so Spark cannot rebuild them.
         """
         named_here = {str(each.id().toString()): each.child() for each in elements(java.defs())}
 
-        def replace(found: Any) -> Any | None:
-            return named_here[str(found.id().toString())] if _kind(found) == "CommonExpressionRef" else None
+        def replace(java_node: Any) -> Any | None:
+            return named_here[str(java_node.id().toString())] if _kind(java_node) == "CommonExpressionRef" else None
 
-        return self._builder.expression(self._rebuilt(self._builder.rebuilt(java.child(), replace), known))
+        return self._builder.expression(self._rebuilt(self._builder.rebuilt(java.child(), replace), known_columns))
 
     def _named(self, java: Any) -> Any | None:
         if _kind(java) != "AttributeReference":
@@ -94,14 +94,14 @@ class PlanColumns:
         return self._builder.attribute(*((name,) if isinstance(name, str) else name))
 
     def _filtered(self, aggregate: Any) -> Any | None:
-        """The aggregate of a CASE in place of one with a FILTER: it can be put together from parts."""
+        """Return the aggregate of a CASE in place of one with a FILTER: it can be decomposed."""
         function = aggregate.aggregateFunction()
         arguments = list(elements(function.children()))
         if _kind(function) not in _SKIP_NULLS or len(arguments) != 1:
             return None
-        kept = F.when(self._rebuilt(aggregate.filter().get()), self._rebuilt(arguments[0]))
+        filtered = F.when(self._rebuilt(aggregate.filter().get()), self._rebuilt(arguments[0]))
         return function.withNewChildren(
-            self._builder.sequence([self._builder.expression(kept)])
+            self._builder.sequence([self._builder.expression(filtered)])
         ).toAggregateExpression()
 
 
@@ -122,12 +122,12 @@ def first_of(*columns: Column) -> Column:
 
 
 def window_struct() -> Column:
-    """The window as Spark's `window(...)` gives it, of the bounds that windows of streams have."""
+    """Return the window like Spark's `window(...)`, from the bounds of stream windows."""
     return F.struct(F.col(WINDOW_START).alias("start"), F.col(WINDOW_END).alias("end"))
 
 
 def window_end(name: str, size_ms: int | None) -> Column:
-    """The end of the window in a column; of windows of a size the column is the start."""
+    """Return the end of the window in a column; for windows of a fixed size the column has the start."""
     column = named(name)
     return column.getField("end") if size_ms is None else F.timestamp_add("MILLISECOND", F.lit(size_ms), column)
 
@@ -142,7 +142,6 @@ class FirstOfWindows:
     number: str
 
     def __call__(self, rows: DataFrame) -> DataFrame:
-        """Number the rows of the windows that fire."""
         first = Window.partitionBy(WINDOW_START, WINDOW_END, *self.parts).orderBy(*self.order)
         return rows.withColumn(self.number, F.row_number().over(first)).where(F.col(quoted(self.number)) <= self.limit)
 

@@ -1,4 +1,4 @@
-"""Nodes of Spark's analyzed plans, and their expressions, as a planner asks about them."""
+"""Nodes of Spark's analyzed plans, and their expressions, for the planner."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flykka.spark_bridge.session.jvm_classes import is_instance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Place in a text: its line and its column, both from 1."""
+    """A position in a text: line and column, both from 1."""
 
     line: int
     column: int
@@ -25,7 +25,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribute:
-    """Column of a plan. Two of one name have different ids."""
+    """A column of a plan. Two with the same name have different ids."""
 
     id: int
     name: str
@@ -33,26 +33,26 @@ class Attribute:
 
 _OTHER_NAME = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
 COMPUTED = -1
-"""The id of what is no column: Spark counts from 0."""
+"""The id of computed expressions: Spark counts from 0."""
 
 _STORING = ("AssertNotNull", "KnownNotNull", "CheckOverflowInTableInsert")
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
 _GENERATED = re.compile(r"`?__auto_generated_subquery_name`?\.")
-"""The name that Spark gives subqueries which have none."""
+"""Spark's name for subqueries without a name."""
 
 
 def without_generated_names(text: str) -> str:
-    """A text of Spark's in which columns of subqueries without a name have no name before them."""
+    """Return a text of Spark without the generated names of subqueries."""
     return _GENERATED.sub("", text)
 
 
 class _Node:
-    """Node of Catalyst's trees."""
+    """A node of Catalyst's trees."""
 
     def __init__(self, java: Any, position: Position | None = None) -> None:
-        """Wrap a node; one that stands for another of the text is at its `position`."""
+        """Wrap a node; one that replaces another of the text has its `position`."""
         self.java = java
         self._position = position
 
@@ -63,12 +63,12 @@ class _Node:
 
     @cached_property
     def position(self) -> Position | None:
-        """Its place in the SQL text; None where Spark knows none."""
+        """Its position in the SQL text; None if Spark does not know it."""
         return self._position or position_of(self.java.origin())
 
 
 class Expression(_Node):
-    """Analyzed expression."""
+    """An analyzed expression."""
 
     @cached_property
     def children(self) -> tuple[Expression, ...]:
@@ -80,13 +80,13 @@ class Expression(_Node):
 
     @property
     def qualified(self) -> str:
-        """The name of a column, with that of its table where it has one."""
+        """The name of a column, qualified with that of its table if it has one."""
         table = [str(part) for part in elements(self.java.qualifier())][-1:]
         return without_generated_names(".".join([*table, self.attribute.name]))
 
     @property
-    def shown(self) -> str:
-        """The name of a column, or the text of what is computed."""
+    def display_name(self) -> str:
+        """The name of a column, or the text of a computed expression."""
         return self.attribute.name if self.kind == "AttributeReference" else self.sql
 
     @cached_property
@@ -95,13 +95,13 @@ class Expression(_Node):
 
     @property
     def name_parts(self) -> tuple[str, ...]:
-        """The parts of the name of a column that is not analyzed, in small letters; none of another expression."""
+        """The parts of the name of an unresolved column, in lower case; empty for other expressions."""
         is_column = self.kind == "UnresolvedAttribute"
         return tuple(str(part).lower() for part in elements(self.java.nameParts())) if is_column else ()
 
     @cached_property
     def column_id(self) -> int:
-        """The id of the column that it is, be it under another name; `COMPUTED` where it is none."""
+        """The id of the column that it is, possibly under an alias; `COMPUTED` if it is no column."""
         expression = self
         while expression.kind == "Alias":
             expression = expression.children[0]
@@ -109,7 +109,7 @@ class Expression(_Node):
 
     @cached_property
     def stored_column_id(self) -> int:
-        """The id of the column whose values it stores in another type, no two of them as one; else `COMPUTED`."""
+        """The id of the column whose values it casts without losing distinctions; else `COMPUTED`."""
         expression = self
         while expression.kind in _STORING or (
             expression.kind == "Cast" and _keeps_apart(expression.children[0].type_name, expression.type_name)
@@ -119,7 +119,7 @@ class Expression(_Node):
 
     @property
     def marks(self) -> str:
-        """Spark's notes about a column, as JSON."""
+        """Spark's metadata of a column, as JSON."""
         return str(self.java.metadata().json()) if self.kind == "AttributeReference" else ""
 
     def walk(self) -> Iterator[Expression]:
@@ -143,7 +143,7 @@ class Expression(_Node):
 
     @property
     def replacement(self) -> Expression | None:
-        """The function that Spark computes for an aggregate function which is another name for it; None for others."""
+        """The function that Spark computes for an aggregate function that is an alias; None for others."""
         return Expression(self.java.replacement()) if is_instance(self.java, _OTHER_NAME) else None
 
     @cached_property
@@ -152,13 +152,13 @@ class Expression(_Node):
 
     @property
     def between(self) -> tuple[Expression, Expression, Expression]:
-        """The value that is compared by BETWEEN, the lower bound and the upper one."""
+        """The value of a BETWEEN, its lower bound and its upper bound."""
         value, lower, upper = expressions(self.java.parameters())
         return value, lower, upper
 
     @property
     def is_time_cast(self) -> bool:
-        """True if it is a cast that leaves times and intervals what they are."""
+        """True for a cast that does not change times and intervals."""
         return self.type_name.split()[0] == self.children[0].type_name.split()[0]
 
     @property
@@ -175,7 +175,7 @@ class Expression(_Node):
 
     @property
     def is_of_months(self) -> bool:
-        """True for an interval of months or years, whose length is not always the same."""
+        """True for an interval of months or years, whose length varies."""
         return self.type_name.startswith(("interval month", "interval year"))
 
     @property
@@ -189,19 +189,19 @@ class Expression(_Node):
 
     @property
     def value(self) -> Any:
-        """The value of a constant, as Catalyst has it."""
+        """The value of a constant, in Catalyst's representation."""
         return self.java.eval(None)
 
 
 _BY_PLACE = frozenset({"Union", "Distinct", "CTERelationDef"})
-"""Nodes that use all columns of what they read, by their places."""
+"""Nodes that use all columns of their input, by position."""
 
 _COMPUTE_WINDOWS = frozenset({"Project", "Filter", "Expand"})
-"""Nodes between an aggregate and what it reads, with which the analyzer computes windows."""
+"""Nodes between an aggregate and its input with which the analyzer computes windows."""
 
 
 class PlanNode(_Node):
-    """Node of an analyzed plan: rows made of those of its children."""
+    """A node of an analyzed plan: rows computed from those of its children."""
 
     @cached_property
     def children(self) -> tuple[PlanNode, ...]:
@@ -209,7 +209,7 @@ class PlanNode(_Node):
 
     @cached_property
     def inner_children(self) -> tuple[PlanNode, ...]:
-        """The plans within it that are no children: subqueries, and common tables before they are analyzed."""
+        """Plans inside this node that are not children: subqueries, and common tables before analysis."""
         return tuple(PlanNode(each) for each in elements(self.java.innerChildren()))
 
     @cached_property
@@ -217,17 +217,17 @@ class PlanNode(_Node):
         return tuple(each.attribute for each in expressions(self.java.output()))
 
     def columns_named(self, parts: Sequence[str]) -> tuple[Attribute, ...]:
-        """Its columns that these parts of a name may mean, which are qualified by its last but one, if there are any.
+        """Return its columns that a qualified or unqualified name may refer to.
 
         Case does not matter.
         """
         *qualifier, name = (part.lower() for part in parts)
-        found = []
+        columns = []
         for each in elements(self.java.output()):
-            known = [str(part).lower() for part in elements(each.qualifier())]
-            if str(each.name()).lower() == name and (not qualifier or known[-len(qualifier) :] == qualifier):
-                found.append(Expression(each).attribute)
-        return tuple(found)
+            column_qualifier = [str(part).lower() for part in elements(each.qualifier())]
+            if str(each.name()).lower() == name and (not qualifier or column_qualifier[-len(qualifier) :] == qualifier):
+                columns.append(Expression(each).attribute)
+        return tuple(columns)
 
     @cached_property
     def expressions(self) -> tuple[Expression, ...]:
@@ -238,7 +238,7 @@ class PlanNode(_Node):
         return tuple(PlanNode(each) for each in elements(self.java.subqueries()))
 
     def part(self, name: str) -> tuple[Expression, ...]:
-        """Its expressions of one kind, such as `groupingExpressions`."""
+        """Return its expressions of one kind, such as `groupingExpressions`."""
         return expressions(getattr(self.java, name)())
 
     @property
@@ -252,20 +252,20 @@ class PlanNode(_Node):
 
     @property
     def first_projection(self) -> tuple[Expression, ...]:
-        """The expressions of the first row that an Expand makes of each."""
+        """The expressions of the first row that an Expand creates from each row."""
         return expressions(self.java.projections().head())
 
     @cached_property
     def columns_read(self) -> frozenset[int]:
-        """The ids of the columns that it computes of; an aggregate also those of which its windows are computed."""
+        """The ids of the columns that it reads; for an aggregate also those from which its windows are computed."""
         if self.kind in _BY_PLACE:
             return frozenset(each.id for child in self.children for each in child.output)
-        found = {int(each.exprId().id()) for each in elements(self.java.references().toSeq())}
+        ids = {int(each.exprId().id()) for each in elements(self.java.references().toSeq())}
         (node, *_) = self.children or (self,)
         while self.kind == "Aggregate" and node.kind in _COMPUTE_WINDOWS:
-            found |= node.columns_read
+            ids |= node.columns_read
             (node,) = node.children
-        return frozenset(found)
+        return frozenset(ids)
 
     @cached_property
     def reads_common_tables(self) -> bool:
@@ -284,12 +284,12 @@ def expressions(sequence: Any) -> tuple[Expression, ...]:
 
 
 def _keeps_apart(stored: str, as_type: str) -> bool:
-    """True if a cast of a table's store assignment gives different values for different ones, or fails."""
+    """Return True if a cast of a table's store assignment gives different values for different ones, or fails."""
     return stored in _WHOLE_NUMBERS and (as_type in _WHOLE_NUMBERS or as_type == "string")
 
 
 def position_of(origin: Any) -> Position | None:
-    """The place that Spark has noted; None where it is not known."""
+    """Return the position that Spark has recorded, or None."""
     line, start = origin.line(), origin.startPosition()
     if not line.isDefined() or not start.isDefined():
         return None
@@ -297,7 +297,7 @@ def position_of(origin: Any) -> Position | None:
 
 
 class SqlTextError(ValueError):
-    """Spark cannot read a text, or finds no sense in it. `condition` is Spark's name for what is wrong."""
+    """Spark cannot parse or analyze a text. `condition` is Spark's name for the error."""
 
     def __init__(self, text: str, position: Position | None, condition: str = "") -> None:
         super().__init__(text)

@@ -21,13 +21,13 @@ _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSegment:
-    """Nodes of a plan, from below: each with the number of the child that its rows come from.
+    """Nodes of a plan, bottom-up: each with the number of the child that provides its rows.
 
-    The first columns of the rows take the places of the `attributes` that the lowest node reads, which are told by name
-    and id. So the nodes are used as Spark has analyzed them once: nothing is looked up again, be it a table, a function
-    or a type. Common tables that they read beside the rows are the `tables`. The columns of the result are called
-    `names`, where these are others than in the plan; `added` are columns that are computed of them. Columns of
-    the rows that no node knows are `carried` through projections and filters, and stand behind the others.
+    The first columns of the rows replace the `attributes` that the lowest node reads, identified by name and id. So the
+    nodes are used as Spark has analyzed them: no table, function or type is resolved again. `tables` are the common
+    tables that they read in addition to the rows. `names` renames the columns of the result; `added` are columns
+    computed from them. Columns of the rows unknown to the nodes are `carried` through projections and filters, and
+    follow the others.
     """
 
     attributes: tuple[tuple[str, Any], ...]
@@ -55,12 +55,12 @@ class PlanSegment:
         if self.tables:
             tables = sequence([each.java for each in self.tables])
             plan = jvm_class(session.sparkContext, f"{_LOGICAL}.WithCTE")(plan, tables)
-        made = frame_of_plan(session, plan)
-        made = made if self.names is None else made.toDF(*self.names, *self.carried)
-        return made.withColumns(dict(self.added)) if self.added else made
+        frame = frame_of_plan(session, plan)
+        frame = frame if self.names is None else frame.toDF(*self.names, *self.carried)
+        return frame.withColumns(dict(self.added)) if self.added else frame
 
     def _renamed(self, columns: list[Any], carried: list[Any], session: SparkSession) -> Any:
-        """The columns of the rows, with the ids that the lowest node reads."""
+        """Return the columns of the rows, with the ids that the lowest node reads."""
         context = session.sparkContext
         sequence = ExpressionBuilder(session).sequence
         nothing, none = sequence([]), jvm_class(context, "scala.Option").empty()

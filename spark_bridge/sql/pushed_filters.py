@@ -1,4 +1,4 @@
-"""Filters of a join that are put below it, so that rows which cannot meet any are neither exchanged nor kept."""
+"""Filters of a join pushed below it, so that rows which cannot match are neither exchanged nor stored."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 
 _KEPT_WHOLE = {"INNER": (False, False), "LEFT OUTER": (True, False), "RIGHT OUTER": (False, True)}
-"""Kinds of joins, and which of their sides give a row for each that they have."""
+"""Kinds of joins, and which of their sides are preserved."""
 
 
 class PushedFilters:
-    """A join, and the condition of a filter above it, with what is of one side put below."""
+    """A join, and the condition of a filter above it, with the parts about one side pushed below."""
 
     def __init__(
         self, session: SparkSession, join: PlanNode, above: Expression | None, *, keeps_right: bool = False
     ) -> None:
-        """With `keeps_right` nothing is put below the right side: a version that does not pass is still the newest."""
+        """With `keeps_right` nothing is pushed below the right side: a version that does not pass is still the
+        newest.
+        """
         self._context = session.sparkContext
         kind = "INNER" if join.join_type == "CROSS" else join.join_type
         on = [] if join.condition is None else list(join.condition.conjuncts())

@@ -1,4 +1,4 @@
-"""Columns of rows that change: their kinds, and aggregates of which a row that no longer holds is taken back."""
+"""Columns for changing rows: their kinds, and aggregates that support retraction of rows."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ AGGREGATES = frozenset(_FUNCTIONS)
 
 
 def kind_where(condition: Column, row_kind: str | None) -> Column:
-    known = F.lit(UPDATE_AFTER) if row_kind is None else named(row_kind)
-    return F.when(condition, known).otherwise(F.lit(DELETE))
+    kind = F.lit(UPDATE_AFTER) if row_kind is None else named(row_kind)
+    return F.when(condition, kind).otherwise(F.lit(DELETE))
 
 
 def kind_of(row_kind: str | None) -> Column:
@@ -47,25 +47,25 @@ def constant(value: bool) -> Column:
 
 
 def counted(condition: Column, value: Column) -> Column:
-    """The value, of the rows for which the condition is true; null for others."""
+    """Return the value for rows that satisfy the condition; null for others."""
     return F.when(condition, value)
 
 
 def number_of_rows(row_kind: str) -> Column:
-    """The number of rows that hold: those that were added, less those that were taken back."""
+    """Return the number of current rows: added ones less retracted ones."""
     return F.sum(_sign(row_kind))
 
 
 def kind_of_number(number: str) -> Column:
-    """The kind of the result of so many rows: without any it is deleted."""
+    """Return the kind of a result over `number` rows: without rows it is deleted."""
     return F.when(named(number) > 0, F.lit(UPDATE_AFTER)).otherwise(F.lit(DELETE))
 
 
 @dataclass(frozen=True, slots=True)
 class RetractedCall:
-    """An aggregate of changing rows, with the columns of its argument, of the number of its values, and of their sum.
+    """An aggregate of changing rows, with the columns of its argument, of the count of its values, and of their sum.
 
-    Of max and min the greatest and the least value stand in place of the sum.
+    For max and min the extreme value takes the place of the sum.
     """
 
     call: Expression
@@ -74,8 +74,8 @@ class RetractedCall:
     total: str
 
     @property
-    def can_be_taken_back(self) -> bool:
-        """False if the result needs all values: a sum that is null while it is too large must have been exact."""
+    def supports_retraction(self) -> bool:
+        """False if the result needs all values: a sum that is null if it is too large must be exact."""
         if self._function not in (None, PartFunction.SUM) or self.call.java.isDistinct():
             return False
         digits = self._argument_type.precision if isinstance(self._argument_type, DecimalType) else 0
@@ -83,14 +83,14 @@ class RetractedCall:
 
     @property
     def summand(self) -> Column:
-        """The argument, for a sum of integers in a type that holds the sums on the way, too."""
+        """The argument; that of a sum of integers is cast to a type that can hold intermediate sums."""
         value = named(self.argument)
         if self._function is not PartFunction.SUM or not isinstance(self._argument_type, IntegralType):
             return value
         return value.cast(DecimalType(EXACT_DIGITS) if isinstance(self._argument_type, LongType) else LongType())
 
     def sums(self, row_kind: str) -> list[Column]:
-        """The number of values, and where the call asks for it their sum, less those that were taken back."""
+        """Return the count of values, and their sum if the call needs it, less the retracted ones."""
         value = named(self.argument)
         sums = [F.sum(F.when(value.isNotNull(), _sign(row_kind)).otherwise(F.lit(0))).alias(self.count)]
         if self._function is not None:
@@ -98,8 +98,8 @@ class RetractedCall:
         return sums
 
     @property
-    def of_kept_rows(self) -> AggregateCall:
-        """The same columns, computed of all values."""
+    def over_rows(self) -> AggregateCall:
+        """The same columns, computed from all values."""
         is_distinct = bool(self.call.java.isDistinct())
         return AggregateCall(
             argument=self.argument,
@@ -113,16 +113,16 @@ class RetractedCall:
         )
 
     def fields(self, arguments: DataFrame) -> list[StructField]:
-        """The types of these columns, for arguments of such types."""
+        """Return the types of these columns, for arguments of such types."""
         value = named(self.argument)
-        wanted = [F.count(value).alias(self.count)]
+        aggregates = [F.count(value).alias(self.count)]
         if self._function is not None:
             computed: Column = getattr(F, self._function)(value.cast("double") if self._is_of_doubles else value)
-            wanted.append(computed.alias(self.total))
-        return arguments.select(*wanted).schema.fields
+            aggregates.append(computed.alias(self.total))
+        return arguments.select(*aggregates).schema.fields
 
-    def count_where_kept(self, row_kind: str) -> Column:
-        """The number of values in a row of results, which is 0 where the row was taken away."""
+    def current_count(self, row_kind: str) -> Column:
+        """Return the count of values in a row of results, 0 if the row was retracted."""
         return F.when(_is_back(row_kind), F.lit(0)).otherwise(named(self.count))
 
     def result(self, columns: PlanColumns) -> Column:
@@ -148,7 +148,7 @@ class RetractedCall:
 
     @property
     def _is_of_doubles(self) -> bool:
-        """True for averages whose sum is a double in Spark: all but those of decimals."""
+        """True for averages whose sum is a double in Spark: all except those of decimals."""
         return self.call.called.kind == "Average" and self.call.type_name == "double"
 
     @property
@@ -162,7 +162,7 @@ class RetractedCall:
 
 
 def overflow_of(function: Expression) -> Overflow:
-    """The end in Spark of a sum or an average that its type cannot hold; results of other functions always fit."""
+    """Return what Spark does with a sum or average that exceeds its type; results of other functions always fit."""
     if function.kind not in ("Sum", "Average"):
         return Overflow.ERROR
     java = function.java.evalContext() if function.kind == "Sum" else function.java

@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from flykka.spark_bridge.sql.plan_node import Position
-from flykka.spark_bridge.sql.tokens import Token, blanked, position_at, say, tokens
+from flykka.spark_bridge.sql.tokens import Token, begins_with, blanked, position_at, tokens
 
 _BYTE_ORDER_MARK = "\ufeff"
-"""Editors on Windows begin a file with it."""
+"""Editors on Windows put it at the beginning of a file."""
 _SET_OF_STATEMENTS = ("EXECUTE", "STATEMENT", "SET")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptStatement:
-    """A statement of a script: the whole text, in which all others are blanked, so that places are those of the script.
+    """A statement of a script: the whole text with all other statements blanked, so that positions are those of the
+    script.
 
-    Of EXECUTE STATEMENT SET BEGIN ... END `members` are the statements within; None for any other. One that is not
-    `is_ended` has no semicolon behind it. `script` is the text with all that is in it, for errors to show.
+    `members` are the statements in EXECUTE STATEMENT SET BEGIN ... END; None for any other. `is_ended` if a semicolon
+    follows it. `script` is the whole text, for errors.
     """
 
     text: str
@@ -34,42 +35,44 @@ class ScriptStatement:
 
 
 def statements(script: str) -> tuple[ScriptStatement, ...]:
-    """The statements of a script, in their order. Empty ones are left out."""
+    """Return the statements of a script in order. Empty ones are left out."""
     script = script.removeprefix(_BYTE_ORDER_MARK)
-    found, waiting = [], list(tokens(script))
+    parsed, waiting = [], list(tokens(script))
     while waiting:
-        if waiting[0].says(";"):
+        if waiting[0].matches(";"):
             del waiting[0]
             continue
-        if say(waiting, *_SET_OF_STATEMENTS, "BEGIN"):
+        if begins_with(waiting, *_SET_OF_STATEMENTS, "BEGIN"):
             statement, length = _set_of_statements(script, waiting)
         else:
             length = _length(waiting)
             statement = _cut(script, waiting[:length], is_ended=length < len(waiting))
-        found.append(statement)
+        parsed.append(statement)
         del waiting[: length + 1]
-    return tuple(found)
+    return tuple(parsed)
 
 
-def _set_of_statements(script: str, found: Sequence[Token]) -> tuple[ScriptStatement, int]:
-    """EXECUTE STATEMENT SET BEGIN, statements that each end with a semicolon, END; and its number of tokens."""
+def _set_of_statements(script: str, sequence: Sequence[Token]) -> tuple[ScriptStatement, int]:
+    """Parse EXECUTE STATEMENT SET BEGIN, statements that each end with a semicolon, END; return it and its number of
+    tokens.
+    """
     place, members = len(_SET_OF_STATEMENTS) + 1, []
-    while place < len(found) and not found[place].says("END"):
-        length = _length(found[place:])
+    while place < len(sequence) and not sequence[place].matches("END"):
+        length = _length(sequence[place:])
         if length:
-            members.append(_cut(script, found[place : place + length], is_ended=True))
+            members.append(_cut(script, sequence[place : place + length], is_ended=True))
         place += length + 1
-    end = min(place + 1, len(found))
-    is_ended = end < len(found) and found[end].says(";")
-    statement = _cut(script, found[:end], is_ended=is_ended)
+    end = min(place + 1, len(sequence))
+    is_ended = end < len(sequence) and sequence[end].matches(";")
+    statement = _cut(script, sequence[:end], is_ended=is_ended)
     return replace(statement, members=tuple(members)), end
 
 
-def _length(found: Sequence[Token]) -> int:
-    return next((number for number, token in enumerate(found) if token.says(";")), len(found))
+def _length(sequence: Sequence[Token]) -> int:
+    return next((number for number, token in enumerate(sequence) if token.matches(";")), len(sequence))
 
 
-def _cut(script: str, found: Sequence[Token], *, is_ended: bool) -> ScriptStatement:
-    start, end = found[0].start, found[-1].end
+def _cut(script: str, sequence: Sequence[Token], *, is_ended: bool) -> ScriptStatement:
+    start, end = sequence[0].start, sequence[-1].end
     text = blanked(blanked(script, 0, start), end, len(script))
     return ScriptStatement(text=text, script=script, position=position_at(script, start), is_ended=is_ended)

@@ -1,4 +1,4 @@
-"""The columns of functions of tables that queries call."""
+"""The columns of table functions that queries call."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def numbered_type(prototype: DataFrame, emitted: Sequence[str], number: str) -> 
 
 
 def frames_type(prototype: DataFrame, emitted: Sequence[str], types: Mapping[str, str]) -> StructType:
-    """The output of `OverChangingRows`: columns of the rows, and those of the functions."""
-    made = StructType([prototype.schema[name] for name in emitted])
+    """Return the output type of `OverChangingRows`: columns of the rows, and those of the functions."""
+    columns = StructType([prototype.schema[name] for name in emitted])
     for name, type_name in types.items():
-        made = made.add(name, DataType.fromDDL(type_name))
-    return made
+        columns = columns.add(name, DataType.fromDDL(type_name))
+    return columns
 
 
 def marks_type(conditions: Sequence[str]) -> StructType:
     return StructType([StructField(name, BooleanType()) for name in conditions])
 
 
-def kept_row_type(prototype: DataFrame) -> StructType:
+def state_row_type(prototype: DataFrame) -> StructType:
     return StructType([StructField(ROW, prototype.schema)])
 
 
 def lists_type(**schemas: StructType) -> StructType:
-    """The state of results that change: lists of rows, by the names of the columns of state."""
+    """Return the state type of changing results: lists of rows, by the names of the columns of state."""
     return StructType([StructField(name, ArrayType(schema)) for name, schema in schemas.items()])
 
 

@@ -1,8 +1,8 @@
-"""WATERMARK FOR column AS column - INTERVAL ..., which Spark's grammar does not have, in the columns of CREATE TABLE.
+"""WATERMARK FOR column AS column - INTERVAL ..., which Spark's grammar lacks, in the columns of CREATE TABLE.
 
-The words are Flink's. The clause is taken out of the text before Spark parses that, and blanked: so everything else is
-Spark's language and at its place, and an error within the clause is at the place of the clause. (As an option the
-column would be a text that nobody looks at, and its errors would have no place.)
+The words are Flink's. The clause is cut out and blanked before Spark parses the text: so everything else is Spark's
+language at its own position, and errors in the clause have its position. (As an option the column would be an unchecked
+text, and its errors would have no position.)
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from flykka.runtime.durations import format_ms
 from flykka.spark_bridge.functions.times import in_ms
 from flykka.spark_bridge.sql.plan_node import Position, SqlTextError
-from flykka.spark_bridge.sql.tokens import Token, blanked, position_at, say, tokens
+from flykka.spark_bridge.sql.tokens import Token, begins_with, blanked, position_at, tokens
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.sql.analysis import Statement
@@ -24,14 +24,14 @@ _FORM = "WATERMARK FOR column AS column - INTERVAL 10 SECONDS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkClause:
-    """A clause as it stands in a text: the column, and the expression behind AS with all before it blanked."""
+    """A clause in a text: the column, and the expression after AS with all before it blanked."""
 
     column: str
     expression: str
     position: Position
 
     def watermark(self, statement: Statement) -> TableWatermark:
-        """The watermark, of which `statement` parses the expression.
+        """Return the watermark; `statement` parses the expression.
 
         Raises:
             SqlTextError: the expression is not the column, or the column and a constant interval of days or less.
@@ -59,34 +59,30 @@ class WatermarkClause:
 
 
 def without_watermark(text: str) -> tuple[str, WatermarkClause | None]:
-    """The text of CREATE TABLE without the clause, and the clause; None where it has none.
-
-    Raises:
-        SqlTextError: the clause is not of the form.
-    """
-    found = tokens(text)
-    start = next((number for number, token in enumerate(found) if token.says("(")), None)
-    if start is None or not _creates_table(found[:start]):
+    """Return the text of CREATE TABLE without the clause, and the clause or None. Raises `SqlTextError`."""
+    sequence = tokens(text)
+    start = next((number for number, token in enumerate(sequence) if token.matches("(")), None)
+    if start is None or not _creates_table(sequence[:start]):
         return text, None
-    elements = _elements(found, start + 1)
+    elements = _elements(sequence, start + 1)
     for number, element in enumerate(elements):
-        if not say(element, "WATERMARK", "FOR"):
+        if not begins_with(element, "WATERMARK", "FOR"):
             continue
         clause = _clause(text, element)
-        # With the comma before it, or, of the first element, with the one behind it.
+        # With the comma before it, or, for the first element, with the one after it.
         first = element[0].start if number == 0 else elements[number - 1][-1].end
         last = elements[1][0].start if number == 0 and len(elements) > 1 else element[-1].end
         return blanked(text, first, last), clause
     return text, None
 
 
-def _creates_table(found: Sequence[Token]) -> bool:
-    return any(token.says("CREATE") for token in found[:1]) and any(token.says("TABLE") for token in found)
+def _creates_table(sequence: Sequence[Token]) -> bool:
+    return any(token.matches("CREATE") for token in sequence[:1]) and any(token.matches("TABLE") for token in sequence)
 
 
 def _clause(text: str, element: Sequence[Token]) -> WatermarkClause:
     position = position_at(text, element[0].start)
-    if len(element) < 5 or element[2].kind not in ("word", "name") or not element[3].says("AS"):
+    if len(element) < 5 or element[2].kind not in ("word", "name") or not element[3].matches("AS"):
         raise SqlTextError(f"the clause is {_FORM}", position, "")
     start, end = element[4].start, element[-1].end
     return WatermarkClause(
@@ -94,15 +90,15 @@ def _clause(text: str, element: Sequence[Token]) -> WatermarkClause:
     )
 
 
-def _elements(found: Sequence[Token], start: int) -> list[list[Token]]:
-    """The parts that commas separate between one parenthesis and its end."""
+def _elements(sequence: Sequence[Token], start: int) -> list[list[Token]]:
+    """Return the parts between a parenthesis and its end, separated by commas."""
     elements: list[list[Token]] = [[]]
     depth = 0
-    for token in found[start:]:
-        if token.says(")", ">") and depth == 0:
+    for token in sequence[start:]:
+        if token.matches(")", ">") and depth == 0:
             break
-        depth += token.says("(", "<") - token.says(")", ">")
-        if token.says(",") and depth == 0:
+        depth += token.matches("(", "<") - token.matches(")", ">")
+        if token.matches(",") and depth == 0:
             elements.append([])
         else:
             elements[-1].append(token)
@@ -111,7 +107,7 @@ def _elements(found: Sequence[Token], start: int) -> list[list[Token]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableWatermark:
-    """The event-time column of a table, and how far the watermark stays behind it."""
+    """The event-time column of a table, and the delay of the watermark."""
 
     column: str
     delay_ms: int

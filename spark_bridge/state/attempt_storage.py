@@ -1,7 +1,7 @@
 """The storage of an attempt: batches in the job's store for its state, and files in checkpoint storage.
 
-State beyond the managed memory lies on the executors' disks, as with Flink's RocksDB. Sizes are those of batches,
-estimated by rows and columns.
+State beyond the managed memory goes to the executors' disks, as with Flink's RocksDB. Sizes are estimated from the rows
+and columns of batches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ManagedMemory:
-    """A budget of bytes (None: as much as there is) that segments of state are counted against, by their batches."""
+    """A memory budget for the batches of state segments, in bytes (None: unlimited)."""
 
     def __init__(self, budget_bytes: int | None = None) -> None:
         self.budget_bytes = budget_bytes
@@ -43,7 +43,7 @@ class ManagedMemory:
         return self.budget_bytes is None or self.used_bytes + size_bytes <= self.budget_bytes
 
     def reserve(self, batch_id: BatchId, size_bytes: int) -> bool:
-        """Count a segment; False, and it is not, where it may not lie in memory."""
+        """Reserve memory for a segment; return False if the budget has no room for it."""
         with self._lock:
             if self.budget_bytes is not None and self._used + size_bytes > self.budget_bytes:
                 return False
@@ -53,7 +53,7 @@ class ManagedMemory:
             return True
 
     def release(self, batch_ids: Iterable[BatchId]) -> None:
-        """The state needs segments no more, of which some may not be counted."""
+        """Free the memory of segments; those without a reservation are ignored."""
         with self._lock:
             for batch_id in batch_ids:
                 self._used -= self._reserved.pop(batch_id, 0)
@@ -61,7 +61,9 @@ class ManagedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptStorage:
-    """The storage of the attempt of a `descriptor`. With `merges_in_background`, segments merge beside the stages."""
+    """The storage of the attempt of a `descriptor`. With `merges_in_background`, segments merge in parallel to
+    stages.
+    """
 
     descriptor: TaskDeploymentDescriptor
     scope: AttemptScope
@@ -78,7 +80,7 @@ class AttemptStorage:
 
     @property
     def local(self) -> LocalState[Any]:
-        """The state of the subtask that is still where it was made."""
+        """The subtask's state that is still on the executors."""
         vertex = self.descriptor.vertex
         return self.local_states.of(vertex.vertex_id, self.descriptor.subtask, vertex.parallelism)
 
@@ -103,11 +105,9 @@ class StoredState(Generic[Frame]):
         self._filesystem.delete(handle.path)
 
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Add a holder to segments, or (None) the state itself."""
         self._store.hold(batch_ids, holder or self._holder)
 
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Let go of segments: those of a holder, or (None) the state's own."""
         self._store.release(batch_ids, holder or self._holder)
 
     def check(self) -> None:

@@ -1,6 +1,6 @@
-"""Digests of files that Spark has written, computed where they lie: in this process, or by one job on the executors.
+"""Digests of files that Spark has written, computed on the machine of each file: here, or by one job on the executors.
 
-Files that a Python worker writes itself are sealed there, while they are written.
+Python workers seal the files that they write themselves.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def seal(
 ) -> tuple[FileDigest, ...]:
     """Make files below `folder` durable, with the folders from `within` to them, and return their digests in order.
 
-    `within` (by default `folder`) is `folder` or one above it: its own name is durable already. Without `sync` nothing
-    is made durable. All paths are qualified. Blocks; runs a Spark job where executors are on several machines.
+    `within` (by default `folder`) is `folder` or one above it; its own name must be durable already. Without `sync`
+    files are only digested. All paths are qualified. Blocks; runs a Spark job if executors are on several machines.
     """
     if not files:
         return ()
@@ -65,8 +65,8 @@ def verify(session: SparkSession, files: Sequence[tuple[str, FileDigest]]) -> No
     """Compare files, by their paths, with their digests. Blocks; may run a Spark job, as `seal`.
 
     Raises:
-        CheckpointStateMissingError: a file is not there; the text names it.
-        CheckpointFormatError: a file was altered or cut off; the text names it.
+        CheckpointStateMissingError: a file does not exist; the message names it.
+        CheckpointFormatError: a file was altered or cut off; the message names it.
     """
     if not files:
         return
@@ -79,11 +79,12 @@ def verify(session: SparkSession, files: Sequence[tuple[str, FileDigest]]) -> No
 
 
 def verify_handles(session: SparkSession, handles: Iterable[Handle]) -> None:
-    """Compare the files of handles with their digests. Handles of an older flykka have none. Blocks as `verify`.
+    """Compare the files of handles with their digests. Handles written by an older flykka have none. Blocks as
+    `verify`.
 
     Raises:
-        CheckpointStateMissingError: a file is not there; the text names it.
-        CheckpointFormatError: a file is damaged, or one more is there; the text names it.
+        CheckpointStateMissingError: a file does not exist; the message names it.
+        CheckpointFormatError: a file is damaged, or there is an unexpected one; the message names it.
     """
     with_files = [handle for handle in handles if handle.files]
     for handle in with_files:
@@ -106,7 +107,6 @@ class StateFiles:
         return seal(self.session, files, folder, within=top, sync=self.sync)
 
     def verify(self, handles: Iterable[Handle]) -> None:
-        """Compare the files of handles with their digests; raises as `verify_handles`."""
         verify_handles(self.session, handles)
 
 
@@ -116,7 +116,7 @@ def _places(session: SparkSession, number: int) -> DataFrame:
 
 
 def _in_threads(work: Callable[[A], B], pieces: Sequence[A]) -> list[B]:
-    """Do work on each piece; the results in order. Hashing and fsync release the interpreter's lock."""
+    """Process the pieces in parallel threads; return the results in order. Hashing and fsync release the GIL."""
     if len(pieces) == 1:
         return [work(pieces[0])]
     with ThreadPoolExecutor(min(_THREADS, len(pieces)), thread_name_prefix="flykka-file-digests") as threads:

@@ -1,4 +1,4 @@
-"""Batches in flight as files: written for an unaligned checkpoint, and batches again after a restore."""
+"""Batches in flight as files: written for an unaligned checkpoint, and turned into batches again by a restore."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class InFlightStore:
-    """Writes and reads the batches in flight of one attempt. Background work."""
+    """Writes and reads the batches in flight of one attempt, as background work."""
 
     def __init__(self, storage: AttemptStorage, keys_of: Callable[[OperatorRef], tuple[Column | str, ...]]) -> None:
         """`keys_of` returns the keys of an edge."""
@@ -34,10 +34,10 @@ class InFlightStore:
         self._files = storage.files
 
     def write(self, parts: tuple[ChannelStatePart, ...]) -> tuple[ExclusiveStateHandle, ...]:
-        """Make batches durable, one Spark job for each part. Raises `UnknownBatchError` where one was released."""
+        """Make batches durable, with one Spark job for each part. Raises `UnknownBatchError` if one was released."""
         filesystem, store = self._storage.filesystem, self._storage.store
         job = f"{self._descriptor.checkpoint_directory}/{self._descriptor.job_id}"
-        written: list[ExclusiveStateHandle] = []
+        handles: list[ExclusiveStateHandle] = []
         folder = ""
         try:
             for part in parts:
@@ -46,33 +46,33 @@ class InFlightStore:
                 write_checkpoint_files(filesystem, joined(list(slices_of(batches)), 1), folder)
                 files = self._files.seal(folder, job)
                 size_bytes = sum(file.size_bytes for file in files)
-                written.append(ExclusiveStateHandle(path=folder, size_bytes=size_bytes, files=files))
+                handles.append(ExclusiveStateHandle(path=folder, size_bytes=size_bytes, files=files))
         except BaseException:
-            for path in (*(handle.path for handle in written), folder):
+            for path in (*(handle.path for handle in handles), folder):
                 filesystem.delete(path)
             raise
-        return tuple(written)
+        return tuple(handles)
 
     def read(self, read: ChannelStateRead) -> BatchRef | None:
-        """The batch of rows that were in flight; None where none of them is for this subtask."""
+        """Restore the rows that were in flight as a batch; None if none of them belongs to this subtask."""
         self._files.verify([read.in_flight])
         rows = read_parquet(self._storage.scope.session, [read.in_flight.path])
         if read.key_groups is not None:
             assert read.gate is not None, "only what goes into a gate is cut"
             rows = self._key_groups(read.gate).within(rows, read.key_groups)
-        made = materialise(self._storage.scope, rows, {})
-        if not made.rows:
-            made.blocks.free()
+        materialised = materialise(self._storage.scope, rows, {})
+        if not materialised.rows:
+            materialised.blocks.free()
             return None
-        ref = recovered_batch(read, made.rows, estimated_bytes(made.frame.schema, made.rows))
+        ref = recovered_batch(read, materialised.rows, estimated_bytes(materialised.frame.schema, materialised.rows))
         outputs = {output.output: output for output in self._descriptor.outputs}
         goes_to = None if read.output is None else address(outputs[read.output], read.subpartition)
-        batch = Batch(ref=ref, rows=made.frame, address=goes_to)
-        self._storage.store.put(made.blocks, [batch], producer=self._descriptor.attempt)
+        batch = Batch(ref=ref, rows=materialised.frame, address=goes_to)
+        self._storage.store.put(materialised.blocks, [batch], producer=self._descriptor.attempt)
         return ref
 
     def _key_groups(self, gate: int) -> KeyGroups:
-        """By what the rows on their way into a keyed gate were partitioned."""
+        """Return the keys by which the rows for a keyed gate were partitioned."""
         vertex = self._descriptor.vertex
         edge = vertex.inputs[gate]
         assert edge.key_by is not None, f"gate {gate} of {vertex.name!r} has key groups and no keys"

@@ -1,7 +1,7 @@
-"""State of checkpoints that is still where it was made: a restarted subtask goes on with it, and reads no checkpoint.
+"""State of checkpoints that is still on the executors: a restarted subtask uses it instead of reading the checkpoint.
 
 Follows Flink's TaskLocalStateStore. No copy is made: the segments that were live at a checkpoint's barrier are held
-until a later checkpoint is complete, also where they were merged meanwhile.
+until a later checkpoint completes, even if they were merged meanwhile.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ Handles = tuple[SharedStateHandle, ...]
 
 
 class Holders(Protocol):
-    """Knows the holders of batches, and whether their rows are still there."""
+    """Manages the holders of batches and knows whether their rows still exist."""
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Add a holder. Raises `UnknownBatchError` where one of the batches was released."""
+        """Add a holder. Raises `UnknownBatchError` if one of the batches was released."""
 
-    def release(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Let go of batches."""
+    def release(self, batch_ids: Iterable[BatchId], holder: str) -> None: ...
 
     def is_whole(self, batch_id: BatchId) -> bool:
-        """True if no row of a batch was lost with an executor or its disk."""
+        """Return True if no row of a batch was lost with an executor or its disk."""
 
 
 class LocalState(Generic[Frame]):
-    """Segments of one subtask by checkpoint, each with its place in that. Safe to use from any thread."""
+    """Segments of one subtask by checkpoint, each with its place in it. Thread-safe."""
 
     def __init__(self, subtask: str, store: Holders) -> None:
         self._subtask = subtask
@@ -41,33 +40,35 @@ class LocalState(Generic[Frame]):
         self._closed = False
 
     def keep(self, checkpoint_id: int, segments: Sequence[Segment[Frame]]) -> None:
-        """Hold segments, which the caller holds as well: the state at the barrier of a checkpoint, or a part of it."""
+        """Hold segments of the state at the barrier of a checkpoint, or of a part of it. The caller must hold them
+        too.
+        """
         with self._lock:
             if not self._closed:
                 self._store.hold(_batches(segments), self._holder(checkpoint_id))
                 self._checkpoints.setdefault(checkpoint_id, []).extend(segments)
 
     def confirm(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete: the job does not go back behind it."""
+        """Release the segments of checkpoints before a completed one: the job never restores those."""
         with self._lock:
             if checkpoint_id in self._checkpoints:
                 self._release([each for each in self._checkpoints if each < checkpoint_id])
 
     def find(self, state_ids: frozenset[str]) -> dict[Handles, list[Segment[Frame]]]:
-        """Segments that have all rows behind some handles of these ids, and of which none was lost."""
-        found: dict[Handles, list[Segment[Frame]]] = {}
-        wanted = set(state_ids)
+        """Return complete and undamaged segments of handles among `state_ids`, newest checkpoint first."""
+        segments_by_handles: dict[Handles, list[Segment[Frame]]] = {}
+        missing = set(state_ids)
         with self._lock:
             for checkpoint_id in sorted(self._checkpoints, reverse=True):
                 for handles, segments in _by_handles(self._checkpoints[checkpoint_id]).items():
                     ids = {handle.state_id for handle in handles}
-                    if ids <= wanted and all(self._store.is_whole(each.batch_id) for each in segments):
-                        found[handles] = segments
-                        wanted -= ids
-        return found
+                    if ids <= missing and all(self._store.is_whole(each.batch_id) for each in segments):
+                        segments_by_handles[handles] = segments
+                        missing -= ids
+        return segments_by_handles
 
     def close(self) -> None:
-        """Let go of everything, also of what comes later."""
+        """Release everything, and hold nothing from now on."""
         with self._lock:
             self._closed = True
             self._release(list(self._checkpoints))
@@ -81,7 +82,7 @@ class LocalState(Generic[Frame]):
 
 
 class LocalStates:
-    """The local state of a job's subtasks; none is kept unless it `is_on`. Safe to use from any thread."""
+    """The local state of a job's subtasks; empty unless it `is_on`. Thread-safe."""
 
     def __init__(self, store: Holders, *, is_on: bool = True) -> None:
         self._store = store
@@ -102,7 +103,7 @@ class LocalStates:
             return state
 
     def close(self) -> None:
-        """Let go of everything: what it lay in is gone, or the job is over."""
+        """Release everything, because its storage is gone or the job has ended."""
         with self._lock:
             for _, states in self._by_vertex.values():
                 _close(states.values())

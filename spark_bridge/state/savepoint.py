@@ -1,8 +1,8 @@
-"""The files of a subtask in a savepoint: copies, in its own folder, of all that lies elsewhere and may be deleted.
+"""The files of a subtask in a savepoint: copies, in its own folder, of everything that may be deleted elsewhere.
 
-A savepoint refers to nothing outside: neither to the job's shared state, nor to what its sinks have staged, which is
-published or deleted while the savepoint stays. A start from it copies back what sinks had pending, and leaves
-the savepoint as it is.
+A savepoint is self-contained: it refers neither to the job's shared state nor to files staged by its sinks, which are
+published or deleted while the savepoint stays. Starting from it copies pending files back to the sinks and leaves the
+savepoint unchanged.
 """
 
 from __future__ import annotations
@@ -23,30 +23,27 @@ from flykka.messages.wire.message import Value
 
 
 class Files(Protocol):
-    """As much of a file system as savepoints need."""
+    """The file system operations that savepoints need."""
 
     def qualified(self, path: str) -> str:
-        """The path as it is found from anywhere."""
+        """Return the absolute path with its scheme."""
 
-    def exists(self, path: str) -> bool:
-        """Return True if there is a file or folder."""
+    def exists(self, path: str) -> bool: ...
 
     def copy(self, source: str, target: str) -> None:
-        """Copy a file or a folder to a place where there is nothing. Raises `OSError`."""
+        """Copy a file or a folder to a path that does not exist. Raises `OSError`."""
 
     def delete(self, path: str) -> None:
-        """Delete a file, or a folder and all in it; nothing happens where there is none."""
+        """Delete a file, or a folder with its contents; no effect if it does not exist."""
 
-    def bytes_below(self, folder: str) -> int:
-        """Return the total size of the files in a folder, in bytes."""
+    def bytes_below(self, folder: str) -> int: ...
 
 
 class HandleFiles(Protocol):
     """The files of handles: sealed when they are written, verified before they are read."""
 
     @property
-    def filesystem(self) -> Files:
-        """The file system that they are in."""
+    def filesystem(self) -> Files: ...
 
     def seal(self, folder: str, within: str) -> tuple[FileDigest, ...]:
         """Make all files below a folder durable, with the folders from `within` on, and return their digests."""
@@ -56,31 +53,31 @@ class HandleFiles(Protocol):
 
 
 def into_savepoint(filesystem: Files, prepared: Iterable[Value], folder: str) -> tuple[Value, ...]:
-    """Copy the files that a sink has prepared into `folder`; its staging folders are no concern of a savepoint."""
-    kept: list[Value] = []
+    """Copy the files that a sink has prepared into `folder`; its staging folders are left out."""
+    copied: list[Value] = []
     for number, piece in enumerate(prepared):
         match piece:
             case PendingFile(staged=staged):
                 copy = f"{folder}/{number}-{staged.rsplit('/', 1)[-1]}"
                 filesystem.copy(staged, copy)
-                kept.append(replace(piece, staged=copy, in_savepoint=True))
+                copied.append(replace(piece, staged=copy, in_savepoint=True))
             case StagedBatch():
-                kept.append(_batch_into(filesystem, piece, f"{folder}/{number}"))
+                copied.append(_batch_into(filesystem, piece, f"{folder}/{number}"))
             case WriterState(batches=batches):
                 copies = (
                     _batch_into(filesystem, batch, f"{folder}/{number}-{each}") for each, batch in enumerate(batches)
                 )
-                kept.append(replace(piece, batches=tuple(copies)))
+                copied.append(replace(piece, batches=tuple(copies)))
             case StagingFolder():
                 continue
             case _:
-                kept.append(piece)
-    return tuple(kept)
+                copied.append(piece)
+    return tuple(copied)
 
 
 def out_of_savepoint(filesystem: Files, prepared: Sequence[Value], staging: str) -> tuple[Value, ...]:
-    """Copy pending files back below `staging`, as if the sink had staged them; those already published are left out."""
-    taken: list[Value] = []
+    """Copy pending files back below `staging`, as if the sink had staged them; published ones are left out."""
+    copied: list[Value] = []
     for number, piece in enumerate(prepared):
         place = f"{staging}/savepoint-{number}"
         match piece:
@@ -89,15 +86,15 @@ def out_of_savepoint(filesystem: Files, prepared: Sequence[Value], staging: str)
             case PendingFile(in_savepoint=True, staged=staged):
                 copy = f"{place}/{staged.rsplit('/', 1)[-1]}"
                 _copy_over(filesystem, staged, copy)
-                taken.append(replace(piece, staged=copy, in_savepoint=False))
+                copied.append(replace(piece, staged=copy, in_savepoint=False))
             case StagedBatch():
-                taken.append(_batch_out_of(filesystem, piece, place))
+                copied.append(_batch_out_of(filesystem, piece, place))
             case WriterState(batches=batches):
                 copies = (_batch_out_of(filesystem, batch, f"{place}-{each}") for each, batch in enumerate(batches))
-                taken.append(replace(piece, batches=tuple(copies)))
+                copied.append(replace(piece, batches=tuple(copies)))
             case _:
-                taken.append(piece)
-    return tuple(taken)
+                copied.append(piece)
+    return tuple(copied)
 
 
 def _batch_into(filesystem: Files, batch: StagedBatch, copy: str) -> StagedBatch:
@@ -113,6 +110,6 @@ def _batch_out_of(filesystem: Files, batch: StagedBatch, place: str) -> StagedBa
 
 
 def _copy_over(filesystem: Files, source: str, target: str) -> None:
-    # An attempt before may have died over its copy.
+    # A previous attempt may have died while copying.
     filesystem.delete(target)
     filesystem.copy(source, target)

@@ -1,8 +1,8 @@
 """Keyed state in files on the executors: segments of one row per key, which Python workers map into memory.
 
-A batch reads of the state what belongs to its keys, and nothing else, however large the state is. A segment is written
-by the job that processes the batch, and held in the job's store as batches are. What a snapshot adds is one folder of
-parquet files, as with state in Spark's blocks, from which a segment is made again.
+A batch reads only the state of its keys, however large the state is. The job that processes a batch writes its segment,
+which the job's store holds like a batch. A snapshot adds one folder of parquet files, the same as for state in Spark's
+blocks, from which a segment is restored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flykka.actors.machines.state.segments import Reading, Segment, Unwritten
 from flykka.messages.state.handles import FileDigest, SharedStateHandle, StateSchema
 from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.wire.ids import BatchId
-from flykka.spark_bridge.program.stored_columns import moved_values
+from flykka.spark_bridge.program.stored_columns import evolved_columns
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.materialise import estimated_bytes
 from flykka.spark_bridge.rows.partitioning import positions_of
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFiles:
-    """Segments by the names of their files, from the oldest to the newest."""
+    """Segments by their file names, from the oldest to the newest."""
 
     names: tuple[str, ...]
     are_oldest: bool = False
@@ -51,13 +51,13 @@ class SegmentFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedSegments:
-    """Rows in a checkpoint."""
+    """Rows of segments in a checkpoint."""
 
     saved: tuple[SavedRows, ...]
 
 
 StateRows = SegmentFiles | SavedSegments
-"""The rows of segments, here or in a checkpoint."""
+"""The rows of segments, on the executors or in a checkpoint."""
 
 SegmentWork = MergeSegments | LoadSegments
 
@@ -65,8 +65,6 @@ CONTROL_COLUMNS = StructType([StructField(CONTROL, ArrayType(LongType()))])
 
 
 class _File:
-    """The storage of one segment."""
-
     rdd_id = None
 
     def __init__(self, folder: SegmentFolder, name: str) -> None:
@@ -74,7 +72,7 @@ class _File:
         self._name = name
 
     def is_whole(self) -> bool:
-        """True if it can be opened, wherever the next attempt finds it."""
+        """Return True if the file can be opened from wherever the next attempt runs."""
         return self._folder.has(self._name)
 
     def free(self) -> None:
@@ -82,7 +80,7 @@ class _File:
 
 
 class FileStateBackend(StoredState[StateRows]):
-    """Implements `StateBackend` for one state of one attempt, a row of which has the columns of `schema` and keys."""
+    """Implements `StateBackend` for one state of one attempt; its rows have the columns of `schema` and the keys."""
 
     merge_at = 4
 
@@ -95,7 +93,7 @@ class FileStateBackend(StoredState[StateRows]):
         clean_up: Callable[[], CleanUp | None] = lambda: None,
         state_schema: StateSchema | None = None,
     ) -> None:
-        """`in_background` does work that is told in words; `clean_up` is asked with each merge."""
+        """`in_background` runs work under a description; `clean_up` is called at each merge."""
         super().__init__(storage)
         descriptor = storage.descriptor
         self._state_schema = state_schema
@@ -139,7 +137,7 @@ class FileStateBackend(StoredState[StateRows]):
         )
 
     def keep(self, rows: StateRows) -> Segment[StateRows] | None:
-        """Write rows as one segment, by one Spark job."""
+        """Write rows as one segment, with one Spark job."""
         name = self.new_name()
         work: SegmentWork
         if isinstance(rows, SegmentFiles):
@@ -169,17 +167,17 @@ class FileStateBackend(StoredState[StateRows]):
         return SegmentFiles(names=tuple(names))
 
     def merge(self, rows: StateRows, *, are_oldest: bool) -> StateRows:
-        """The newest row of each key; of the oldest segments, no row of a key that has no state any more."""
+        """Return the newest row of each key; in the oldest segments, keys without state are dropped."""
         return replace(rows, are_oldest=are_oldest) if isinstance(rows, SegmentFiles) else rows
 
     def load(self, part: StatePart) -> SavedSegments:
-        """The rows behind the handles of a checkpoint, of the key groups that they are read for."""
+        """Return the rows of the handles of a checkpoint, restricted to the key groups to read."""
         return SavedSegments(
             saved=tuple(
                 SavedRows(
                     address=_address(handle.path),
                     between=None if key_groups is None else positions_of(key_groups),
-                    moved=self._moved(part.written_as),
+                    stored_columns=self._stored_columns(part.written_as),
                     files=handle.files,
                     rows=handle.rows if isinstance(handle, SharedStateHandle) else None,
                 )
@@ -187,15 +185,15 @@ class FileStateBackend(StoredState[StateRows]):
             )
         )
 
-    def _moved(self, written_as: StateSchema | None) -> dict[str, str | None]:
+    def _stored_columns(self, written_as: StateSchema | None) -> dict[str, str | None]:
         if written_as is None or self._state_schema is None:
             return {}
-        return moved_values(written_as, self._state_schema)
+        return evolved_columns(written_as, self._state_schema)
 
     def write(
         self, parts: Sequence[tuple[str, Unwritten[StateRows]]], savepoint: str | None
     ) -> Iterator[SharedStateHandle]:
-        """Write each part into a folder. One Spark job for all: there are several with most checkpoints, and small."""
+        """Write each part into a folder, all with one Spark job: most checkpoints have several small parts."""
         if not parts:
             return
         filesystem, descriptor = self._filesystem, self._descriptor
@@ -231,7 +229,7 @@ class FileStateBackend(StoredState[StateRows]):
         return True
 
     def in_background(self, work: Callable[[], None]) -> None:
-        """Merge beside the stages, which read and add segments meanwhile."""
+        """Merge in parallel to stages, which read and add segments meanwhile."""
         if self._in_background is None:
             work()
         else:
@@ -259,5 +257,5 @@ def _shared_folder(descriptor: TaskDeploymentDescriptor) -> str:
 
 
 def _address(path: str) -> str:
-    """A path as Python's file systems know it: Hadoop writes that of a local file with one slash."""
+    """Return a path as Python's file systems expect it: Hadoop writes local paths with one slash."""
     return path.removeprefix("file:")

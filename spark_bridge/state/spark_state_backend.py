@@ -1,10 +1,10 @@
 """Keyed state with Spark: rows of segments are batches in the store, and parquet folders in checkpoint storage.
 
-A segment's rows are a batch that was sent here or made here, held as long as the state needs it. What a snapshot adds
-is one folder, `<checkpoint directory>/<job>/shared/<state id>/`, written once: later checkpoints refer to it as long as
-a segment in it is live. Rows that nothing needs any more are not written.
+The rows of a segment are a batch, received or computed here and held as long as the state needs it. A snapshot adds one
+folder, `<checkpoint directory>/<job>/shared/<state id>/`, written once: later checkpoints refer to it as long as one of
+its segments is live. Rows that are no longer needed are not written.
 
-A segment lies in the executors' memory as long as the attempt's managed memory has room for it, else on their disks.
+A segment is stored in the executors' memory if the attempt's managed memory has room for it, else on their disks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.wire.ids import BatchId
 from flykka.spark_bridge.functions.times import in_ms
-from flykka.spark_bridge.program.stored_columns import moved_values, stored_values
+from flykka.spark_bridge.program.stored_columns import evolved_columns, stored_values
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.files import read_parquet, write_checkpoint_files
 from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
@@ -38,27 +38,29 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.aggregates import StatePlan
 
 _ROWS_OF_ONE_CORE = 1_000_000
-"""Up to so many rows of state are merged faster by one core than shuffled to several."""
+"""Up to this many rows of state are merged faster by one core than shuffled to several."""
 
 _ROWS_PER_FILE = 1_000_000
 
 
 class StateLayout:
-    """The columns of one state, as a plan keeps it. State that is cut by event time has times as well."""
+    """The columns of one state as its plan stores them, with times if the state is divided by event time."""
 
     def __init__(self, plan: StatePlan) -> None:
         self.plan = plan
 
     def times(self) -> Mapping[str, Column]:
-        """The aggregates `first_micros` and `last_micros` over state; none where it is not cut by event time."""
+        """Return the aggregates `first_micros` and `last_micros` over state; empty if it is not divided by event
+        time.
+        """
         return {}
 
     def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
-        """The rows of times from `from_ms` and before `until_ms`; None is no bound."""
+        """Return the rows with times from `from_ms` until before `until_ms`; None is no bound."""
         return state
 
     def later(self, state: DataFrame, closed_to_ms: int | None) -> DataFrame:
-        """The rows that some result later than `closed_to_ms` needs."""
+        """Return the rows that results after `closed_to_ms` need."""
         return state
 
 
@@ -68,50 +70,53 @@ class SparkStateBackend(StoredState["DataFrame"]):
     merge_at = 16
 
     def __init__(self, layout: StateLayout, storage: AttemptStorage, name: str = "") -> None:
-        """`name` is that of the state, where an operator has several."""
+        """`name` is the name of the state if the operator has several."""
         super().__init__(storage)
         self._layout = layout
         self._files = storage.files
         self._memory = storage.memory
-        self._kept = 0
+        self._segments = 0
         self._last_bytes = 0
         self._name = name
-        # Spark finds out the columns by a job of its own, which takes longer than small state: it is done once.
+        # Spark infers the columns with a job of its own, which takes longer than reading small state: it is done
+        # once.
         self._schemas: dict[StateSchema | None, StructType] = {}
 
     @cached_property
     def _groups(self) -> KeyGroups:
-        # Columns are made in the JVM, and an operator is made in an actor's turn.
+        # Columns are created in the JVM, but operators are created in an actor's turn.
         return KeyGroups(keys=self._layout.plan.keys, max_parallelism=self._descriptor.vertex.max_parallelism)
 
     def keep(self, rows: DataFrame) -> Segment[DataFrame] | None:
-        """Compute rows of state into a batch, by one Spark job; None where there are none.
+        """Compute rows of state into a batch with one Spark job; None if there are no rows.
 
-        What turns out not to have room in memory is written to disk by a second one; that the next segment has none
-        either is assumed beforehand.
+        A batch that turns out too large for the memory is written to disk by a second job; the next one is then written
+        to disk directly.
         """
         times, memory = self._layout.times(), self._memory
         on_disk = not memory.has_room_for(self._last_bytes)
-        made = materialise(self._scope, rows, times, on_disk=on_disk)
-        if not made.rows:
-            made.blocks.free()
+        materialised = materialise(self._scope, rows, times, on_disk=on_disk)
+        if not materialised.rows:
+            materialised.blocks.free()
             return None
         with self._lock:
-            self._kept += 1
-            batch_id = BatchId(f"{self.attempt}/{self._name or 'state'}.{self._kept}")
-        self._last_bytes = estimated_bytes(made.frame.schema, made.rows)
+            self._segments += 1
+            batch_id = BatchId(f"{self.attempt}/{self._name or 'state'}.{self._segments}")
+        self._last_bytes = estimated_bytes(materialised.frame.schema, materialised.rows)
         if not on_disk and not memory.reserve(batch_id, self._last_bytes):
-            in_memory, on_disk = made, True
-            made = materialise(self._scope, in_memory.frame, times, on_disk=True)
+            in_memory, on_disk = materialised, True
+            materialised = materialise(self._scope, in_memory.frame, times, on_disk=True)
             in_memory.blocks.free()
-        ref = BatchRef(batch_id=batch_id, rows=made.rows, size_bytes=self._last_bytes)
-        batch = Batch(ref=ref, rows=made.frame, holder=self._holder, on_disk=on_disk)
-        self._store.put(made.blocks, [batch], producer=self._descriptor.attempt)
-        first, last = (_in_ms(made.numbers.get(name)) for name in ("first_micros", "last_micros"))
-        return Segment(batch_id=batch_id, frame=made.frame, rows=made.rows, first_ms=first, last_ms=last)
+        ref = BatchRef(batch_id=batch_id, rows=materialised.rows, size_bytes=self._last_bytes)
+        batch = Batch(ref=ref, rows=materialised.frame, holder=self._holder, on_disk=on_disk)
+        self._store.put(materialised.blocks, [batch], producer=self._descriptor.attempt)
+        first, last = (_in_ms(materialised.numbers.get(name)) for name in ("first_micros", "last_micros"))
+        return Segment(
+            batch_id=batch_id, frame=materialised.frame, rows=materialised.rows, first_ms=first, last_ms=last
+        )
 
     def adopt(self, ref: BatchRef, state: DataFrame, first_ms: int = 0, last_ms: int = 0) -> Segment[DataFrame]:
-        """A segment of a batch that is there already; where memory has no room for it, of a copy on disk."""
+        """Return a segment of an existing batch, or of a copy on disk if the memory has no room for it."""
         if not self._memory.reserve(ref.batch_id, ref.size_bytes):
             self._last_bytes = ref.size_bytes
             copied = self.keep(state)
@@ -124,7 +129,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
         return gathered(self.bounded(readings), readings)
 
     def bounded(self, readings: Sequence[Reading[DataFrame]]) -> DataFrame:
-        """The rows of segments within their bounds, in whatever partitions they lie."""
+        """Return the rows of segments within their bounds, partitioned in any way."""
         between = self._layout.between
         return together([between(reading.segment.frame, reading.from_ms, reading.until_ms) for reading in readings])
 
@@ -132,7 +137,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
         return self._layout.plan.merge(rows)
 
     def load(self, part: StatePart) -> DataFrame:
-        """The rows behind the handles of a checkpoint, of the key groups that they are read for."""
+        """Return the rows of the handles of a checkpoint, restricted to the key groups to read."""
         self._files.verify(handle for handle, _ in part.handles)
         wanted: dict[KeyGroupRange | None, list[str]] = {}
         for handle, key_groups in part.handles:
@@ -151,7 +156,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
     def write(
         self, parts: Sequence[tuple[str, Unwritten[DataFrame]]], savepoint: str | None
     ) -> Iterator[SharedStateHandle]:
-        """Write each part into a folder. One Spark job for each."""
+        """Write each part into a folder, with one Spark job each."""
         for state_id, part in parts:
             yield self._write(part, state_id, savepoint)
 
@@ -177,7 +182,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
         )
 
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
-        """True if they fit beside what the attempt has in memory; else they are read from the checkpoint, to disk."""
+        """Return True if they fit into the attempt's memory; else they are read from the checkpoint to disk."""
         return self._memory.has_room_for(sum(map(self._store.memory_bytes, batch_ids)))
 
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
@@ -192,23 +197,23 @@ class SparkStateBackend(StoredState["DataFrame"]):
             self._memory.release(batch_ids)
 
     def in_background(self, work: Callable[[], None]) -> None:
-        """Merge at once: windows that fire meanwhile would take segments away."""
+        """Merge at once: windows that fire meanwhile would remove segments."""
         work()
 
 
 def evolved(rows: DataFrame, was: StateSchema, now: StateSchema) -> DataFrame:
-    """Rows of state that were written with one schema, with the values of another."""
-    moved, before = moved_values(was, now), set(stored_values(was).values())
-    types = dict(zip(moved, columns_of(now.columns).values(), strict=True))
+    """Return rows of state that were written with schema `was`, with the values of schema `now`."""
+    columns, before = evolved_columns(was, now), set(stored_values(was).values())
+    types = dict(zip(columns, columns_of(now.columns).values(), strict=True))
     values = (
         (F.lit(None) if column is None else F.col(quoted(column))).cast(types[name]).alias(name)
-        for name, column in moved.items()
+        for name, column in columns.items()
     )
     return rows.select(*(F.col(quoted(name)) for name in rows.columns if name not in before), *values)
 
 
 def gathered(rows: DataFrame, readings: Sequence[Reading[DataFrame]]) -> DataFrame:
-    """Rows of segments, where they are few in one partition, which is merged unshuffled."""
+    """Return rows of segments; few rows in one partition, which is merged without a shuffle."""
     return rows.coalesce(1) if sum(reading.segment.rows for reading in readings) <= _ROWS_OF_ONE_CORE else rows
 
 

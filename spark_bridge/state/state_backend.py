@@ -1,4 +1,4 @@
-"""The port of state backends: an engine keeps the rows of keyed state, reads and writes them."""
+"""The interface of state backends: an engine stores, reads and writes the rows of keyed state."""
 
 from __future__ import annotations
 
@@ -13,54 +13,54 @@ from flykka.spark_bridge.state.local_state import LocalState
 
 
 class StateBackend(Protocol[Frame]):
-    """Keeps the rows of one state in an engine, reads and writes them. Safe to use from several threads."""
+    """Stores, reads and writes the rows of one state in an engine. Thread-safe."""
 
     owned: KeyGroupRange
     """The key groups of the subtask."""
 
     attempt: str
-    """The attempt, in the names of what it writes and holds."""
+    """The attempt, used in the names of its files and holders."""
 
     merge_at: int
-    """So many segments of one level become one."""
+    """Number of segments of one level that are merged into one."""
 
     local: LocalState[Frame]
-    """The segments that are still here of checkpoints of the subtask, whichever attempt has made them."""
+    """Segments of the subtask's checkpoints that are still on the executors, from any attempt."""
 
     def keep(self, rows: Frame) -> Segment[Frame] | None:
-        """Compute rows of state now and keep them; None, and nothing is kept, where there are none."""
+        """Compute rows of state now and store them as a segment; None if there are no rows."""
 
-    def read(self, readings: Sequence[Reading[Frame]]) -> Frame:
-        """The rows of segments within their bounds."""
+    def read(self, readings: Sequence[Reading[Frame]]) -> Frame: ...
 
     def merge(self, rows: Frame, *, are_oldest: bool) -> Frame:
-        """State with fewer rows, or the same; `are_oldest` where no older rows are left beside these."""
+        """Return state with fewer rows, or the same; `are_oldest` if there are no older rows than these."""
 
     def load(self, part: StatePart) -> Frame:
-        """The rows behind the handles of a checkpoint, of the key groups that they are read for."""
+        """Return the rows of the handles of a checkpoint, restricted to the key groups to read."""
 
     def write(
         self, parts: Sequence[tuple[str, Unwritten[Frame]]], savepoint: str | None
     ) -> Iterator[SharedStateHandle]:
-        """Write the segments of each part, by its id, into the folder of a savepoint or beside the job's checkpoints.
+        """Write the segments of each part, by its id, into the folder of a savepoint or of the job's checkpoints.
 
-        The handles of the parts in their order, each when it is durable; nothing of a part stays that has none.
+        Yields the handles in the order of the parts, each when it is durable; deletes the files of a part that gets no
+        handle.
         """
 
     def delete(self, handle: Handle) -> None:
-        """Delete what was written, as far as that is possible."""
+        """Delete written files as far as possible."""
 
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
-        """True if segments that another attempt has left may stay where they are, in memory or not."""
+        """Return True if segments left by another attempt may stay where they are, in memory or not."""
 
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Add a holder to segments, or (None) the state itself."""
+        """Add a holder to segments; None stands for the state itself."""
 
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Let go of segments: those of a holder, or (None) the state's own."""
+        """Release the segments of a holder; None stands for the state itself."""
 
     def in_background(self, work: Callable[[], None]) -> None:
-        """Merge segments: beside the stages where they may change meanwhile, else at once."""
+        """Merge segments: in parallel to stages if they may change meanwhile, else at once."""
 
     def check(self) -> None:
-        """Raise where the attempt is over."""
+        """Raise if the attempt was cancelled."""

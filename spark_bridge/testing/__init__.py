@@ -1,4 +1,4 @@
-"""Tests that are part of the product: those that connectors of others pass.
+"""Tests that are part of the product: for connectors of third parties.
 
 Not here: tests of flykka itself (`tests`).
 """

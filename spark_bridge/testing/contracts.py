@@ -4,7 +4,7 @@
         def sink(self) -> Sink: ...
         def published(self) -> list[tuple]: ...
 
-`self.folder` is a new folder for each test, `self.spark` a Spark session: that of your fixture `spark`, where there is
+`self.folder` is a new folder for each test, `self.spark` a Spark session: that of your fixture `spark`, if you have
 one.
 """
 
@@ -45,7 +45,7 @@ _CHECKPOINTS = 2
 _BATCHES = 2
 _CALLS = ("stage",) * _BATCHES + ("prepare", "complete", "commit")
 _POSITION_BYTES_MAX = 64 * 1024
-"""It is in every checkpoint."""
+"""Every checkpoint contains it."""
 _OPERATOR = OperatorId("sink")
 
 
@@ -76,22 +76,22 @@ class SinkContract(_Contract):
 
     schema: ClassVar[str] = "id long, name string"
     shows_rows_once: ClassVar[bool] = True
-    """False for a sink that is honest about at least once: rows may come again."""
+    """False for a sink that only promises at-least-once: rows may come again."""
 
     @abstractmethod
     def sink(self) -> Sink:
-        """The sink, of the same target whenever it is called in a test."""
+        """Return the sink, with the same target at every call in a test."""
 
     @abstractmethod
     def published(self) -> list[Row]:
-        """The rows that a reader of the target sees now, in any order."""
+        """Return the rows that a reader of the target sees now, in any order."""
 
     def row(self, number: int) -> Row:
-        """A row; two numbers give two rows."""
+        """Return a row; different numbers give different rows."""
         return number, f"row {number}"
 
     def test_rows_are_seen_when_their_checkpoint_is_complete_and_no_sooner(self) -> None:
-        """Staged and prepared rows are nobody's business, if the sink can."""
+        """Staged and prepared rows are invisible, if the sink supports that."""
         attempt = self._attempt(0)
         self._stage(attempt, 1)
         self._prepare(attempt, 1)
@@ -102,7 +102,7 @@ class SinkContract(_Contract):
         assert self._sorted() == self._rows(1)
 
     def test_a_commit_that_comes_twice_publishes_once(self) -> None:
-        """A notification may come again."""
+        """A notification may be repeated."""
         attempt = self._attempt(0)
         self._stage(attempt, 1)
         self._prepare(attempt, 1)
@@ -113,26 +113,26 @@ class SinkContract(_Contract):
 
     @pytest.mark.parametrize("calls", range(1, _CHECKPOINTS * len(_CALLS) + 1))
     def test_no_row_is_lost_and_none_comes_twice_where_an_attempt_dies_behind_any_call(self, calls: int) -> None:
-        """The next attempt begins from the last complete checkpoint."""
+        """The next attempt starts from the last complete checkpoint."""
         attempt, complete, done = self._attempt(0), 0, 0
         checkpoint, call = 1, 0
         while checkpoint <= _CHECKPOINTS:
             self._call(attempt, _CALLS[call], checkpoint, call)
             if _CALLS[call] == "complete":
-                complete, kept = checkpoint, attempt.prepared
+                complete, prepared = checkpoint, attempt.prepared
             done, call = done + 1, call + 1
             if call == len(_CALLS):
                 checkpoint, call = checkpoint + 1, 0
             if done == calls:
                 attempt = self._attempt(1)
-                attempt.writer.restore(self._dealt([kept], 1)[0] if complete else ())
+                attempt.writer.restore(self._dealt([prepared], 1)[0] if complete else ())
                 checkpoint, call = complete + 1, 0
 
         self._check([row for each in range(1, _CHECKPOINTS + 1) for row in self._rows(each)])
 
     @pytest.mark.parametrize("parallelism", [1, 3])
     def test_a_checkpoint_is_restored_at_another_parallelism(self, parallelism: int) -> None:
-        """Pieces of two subtasks come to one, or to three, if it may have as many; two checkpoints wait."""
+        """Pieces of two subtasks go to one, or to three if the sink allows as many; two checkpoints are pending."""
         limit = self.sink().parallelism_limit
         former, later = (2, parallelism) if limit is None else (min(2, limit), min(parallelism, limit))
         before = [self._attempt(0, subtask=subtask, parallelism=former) for subtask in range(former)]
@@ -149,7 +149,7 @@ class SinkContract(_Contract):
         self._check([row for number in numbers for row in self._rows(number)])
 
     def test_a_checkpoint_is_restored_whose_commit_has_happened(self) -> None:
-        """The attempt has died before it could say so."""
+        """The attempt has died before it could report the commit."""
         first = self._attempt(0)
         self._stage(first, 1)
         self._prepare(first, 1)
@@ -159,7 +159,7 @@ class SinkContract(_Contract):
         self._check(self._rows(1))
 
     def test_an_attempt_that_was_given_up_and_goes_on_changes_nothing(self) -> None:
-        """A zombie may be refused, but what it does must not be seen."""
+        """A zombie may be refused, but its rows must stay invisible."""
         zombie = self._attempt(0)
         self._stage(zombie, 1)
         self._prepare(zombie, 1)
@@ -170,20 +170,20 @@ class SinkContract(_Contract):
         self._check(self._rows(1))
 
     def test_a_process_that_was_replaced_as_the_owner_publishes_nothing(self) -> None:
-        """It was paused, and wakes up after another process has continued the job."""
+        """It was paused, and resumes after another process has continued the job."""
         folder = self._staging_folder()
         if folder is None:
             pytest.skip("nothing is staged")
         paused = self._attempt(0, owner_number=1)
         self._stage(paused, 1)
         self._prepare(paused, 1)
-        kept = paused.prepared
+        prepared = paused.prepared
         self._stage(paused, 2)
         self._prepare(paused, 2)
 
         filesystem = FileSystem(self.spark)
         StagingOwner(filesystem=filesystem, root=filesystem.qualified(folder), number=2).take_over()
-        self._attempt(1, owner_number=2).writer.restore(self._dealt([kept], 1)[0])
+        self._attempt(1, owner_number=2).writer.restore(self._dealt([prepared], 1)[0])
         with pytest.raises(OwnershipLostError):
             paused.writer.commit(2)
         self._stage(paused, 3)
@@ -194,7 +194,7 @@ class SinkContract(_Contract):
         self._check(self._rows(1))
 
     def _staging_folder(self) -> str | None:
-        # Of this test alone: targets remember jobs.
+        # Specific to this test: targets remember jobs.
         return self.sink().bound(self.spark).staging_folder(JobId(self.folder.name), str(self.folder / "checkpoints"))
 
     def _attempt(self, number: int, *, subtask: int = 0, parallelism: int = 1, owner_number: int = 0) -> _Attempt:
@@ -242,7 +242,7 @@ class SinkContract(_Contract):
         attempt.staged = []
 
     def _dealt(self, prepared: Iterable[Sequence[Value]], parallelism: int) -> list[list[Value]]:
-        """The pieces as a checkpoint holds them, and deals them out."""
+        """Return the pieces as a checkpoint stores them, redistributed."""
         lists: list[list[OperatorListState]] = [[list_state(COMMITTABLES, pieces)] for pieces in prepared]
         dealt = repartition(lists, parallelism)
         return [
@@ -254,8 +254,8 @@ class SinkContract(_Contract):
         return sorted(self.published(), key=repr)
 
     def _check(self, expected: list[Row]) -> None:
-        seen = self._sorted() if self.shows_rows_once else sorted(set(self.published()), key=repr)
-        assert seen == sorted(expected, key=repr)
+        visible = self._sorted() if self.shows_rows_once else sorted(set(self.published()), key=repr)
+        assert visible == sorted(expected, key=repr)
 
 
 class SourceContract(_Contract):
@@ -263,26 +263,26 @@ class SourceContract(_Contract):
 
     @abstractmethod
     def source(self) -> Source:
-        """The source, of the same origin whenever it is called in a test; with a bound, if it can have one."""
+        """Return the source, with the same origin at every call in a test; bounded, if it can be."""
 
     @abstractmethod
     def add(self, rows: Sequence[Row]) -> None:
-        """Put rows to where the source reads."""
+        """Add rows to the origin."""
 
     @abstractmethod
     def rows(self) -> list[Row]:
-        """Three rows that can be added, as they are read; each call gives others."""
+        """Return three rows that can be added, as they are read; each call returns others."""
 
     def test_every_row_is_read_once_however_often_one_looks(self) -> None:
-        """Rows that come between two looks are found by the second."""
-        added, found = self._added(), self._look(b"")
+        """Rows that arrive between two discoveries are found by the second."""
+        added, discovery_result = self._added(), self._look(b"")
         more = self._added() if self.source().boundedness is Boundedness.CONTINUOUS_UNBOUNDED else []
-        rest = self._look(found[1])
+        rest = self._look(discovery_result[1])
 
-        assert self._read(found[0] + rest[0]) == sorted(added + more, key=repr)
+        assert self._read(discovery_result[0] + rest[0]) == sorted(added + more, key=repr)
 
     def test_a_look_from_a_position_finds_what_the_one_before_would_have(self) -> None:
-        """The position is in a checkpoint; another process goes on from it, and reads the same splits."""
+        """The position is in a checkpoint; another process continues from it and reads the same splits."""
         added, (splits, position) = self._added(), self._look(b"")
         stored = codec.decode(codec.encode(splits[0]))
         assert isinstance(stored, SourceSplit)
@@ -291,7 +291,7 @@ class SourceContract(_Contract):
         assert self._read([stored, *splits[1:]]) == self._read(splits) == sorted(added, key=repr)
 
     def test_splits_have_names_of_their_own(self) -> None:
-        """Two of one name would be taken for one."""
+        """Two splits with the same name would be taken for one."""
         self._added()
         splits, _ = self._look(b"")
         names = [split.split_id for split in splits]
@@ -299,7 +299,7 @@ class SourceContract(_Contract):
         assert len(set(names)) == len(names)
 
     def test_what_is_told_of_a_checkpoint_changes_nothing_of_what_is_read(self) -> None:
-        """A restore goes back to the checkpoint that is complete, not before it."""
+        """A restore goes back to the complete checkpoint, not before it."""
         added, (splits, position) = self._added(), self._look(b"")
         read = self._read(splits)
         self._bound().notify_checkpoint_complete(1, splits)
@@ -320,9 +320,9 @@ class SourceContract(_Contract):
         discovery = self._bound().split_discovery(OperatorId("source"), FileSystem(self.spark))
         splits: list[SourceSplit] = []
         while True:
-            found = discovery.discover(position)
-            splits, position = splits + list(found.splits), found.position
-            if not found.more:
+            discovery_result = discovery.discover(position)
+            splits, position = splits + list(discovery_result.splits), discovery_result.position
+            if not discovery_result.more:
                 return splits, position
 
     def _read(self, splits: Sequence[SourceSplit]) -> list[Row]:

@@ -1,16 +1,15 @@
 """The files that Spark distributes for the jobs of a SparkContext, and the Python path of its workers.
 
-What is registered is copied at once to a folder of this process, under a name made of its content: a *unit*. So a job
-has the files as they were when they were registered, a mistake shows on the user's line, and two jobs share a unit or
-have two, whatever their files are called. A unit is distributed with the first job that wants it and withdrawn with the
-last one.
+Registered files are copied at once to a folder of this process, under a name derived from their content: a *unit*. So a
+job has the files as they were when registered, a mistake is reported at the user's line, and two jobs share a unit only
+if its content is equal. A unit is distributed with the first job that needs it and withdrawn with the last one.
 
 Spark distributes a unit by `SparkContext.addFile`, or `addArchive` for folders, which each executor fetches once,
-before its next task. The alternatives were tried. `addPyFile` is `addFile` and an entry in a list, for all jobs of the
+before its next task. Alternatives that were tried: `addPyFile` is `addFile` and an entry in a list, for all jobs of the
 context, and refuses another file of the same name; `SparkSession.addArtifacts` is the same in a classic session, where
 PySpark turns the isolation of artifacts off. A broadcast variable can be destroyed, but would be in the heap. Spark has
-no call that takes a file back, so it is taken off the lists of the context by hand. On two cores 200 MB took 0.24 s to
-add, and a job that has no files pays nothing. Folders travel as tar files that are not compressed.
+no call to remove a file, so it is removed from the lists of the context. On two cores 200 MB took 0.24 s to add, and a
+job without files costs nothing. Folders are sent as uncompressed tar files.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.spark_bridge")
 
 _PYTHON_PATH = "FLYKKA_PYTHON_PATH"
-"""The environment variable of workers by which those with another path are other processes.
+"""An environment variable of workers: Spark uses other processes for workers with another value.
 
-A worker that is used again has imported its modules: it would go on with those of another job.
+A reused worker has already imported the modules of another job.
 """
 
 _lock = Lock()
 _holders: dict[tuple[str, str], set[object]] = {}
-"""The jobs that want a unit, by application of Spark and unit."""
+"""The jobs that need a unit, by Spark application and unit."""
 
 
 def distribute(session: SparkSession, unit: str, holder: object) -> None:
-    """Let every executor have a unit before its next task, until the last holder withdraws it. Blocks."""
+    """Distribute a unit to every executor before its next task, until the last holder withdraws it. Blocks."""
     context = session.sparkContext
     with _lock:
         holders = _holders.setdefault((context.applicationId, unit), set())
@@ -61,9 +60,9 @@ def distribute(session: SparkSession, unit: str, holder: object) -> None:
 
 
 def withdraw(session: SparkSession, units: Iterable[str], holder: object) -> None:
-    """Take units back that no other holder wants: off the lists of Spark, and from the executors. Blocks.
+    """Withdraw units that no other holder needs, from Spark's lists and from the executors. Blocks.
 
-    An executor that is busy all the time keeps its copies, which go with it.
+    An executor without a free core keeps its copies until it ends.
     """
     if state_of(session) is not SessionState.RUNNING:
         return
@@ -76,15 +75,15 @@ def withdraw(session: SparkSession, units: Iterable[str], holder: object) -> Non
             _take_off_lists(context, unwanted)
             _delete(Path(SparkFiles.getRootDirectory()), unwanted)
             if not has_one_machine(session):
-                # So many tasks that every executor with a free core gets one.
+                # Enough tasks that every executor with a free core gets one.
                 parts = max(2, context.defaultParallelism)
                 context.parallelize(range(parts), parts).foreachPartition(_Deletion(unwanted))
-        except Exception as failed:  # noqa: BLE001 - the job is over whatever becomes of its files
-            logger.warning("files of a job that is over are left on executors: %s", failed)
+        except Exception as failed:  # noqa: BLE001 - the job has ended, with or without its files
+            logger.warning("files of an ended job are left on executors: %s", failed)
 
 
 def put_on_path(context: SparkContext, units: Iterable[str]) -> None:
-    """Let functions that are made from now on find modules in units, as those of `addPyFile`."""
+    """Make modules in units importable for functions created from now on, like those of `addPyFile`."""
     _set_path(context, dict.fromkeys((*_path(context), *units)))
 
 
@@ -119,17 +118,17 @@ def _is_unwanted(context: SparkContext, unit: str, holder: object) -> bool:
 
 
 def _take_off_lists(context: SparkContext, units: Iterable[str]) -> None:
-    wanted = set(units)
+    removed = set(units)
     scala = context._jsc.sc()
     for by_session in (scala.addedFiles(), scala.addedArchives()):
         for addresses in _each(by_session.values().iterator()):
             for address in list(_each(addresses.keysIterator())):
-                if _unit_of(str(address)) in wanted:
+                if _unit_of(str(address)) in removed:
                     addresses.remove(address)
 
 
 def _unit_of(address: str) -> str:
-    """The unit of `spark://.../files/UNIT` and of `file:/.../UNIT.tar#UNIT`."""
+    """Return the unit of `spark://.../files/UNIT` and of `file:/.../UNIT.tar#UNIT`."""
     return address.rpartition("#")[2] if "#" in address else address.rpartition("/")[2]
 
 

@@ -1,4 +1,4 @@
-"""The files of one run of a job: distributed when its first attempt opens, withdrawn when it is over."""
+"""The files of one run of a job: distributed when its first attempt opens, withdrawn when it ends."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class JobFiles:
-    """The units of a job, of which some are on the Python path. Safe to use from any thread."""
+    """The units of a job, some of which are on the Python path. Thread-safe."""
 
     def __init__(
         self, *, resources: JobResources = NO_RESOURCES, units: tuple[str, ...] = (), on_path: tuple[str, ...] = ()
     ) -> None:
-        """`resources` are as functions in this process have them."""
+        """`resources` are those for functions in this process."""
         self.resources = resources
         self._units = units
         self._on_path = on_path
@@ -26,7 +26,7 @@ class JobFiles:
         self._session: SparkSession | None = None
 
     def distribute(self, session: SparkSession) -> None:
-        """Let the executors of a session have the files, once; again where another session was begun. Blocks."""
+        """Distribute the files to the executors of a session, once per session. Blocks."""
         if not self._units:
             return
         with self._lock:
@@ -38,7 +38,7 @@ class JobFiles:
             self._session = session
 
     def withdraw(self) -> None:
-        """Take the files back; nothing happens where they are already. Blocks."""
+        """Withdraw the files; no effect if that was done. Blocks."""
         with self._lock:
             session, self._session = self._session, None
             if session is not None:

@@ -1,10 +1,10 @@
 """Files and parameters that an environment has registered for the functions of its jobs.
 
-Packages are installed by pip in the driver, once, and sent to the executors with the other files, while PyFlink
+pip installs packages in the driver, once, and they are sent to the executors with the other files, while PyFlink
 installs them on every worker. So executors need neither pip nor a network, a requirement that cannot be installed is
-told on the user's line before there is a job, and functions of the user's that Spark calls by itself (`F.udf`) find
-them too. Spark's workers have the Python version of the driver in any case; they must have its platform too where a
-package is compiled.
+reported at the user's line before there is a job, and user functions that Spark calls by itself (`F.udf`) find them
+too. Spark's workers have the Python version of the driver in any case; for compiled packages they need its platform
+too.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _ZIPPED_PACKAGES = frozenset((".zip", ".egg", ".whl"))
 
 
 class RegisteredFiles:
-    """Copies of files, in the order in which they were registered, and the job parameters.
+    """Copies of files, in the order of registration, and the job parameters.
 
-    Jobs that are submitted from here on have them. Functions are opened where they are written too, so modules are on
-    the path of this process as well. `call` is the call that registers something, with the user's line, for errors.
+    They apply to jobs submitted from now on. Functions are also opened when the program is built, so modules are on the
+    path of this process as well. `call` is the registering call, with the user's line, for errors.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class RegisteredFiles:
 
     @property
     def resources(self) -> JobResources:
-        """Return the resources of a job as functions in this process have them that are tried."""
+        """Return the resources of a job for functions that are tried in this process."""
         return JobResources(
             broadcast_variables=None,
             cached_files=dict(self._cached),
@@ -61,7 +61,7 @@ class RegisteredFiles:
         return JobFiles(resources=self.resources, units=units, on_path=tuple(self._on_path))
 
     def add_cached_file(self, path: str, name: str, call: str) -> None:
-        """Register a file, or a folder with all that is in it. Raises `UserFileError`."""
+        """Register a file, or a folder with its contents. Raises `UserFileError`."""
         source = _existing(path, call)
         write = partial(shutil.copytree if source.is_dir() else shutil.copyfile, source)
         self._add_cached(name, call, write, label=source.name)
@@ -86,13 +86,13 @@ class RegisteredFiles:
         self._add_on_path(staged_files.add(source.stem, write), context)
 
     def add_requirements(self, requirements: str, cache: str | None, call: str, context: SparkContext) -> None:
-        """Install requirements, of a folder of packages alone where one is given. Raises `UserFileError`."""
+        """Install requirements, from the folder `cache` only if it is given. Raises `UserFileError`."""
         source = _existing(requirements, call)
         packages = None if cache is None else _existing(cache, call)
         self._add_on_path(staged_files.add("site-packages", lambda to: install(source, packages, to, call)), context)
 
     def close(self) -> None:
-        """Let go of everything; no job of the environment runs any more."""
+        """Release everything; no job of the environment runs any more."""
         for context in self._contexts:
             take_off_path(context, self._on_path)
         for unit in self._on_path:
@@ -114,13 +114,13 @@ class RegisteredFiles:
         self._on_path.append(unit)
         put_on_path(context, [unit])
         self._contexts.append(context)
-        # In front, as in the workers, behind the folder of the script.
+        # In front, as in the workers, but after the folder of the script.
         sys.path.insert(1, str(staged_files.path(unit)))
         importlib.invalidate_caches()
 
 
 def _take_off_own_path(folder: str) -> None:
-    """Forget what was imported too: another environment may have a newer module of the same name."""
+    """Forget imported modules too: another environment may have a newer version of the same name."""
     if folder in sys.path:
         sys.path.remove(folder)
     for name, module in [*sys.modules.items()]:
@@ -150,7 +150,7 @@ def _unpack_zip(source: Path, folder: Path, *, call: str) -> None:
 
 
 def _unpack(source: Path, folder: Path, call: str) -> None:
-    """Unpack an archive of whatever kind Python knows; a tar file writes nothing outside of the folder."""
+    """Unpack an archive of any kind that Python supports; a tar file writes nothing outside of the folder."""
     if zipfile.is_zipfile(source):
         _unpack_zip(source, folder, call=call)
         return
@@ -168,10 +168,8 @@ _REQUIREMENT = re.compile(
 
 
 def install(requirements: Path, packages: Path | None, folder: Path, call: str) -> None:
-    """Install what a requirements file names into a folder; from `packages` alone where that is given. Blocks.
-
-    Raises:
-        UserFileError: pip cannot; the text names the requirement, as far as pip says it.
+    """Install a requirements file into a folder, from `packages` only if it is given. Blocks. Raises `UserFileError`,
+    naming the requirement if pip does.
     """
     command = [sys.executable, "-m", "pip", "install", "--target", str(folder), "--requirement", str(requirements)]
     command += ["--ignore-installed", "--disable-pip-version-check", "--no-input", "--quiet"]
@@ -183,8 +181,8 @@ def install(requirements: Path, packages: Path | None, folder: Path, call: str) 
     folder.mkdir(exist_ok=True)
 
 
-def _reason(said: str) -> str:
-    errors = [line.removeprefix("ERROR:").strip() for line in said.splitlines() if line.startswith("ERROR:")]
-    named = _REQUIREMENT.findall(said)
-    requirement = f", for the requirement {named[-1].strip()}" if named else ""
-    return f"{requirement}: {'; '.join(errors) or said.strip()}"
+def _reason(output: str) -> str:
+    errors = [line.removeprefix("ERROR:").strip() for line in output.splitlines() if line.startswith("ERROR:")]
+    requirements = _REQUIREMENT.findall(output)
+    requirement = f", for the requirement {requirements[-1].strip()}" if requirements else ""
+    return f"{requirement}: {'; '.join(errors) or output.strip()}"

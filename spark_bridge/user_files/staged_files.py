@@ -1,4 +1,4 @@
-"""The folder of this process with what users have registered, by units."""
+"""The folder of this process with the registered files of users, by units."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from threading import Lock
 from flykka.runtime.temporary_folders import TemporaryFolder
 
 PREFIX = "flykka-file-"
-"""All units begin with it: the folders of executors hold files of others too."""
+"""Prefix of all units: executors' folders contain files of others too."""
 
 _BLOCK_BYTES = 1 << 20
 
 
 class StagedFiles:
-    """Copies by unit, counted: two environments of a process may have one. Safe to use from any thread."""
+    """Reference-counted copies by unit: two environments of a process may share one. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -27,27 +27,27 @@ class StagedFiles:
         self._root: Path | None = None
 
     def add(self, label: str, write: Callable[[Path], object]) -> str:
-        """Add what `write` makes at a path, a file or a folder; its unit, which ends with `label`.
+        """Add the file or folder that `write` creates at a path; return its unit, which ends with `label`.
 
-        What `write` raises is raised, and nothing is left of it.
+        Exceptions of `write` are passed on, and its output is deleted.
         """
         with self._lock:
             if self._root is None:
                 self._root = TemporaryFolder("user-files").path
-            made = self._root / "new" / "content"
-            made.parent.mkdir()
+            content = self._root / "new" / "content"
+            content.parent.mkdir()
             try:
-                write(made)
-                unit = f"{PREFIX}{_digest(made)}-{label}"
+                write(content)
+                unit = f"{PREFIX}{_digest(content)}-{label}"
                 if not self._uses[unit]:
-                    made.rename(self._root / unit)
+                    content.rename(self._root / unit)
                 self._uses[unit] += 1
             finally:
-                shutil.rmtree(made.parent)
+                shutil.rmtree(content.parent)
         return unit
 
     def release(self, unit: str) -> None:
-        """Let go of a unit; with its last use it is deleted."""
+        """Release a unit; it is deleted with its last use."""
         with self._lock:
             self._uses[unit] -= 1
             if self._uses[unit]:
@@ -65,7 +65,7 @@ class StagedFiles:
         return self._root / unit
 
     def archive(self, unit: str) -> Path | None:
-        """Return a tar file of a unit that is a folder, made now where it is the first time; None for a file."""
+        """Return a tar file of a unit that is a folder, created at the first call; None for a file."""
         path, archive = self.path(unit), self._archive(unit)
         with self._lock:
             if not path.is_dir():
@@ -81,11 +81,11 @@ class StagedFiles:
         return self.path(unit).with_name(f"{unit}.tar")
 
 
-def _digest(made: Path) -> str:
-    """The content of a file, or of all files of a folder with their paths."""
+def _digest(root: Path) -> str:
+    """Return a digest of a file, or of all files of a folder with their paths."""
     digest = blake2b(digest_size=10)
-    for path in _files(made) if made.is_dir() else (made,):
-        digest.update(f"{path.relative_to(made)}\0{path.stat().st_size}\0".encode())
+    for path in _files(root) if root.is_dir() else (root,):
+        digest.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
         with path.open("rb") as content:
             while block := content.read(_BLOCK_BYTES):
                 digest.update(block)

@@ -1,4 +1,4 @@
 """Work in Spark's Python workers: batches by key, look-ups in segments, functions of users.
 
-Not here: the Spark job around it (`operators`).
+Not here: the Spark jobs that run it (`operators`).
 """

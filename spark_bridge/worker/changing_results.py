@@ -1,6 +1,6 @@
-"""Results that are computed again of all rows of a key when one of them changes; what is other than before is emitted.
+"""Recomputes the results of a key when one of its rows changes, and emits the differences.
 
-As functions of tables: each batch has changes of rows, and results are upserts and deletes by keys of their own.
+These are functions of tables: each batch has changes of rows, and results are upserts and deletes by their own keys.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ ROWS, LEFT_ROWS, RIGHT_ROWS = "rows", "left_rows", "right_rows"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangingResults(ABC):
-    """Results of the changing rows of each of the `keys`.
+    """Results over the changing rows of each of the `keys`.
 
-    `row_keys` tell the rows of a key apart, and `row_kind` is the column of their kinds, if there is one. Results have
+    `row_keys` identify the rows of a key, and `row_kind` is the column of their kinds, if there is one. Results have
     one row for each of their `result_keys`, with the columns `emitted` of rows, and their kind in `emitted_kind`.
     """
 
@@ -58,8 +58,7 @@ class ChangingResults(ABC):
         return emitted, keys.append_column(ROWS, after.lists(lists))
 
     @abstractmethod
-    def _results(self, rows: KeyedLists) -> pa.Table:
-        """The results of some rows."""
+    def _results(self, rows: KeyedLists) -> pa.Table: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +78,7 @@ class FirstOfChangingRows(ChangingResults):
 
 
 class FrameFunction(StrEnum):
-    """A function of the rows of a frame."""
+    """A function over the rows of a frame."""
 
     COUNT = "count"
     SUM = "sum"
@@ -88,9 +87,9 @@ class FrameFunction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameCall:
-    """A function of a column of numbers over the `preceding` rows and the row itself, called `name`.
+    """A function of a number column over the `preceding` rows and the current row; the result column is `name`.
 
-    `overflow` says what becomes of a sum that is too large, and `sql` is the call as errors name it.
+    `overflow` selects the result of a sum that is too large, and `sql` is the call as shown in errors.
     """
 
     function: FrameFunction
@@ -103,9 +102,10 @@ class FrameCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverChangingRows(ChangingResults):
-    """Functions of frames of rows, `OVER (... ROWS BETWEEN n PRECEDING AND CURRENT ROW)`, beside the rows `emitted`.
+    """Functions over frames of rows, `OVER (... ROWS BETWEEN n PRECEDING AND CURRENT ROW)`, added to the columns
+    `emitted`.
 
-    The rows of a key are in the order of `orders`.
+    The rows of a key are ordered by `orders`.
     """
 
     orders: tuple[RowOrder, ...]
@@ -121,9 +121,9 @@ class OverChangingRows(ChangingResults):
 
 
 def _of_frames(call: FrameCall, argument: pa.ChunkedArray, numbers: Rows) -> Any:
-    """The value of a call for each row. Frames are added up from their first row on, as Spark does."""
+    """Return the value of a call for each row. Frames are added up from their first row on, as Spark does."""
     is_there = argument.is_valid().to_numpy()
-    # An average is that of doubles, which no sum of integers is too large for.
+    # An average is computed in doubles, in which no sum of integers is too large.
     is_whole = pa.types.is_integer(argument.type) and call.function is not FrameFunction.AVERAGE
     kind = pa.int64() if is_whole else pa.float64()
     values = pc.fill_null(argument.cast(kind, safe=False), pa.scalar(0, kind)).to_numpy()
@@ -132,10 +132,10 @@ def _of_frames(call: FrameCall, argument: pa.ChunkedArray, numbers: Rows) -> Any
     for back in range(min(call.preceding, int(numbers.max(initial=1)) - 1), -1, -1):
         has = np.flatnonzero(numbers > back)
         counts[has] += is_there[has - back]
-        kept, new = sums[has], values[has - back]
-        sums[has] = added = kept + new
+        previous, new = sums[has], values[has - back]
+        sums[has] = added = previous + new
         if is_whole:
-            is_too_large[has] |= ((kept ^ added) & (new ^ added)) < 0
+            is_too_large[has] |= ((previous ^ added) & (new ^ added)) < 0
     if call.function is FrameFunction.COUNT:
         return pa.array(counts)
     if call.function is FrameFunction.SUM:
@@ -145,7 +145,7 @@ def _of_frames(call: FrameCall, argument: pa.ChunkedArray, numbers: Rows) -> Any
 
 
 def _within_type(sums: Any, is_too_large: Mask, overflow: Overflow, sql: str) -> Any:
-    """Sums, of which some are too large for their type."""
+    """Handle sums that are too large for their type."""
     if overflow is Overflow.WRAP or not is_too_large.any():
         return sums
     if overflow is Overflow.NULL:
@@ -163,7 +163,7 @@ def too_large(sql: str, data_type: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSideRows:
-    """The changing rows of a side of a join: its columns, and those by which rows are told apart."""
+    """The changing rows of a side of a join: its columns, and those that identify a row."""
 
     columns: tuple[str, ...]
     row_keys: tuple[str, ...]
@@ -171,11 +171,11 @@ class JoinSideRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinChanges:
-    """Joins the changing rows of two sides that agree in their `keys`; nulls agree with nothing.
+    """Joins the changing rows of two sides with equal `keys`; nulls match nothing.
 
-    Rows have the columns of both sides, and say in the column `side` (0 or 1) of which one they are. Of `outer` sides
-    the rows that meet none have results too, with nulls for the other. A `semi` join has the left rows that meet some,
-    and an `anti` join those that meet none.
+    Rows have the columns of both sides, and the number of their side (0 or 1) in the column `side`. `kind` is that of
+    SQL joins: outer joins emit unmatched rows of a side too, with nulls for the other; `semi` and `anti` joins emit the
+    left rows with and without a match.
     """
 
     keys: tuple[str, ...]
@@ -191,19 +191,19 @@ class JoinChanges:
         keys = state.select(list(self.keys))
         key_of = key_numbers(keys, rows.select(list(self.keys)))
         is_right = np.asarray(rows.column(self.side).to_numpy(), np.bool_)
-        kept = keys
+        new_state = keys
         before, after = [], []
         sides = ((LEFT_ROWS, self.left, ~is_right), (RIGHT_ROWS, self.right, is_right))
         for name, side, mine in sides:
             lists = state.column(name).combine_chunks()
             before.append(KeyedLists.of(lists, side.columns))
             after.append(before[-1].changed(rows.filter(pa.array(mine)), key_of[mine], side.row_keys, self.row_kind))
-            kept = kept.append_column(name, after[-1].lists(lists))
+            new_state = new_state.append_column(name, after[-1].lists(lists))
         meets = np.ones(keys.num_rows, np.bool_)
         for column in keys.columns:
             meets &= column.is_valid().to_numpy()
         was, now = (self._results(left, right, meets) for left, right in (before, after))
-        return changes_between(was, now, self.result_keys, self.emitted_kind), kept
+        return changes_between(was, now, self.result_keys, self.emitted_kind), new_state
 
     def _results(self, left: KeyedLists, right: KeyedLists, meets: Mask) -> pa.Table:
         ones, others = _pairs(left.key_of, right.key_of, meets)
@@ -221,13 +221,15 @@ class JoinChanges:
 
 
 def _taken(rows: pa.Table, places: Rows) -> Sequence[Any]:
-    """The columns of the rows in these places; where a place is -1 they are null."""
-    taken: Sequence[Any] = rows.take(pa.array(places, mask=places < 0)).columns
-    return taken
+    """Return the columns of the rows at these places, null where a place is -1."""
+    columns: Sequence[Any] = rows.take(pa.array(places, mask=places < 0)).columns
+    return columns
 
 
 def _pairs(left: Rows, right: Rows, meets: Mask) -> tuple[Rows, Rows]:
-    """The places of two rows with one key, for all pairs; both are sorted by key, and some keys meet nothing."""
+    """Return the places of all pairs of rows with equal keys; both sides are sorted by key, and only keys in `meets`
+    match.
+    """
     first = np.searchsorted(right, left, side="left")
     counts = np.where(meets[left], np.searchsorted(right, left, side="right") - first, 0)
     ones = np.repeat(np.arange(len(left)), counts)
@@ -238,11 +240,11 @@ def _pairs(left: Rows, right: Rows, meets: Mask) -> tuple[Rows, Rows]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateCall:
-    """A function of a column, perhaps of its distinct values: the `count` of those that are not null, and the `value`.
+    """A function of a column, perhaps of its distinct values: columns `count` of non-null values, and `value`.
 
-    Where only the count is asked for, `function` is None and there is no value. A sum of integers may be one of
-    `doubles`, as that of an average; `overflow` says what becomes of one that is too large for its type, and `sql` is
-    the call as errors name it.
+    If only the count is needed, `function` is None and there is no value. A sum of integers may be computed in
+    `doubles`, for an average; `overflow` selects the result of one that is too large, and `sql` is the call as shown in
+    errors.
     """
 
     argument: str
@@ -257,7 +259,7 @@ class AggregateCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregatesOfChangingRows(ChangingResults):
-    """The `calls` for each key that has rows, behind the columns `emitted`, which are alike in all rows of a key."""
+    """The `calls` for each key with rows, after the columns `emitted`, which are equal in all rows of a key."""
 
     calls: tuple[AggregateCall, ...]
 
@@ -285,7 +287,7 @@ def _computed(call: AggregateCall, argument: pa.ChunkedArray, key_of: Rows, numb
 
 
 def _of_each(call: AggregateCall, function: PartFunction, values: pa.Table, keys: int) -> pa.ChunkedArray:
-    """The sum, the least or the greatest value of each of so many keys."""
+    """Return the sum, the least or the greatest value of each of `keys` keys."""
     if function is not PartFunction.SUM:
         return reduced(function, values["value"], values["key"].to_numpy(), keys)
     summands = values["value"]
@@ -309,6 +311,6 @@ def _of_each(call: AggregateCall, function: PartFunction, values: pa.Table, keys
 
 
 def _sums(keys: pa.ChunkedArray, summands: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The sums of each key, of a wider type than the summands."""
+    """Return the sums of each key, of a wider type than the summands."""
     sums = pa.table({"key": keys, "value": summands}).group_by("key", use_threads=False).aggregate([("value", "sum")])
     return sums["value_sum"]

@@ -1,4 +1,4 @@
-"""Drops the rows of keys that were there already, for ever or within a time."""
+"""Drops rows whose keys have occurred before, ever or within a time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 from flykka.spark_bridge.worker.time_columns import MICROS, micros
 
 SEEN_AT = "seen_at"
-"""The state within a time: the event time of the row of the key that was emitted last."""
+"""The state with a time: the event time of the key's last emitted row."""
 
 IS_SEEN = "is_seen"
-"""The state for ever: true."""
+"""The state without a time: true."""
 
 _BOUNDS = np.iinfo(np.int64)
 
@@ -31,17 +31,17 @@ class DropDuplicates:
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
         new: Rows = np.flatnonzero(pc.is_null(state.column(IS_SEEN)).to_numpy())
-        seen = pa.Table.from_arrays([pa.array(np.ones(len(new), dtype=np.bool_))], schema=state.schema)
+        new_state = pa.Table.from_arrays([pa.array(np.ones(len(new), dtype=np.bool_))], schema=state.schema)
         rows = batch.rows.select(self.columns).take(batch.starts[new])
-        return Processed(rows=rows, state=seen, changed=new)
+        return Processed(rows=rows, state=new_state, changed=new)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropDuplicatesWithin:
-    """Emits a row unless another one of its key was emitted less than `within_ms` before it, or after it.
+    """Emits a row unless another row of its key was emitted less than `within_ms` before or after it.
 
-    It is forgotten when the watermark is so far behind it. So rows that come behind the watermark are dropped as late:
-    nobody knows what they duplicate. A row without event time has the watermark's.
+    A key is forgotten when the watermark is `within_ms` past its row. So rows before the watermark are dropped as late:
+    their duplicates may be forgotten. A row without event time gets the watermark's.
     """
 
     columns: tuple[str, ...]
@@ -71,34 +71,34 @@ class DropDuplicatesWithin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetSeen:
-    """Removes, wherever segments are merged, what was seen `within_ms` before the watermark.
+class ExpireDuplicates:
+    """Removes keys whose row is `within_ms` before the watermark, when segments are merged.
 
-    It leaves nothing in its place: what older segments may have of such a key is to be forgotten as well.
+    It leaves no tombstones: older segments must forget such keys as well.
     """
 
     within_ms: int
     watermark_ms: int
 
     def __call__(self, rows: pa.Table) -> pa.Table:
-        kept_from = first_micros_of(self.watermark_ms - self.within_ms)
+        expired_to = first_micros_of(self.watermark_ms - self.within_ms)
         seen_at = _times(rows.column(SEEN_AT), _BOUNDS.min)
-        return rows.filter(pa.array(seen_at > kept_from))
+        return rows.filter(pa.array(seen_at > expired_to))
 
 
 def _first_rows(keys: Rows, times: Rows, closed_to: Rows, within: int) -> Rows:
-    """The rows to emit, one after the other of each key, that come at or behind the time to which it is closed.
+    """Return the rows to emit, one after the other for each key, each not before the time to which its key is closed.
 
-    `keys` are sorted. `closed_to` is moved on.
+    `keys` are sorted. `closed_to` is advanced.
     """
-    found: list[Rows] = []
-    left = np.arange(len(keys))
-    while len(left := left[times[left] >= closed_to[keys[left]]]):
-        is_first = np.append(True, keys[left][1:] != keys[left][:-1])
-        first, left = left[is_first], left[~is_first]
+    emitted: list[Rows] = []
+    remaining = np.arange(len(keys))
+    while len(remaining := remaining[times[remaining] >= closed_to[keys[remaining]]]):
+        is_first = np.append(True, keys[remaining][1:] != keys[remaining][:-1])
+        first, remaining = remaining[is_first], remaining[~is_first]
         closed_to[keys[first]] = times[first] + within
-        found.append(first)
-    return np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *found]))
+        emitted.append(first)
+    return np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *emitted]))
 
 
 def _times(column: pa.ChunkedArray, without: int, offset_ms: int = 0) -> Rows:

@@ -1,8 +1,8 @@
-"""Tables as users' functions have them: Arrow's, or frames of pandas.
+"""Tables in the form of users' functions: Arrow tables, or pandas frames.
 
-In a frame whole numbers and booleans are of pandas' nullable types, and lists, maps and structs of Arrow's: a null does
-not make floats of whole numbers, and a column has one type in every batch. Times are in UTC. On the way back NaN is
-null, as everywhere between pandas and Arrow.
+In a frame, integers and booleans have pandas' nullable types, and lists, maps and structs Arrow's: a null does not turn
+integers into floats, and a column has the same type in every batch. Times are in UTC. On the way back NaN is null, as
+always between pandas and Arrow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flykka.spark_bridge.errors import FunctionOutputError
-from flykka.spark_bridge.functions.shown import shown
+from flykka.spark_bridge.functions.error_texts import short_repr
 from flykka.spark_bridge.worker.time_columns import as_held
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _EXACT_IN_FLOATS = 2**53
 _NAME = ("__name__",)
-"""The name of the user's function stays, for by it Spark's errors name the operator."""
+"""Keeps the name of the user's function, by which Spark's errors identify the operator."""
 _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
@@ -46,9 +46,9 @@ def frame_of(table: pa.Table) -> pd.DataFrame:
 
 
 def table_from(returned: Any, schema: pa.Schema, what: str) -> pa.Table:
-    """A table with the columns of a schema, as a function has returned it in whichever form; None is one without rows.
+    """Convert a function's result to a table with the columns of a schema; None is an empty table.
 
-    Raises `FunctionOutputError` where it is none, or has other columns.
+    Raises `FunctionOutputError` if it is no table, or has other columns.
     """
     if returned is None:
         return schema.empty_table()
@@ -58,13 +58,13 @@ def table_from(returned: Any, schema: pa.Schema, what: str) -> pa.Table:
     if is_frame and not (hasattr(returned, "to_records") and hasattr(returned, "columns")):
         raise FunctionOutputError(
             f"the function has to return its {what} as a pyarrow.Table, a pandas.DataFrame or None, not"
-            f" {shown(returned)}"
+            f" {short_repr(returned)}"
         )
     names = list(returned.columns) if is_frame else returned.column_names
     if not names and not len(returned):
         return schema.empty_table()
     if is_frame and len(names) == len(schema) and not any(isinstance(name, str) for name in names):
-        # As in Spark, what has no names is taken by its place.
+        # As in Spark, columns without names are taken by position.
         returned, names = returned.set_axis(schema.names, axis=1), schema.names
     _check_names(names, schema.names, what)
     columns = [_fitting(returned[each.name], each, what) for each in schema]
@@ -72,25 +72,25 @@ def table_from(returned: Any, schema: pa.Schema, what: str) -> pa.Table:
 
 
 def _fitting(returned: Any, field: pa.Field, what: str) -> pa.Array | pa.ChunkedArray:
-    """A column of Arrow's or of pandas' as one of a type."""
-    found = f"{returned.dtype if hasattr(returned, 'dtype') else returned.type}"
+    """Convert an Arrow or pandas column to a type."""
+    type_text = f"{returned.dtype if hasattr(returned, 'dtype') else returned.type}"
     try:
         if not isinstance(returned, pa.ChunkedArray):
-            # Python's values do not say themselves whether they are structs or maps.
+            # Python values do not reveal whether they are structs or maps.
             is_untyped = pa.types.is_nested(field.type) and returned.dtype == object
             returned = pa.array(returned, field.type if is_untyped else None, from_pandas=True)
-            found = f"{returned.type}"
+            type_text = f"{returned.type}"
         _check_exact(returned, field)
         return returned if returned.type.equals(field.type) else returned.cast(field.type)
     except _MISFITS as wrong:
         raise FunctionOutputError(
-            f"the {what} that the function has returned has the column {field.name!r} of type {found}, which is to be"
-            f" of type {field.type}: {wrong}"
+            f"the {what} that the function has returned has the column {field.name!r} of type {type_text}, which is to"
+            f" be of type {field.type}: {wrong}"
         ) from None
 
 
 def _check_exact(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> None:
-    """Raise `ValueError` for floats that may have been other whole numbers."""
+    """Raise `ValueError` for floats that may have been rounded from other integers."""
     if pa.types.is_floating(column.type) and pa.types.is_integer(field.type):
         largest = pc.max(pc.abs(column)).as_py()
         if largest is not None and largest >= _EXACT_IN_FLOATS:
@@ -99,19 +99,19 @@ def _check_exact(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> None:
             )
 
 
-def _check_names(names: Sequence[Any], wanted: Sequence[str], what: str) -> None:
-    missing = ", ".join(name for name in wanted if name not in names)
-    unknown = ", ".join(str(name) for name in names if name not in wanted)
+def _check_names(names: Sequence[Any], declared: Sequence[str], what: str) -> None:
+    missing = ", ".join(name for name in declared if name not in names)
+    unknown = ", ".join(str(name) for name in names if name not in declared)
     twice = ", ".join(sorted({str(name) for name in names if names.count(name) > 1}))
-    found = {"missing": missing, "not declared": unknown, "there twice": twice}
-    if wrong := "; ".join(f"{text}: {columns}" for text, columns in found.items() if columns):
+    problems = {"missing": missing, "not declared": unknown, "there twice": twice}
+    if wrong := "; ".join(f"{text}: {columns}" for text, columns in problems.items() if columns):
         raise FunctionOutputError(f"the {what} that the function has returned has the wrong columns ({wrong})")
 
 
 def mapping_frames(
     function: Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]], emitted: pa.Schema
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for `mapInArrow` that calls one of frames."""
+    """Return a function for `mapInArrow` that calls a function of frames."""
 
     @wraps(function, assigned=_NAME, updated=())
     def called(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -124,7 +124,7 @@ def mapping_frames(
 def grouping_frames(
     function: Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame], emitted: pa.Schema
 ) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    """A function for `applyInArrow` of two groups that calls one of frames."""
+    """Return a function for `applyInArrow` of two groups that calls a function of frames."""
 
     @wraps(function, assigned=_NAME, updated=())
     def called(left: pa.Table, right: pa.Table) -> pa.Table:

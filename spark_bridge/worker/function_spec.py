@@ -1,8 +1,7 @@
-"""A user's function as it is sent to Python workers, and what it sends back: rows, state, and events to the driver.
+"""A user's function as it is sent to Python workers, and its reports: rows, state, and events to the driver.
 
-What a function sends goes to an accumulator of Spark, by call and partition. A Spark task that has to run again sends
-again, in place of what it has sent before: its partition is the same. So every batch is told once, however often its
-parts were computed.
+Events go to a Spark accumulator, by call and partition. A Spark task that runs again sends them again under the same
+partition, replacing the earlier ones. So every event counts once, however often its partition was computed.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from pyspark import TaskContext, cloudpickle
 
 from flykka.spark_bridge.errors import FunctionError
 from flykka.spark_bridge.functions.emission import Emitted
+from flykka.spark_bridge.functions.error_texts import add_note
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
 from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResources
 from flykka.spark_bridge.functions.metric_group import MetricSample
 from flykka.spark_bridge.functions.operator_event_gateway import Sent
 from flykka.spark_bridge.functions.operator_states import Lists, OperatorStates
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
-from flykka.spark_bridge.functions.shown import note
 from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor
 from flykka.spark_bridge.worker.inputs import Inputs
 from flykka.spark_bridge.worker.rows import structs, table_of
@@ -40,11 +39,11 @@ class SentInPartition:
 
 
 Sends = dict[tuple[int, int], SentInPartition]
-"""By the number of the call of the operator, and the partition."""
+"""Sent values by the number of the operator's call and by partition."""
 
 
 class SendsParam:
-    """Keeps the last for each place, as an `AccumulatorParam`."""
+    """Keeps the last value of each key, as an `AccumulatorParam`."""
 
     def zero(self, value: Sends) -> Sends:
         return {}
@@ -55,10 +54,10 @@ class SendsParam:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallOfFunction:
-    """A call of an operator, in which its function may send, and what it knows of global aggregates.
+class FunctionCall:
+    """A call of an operator in which its function may send events, and the current results of global aggregates.
 
-    The accumulator is pickled: Spark has a task that unpickles one report it, and few tasks send anything.
+    The accumulator is pickled: every Spark task that unpickles an accumulator reports it, and few tasks send anything.
     """
 
     number: int
@@ -66,13 +65,13 @@ class CallOfFunction:
     results: Mapping[str, bytes]
 
     def report(self, sent: Sent | None) -> None:
-        """Have the driver know what was sent, when the task has succeeded."""
+        """Send events to the driver with the success of the task."""
         if sent is None:
             return
         context: Any = TaskContext.get()
         functions = {name: _pickled(function) for name, function in sent.functions.items()}
-        told = SentInPartition(events=sent.events, updates=sent.updates, functions=functions)
-        pickle.loads(self.accumulator).add({(self.number, context.partitionId()): told})
+        report = SentInPartition(events=sent.events, updates=sent.updates, functions=functions)
+        pickle.loads(self.accumulator).add({(self.number, context.partitionId()): report})
 
 
 def _pickled(function: object) -> bytes:
@@ -84,22 +83,23 @@ R = TypeVar("R", KeyedFunctionRunner, ProcessFunctionRunner)
 
 
 OPERATOR_STATE = "__flykka_operator_state"
-"""The column in which a worker gives back operator state, pickled."""
+"""The column in which a worker returns operator state, pickled."""
 
 _opened: dict[str, tuple[str, Any]] = {}
-"""The functions that this process has opened, by subtask, with the attempts that they are of."""
+"""The functions that this process has opened, by subtask, with their attempts."""
 
 
 class SampleAccumulator(Protocol):
-    """Counts for the driver what a metric has seen."""
+    """Counts metrics for the driver."""
 
-    def add_sample(self, sample: MetricSample) -> None:
-        """Add what the metric has seen."""
+    def add_sample(self, sample: MetricSample) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideColumn:
-    """A side output: the id of its tag, the columns of its rows, and the column of the main rows that has them."""
+    """A side output: the id of its tag, the columns of its rows, and the column of the worker's output that has
+    them.
+    """
 
     tag: str
     name: str
@@ -108,7 +108,7 @@ class SideColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubtaskState:
-    """The operator state that a function begins a batch with; it `is_restored` where there was some before."""
+    """The operator state at the start of a batch; `is_restored` if there was some before."""
 
     lists: Lists = ()
     is_restored: bool = False
@@ -116,10 +116,10 @@ class SubtaskState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionSpec:
-    """A function, pickled, with the inputs that it reads and the columns that it emits.
+    """A pickled function, with the inputs that it reads and the columns that it emits.
 
-    It has `operator_state` where it is a `CheckpointedFunction` with some, or has `broadcast_states`. What it sends
-    goes with the `call` of its operator.
+    `operator_state` is set for a `CheckpointedFunction` with state, or with `broadcast_states`. Events are sent under
+    the `call` of its operator.
     """
 
     pickled: bytes = field(repr=False)
@@ -134,34 +134,34 @@ class FunctionSpec:
     broadcast_states: tuple[MapStateDescriptor, ...] = ()
     operator_state: SubtaskState | None = None
     resources: JobResources = NO_RESOURCES
-    call: CallOfFunction | None = None
+    call: FunctionCall | None = None
 
     @contextmanager
     def running(self, kind: type[R]) -> Iterator[R]:
-        """Run the function on a batch, behind which its `lists` are the operator state.
+        """Run the function on a batch; afterwards its `lists` are the operator state.
 
-        It is opened by the first batch of an attempt that comes to this process, and again where the operator state is
-        not what it has left, since another process has had batches. Where a batch fails it is closed.
+        It is opened by the attempt's first batch in this process, and again if another process has run batches
+        meanwhile, so that the operator state has changed. If a batch fails it is closed.
         """
         attempt, runner = _opened.pop(self.subtask, (self.attempt, None))
         state = SubtaskState() if self.operator_state is None else self.operator_state
         if runner is not None and (attempt, runner.lists) != (self.attempt, state.lists):
             runner.close()
             runner = None
-        begun: R = self._begun(kind, state) if runner is None else runner
+        begun: R = self._new_runner(kind, state) if runner is None else runner
         with _closed_if_failing(begun):
             if runner is None:
                 begun.open()
-            begun.gateway.begin(self.call.results if self.call is not None else {})
+            begun.gateway.begin_batch(self.call.results if self.call is not None else {})
             yield begun
             if self.operator_state is not None:
                 begun.snapshot_state()
             self._report(begun)
             if self.call is not None:
-                self.call.report(begun.gateway.take())
+                self.call.report(begun.gateway.drain())
         _opened[self.subtask] = self.attempt, begun
 
-    def _begun(self, kind: type[R], state: SubtaskState) -> R:
+    def _new_runner(self, kind: type[R], state: SubtaskState) -> R:
         return kind(
             cloudpickle.loads(self.pickled),
             self.task,
@@ -173,26 +173,28 @@ class FunctionSpec:
         )
 
     def _report(self, runner: KeyedFunctionRunner | ProcessFunctionRunner) -> None:
-        """Add what the function's metrics have counted. Raises `FunctionError` for a metric that came too late."""
-        for sample in runner.take_metrics():
+        """Add the samples of the function's metrics. Raises `FunctionError` for a metric registered too late."""
+        for sample in runner.drain_metrics():
             accumulator = self.metrics.get(sample.name)
             if accumulator is None:
                 raise FunctionError(f"metric {sample.name!r} is registered too late: do it in open(runtime_context)")
             accumulator.add_sample(sample)
 
     def table(self, parts: Sequence[Emitted]) -> pa.Table:
-        """The rows of the main output. Raises `FunctionOutputError`."""
+        """Return the rows of the main output. Raises `FunctionOutputError`."""
         return table_of((row for part in parts for row in part.rows), self.emitted)
 
     def state_rows(self, runner: KeyedFunctionRunner | ProcessFunctionRunner | None) -> Mapping[str, pa.Array]:
-        """The operator state behind a batch as a row of its own, or none yet; no column where there never is any."""
+        """Return the operator state after a batch as a row of its own, or no row yet; without operator state no
+        column.
+        """
         if self.operator_state is None:
             return {}
         rows = [] if runner is None else [pickle.dumps(runner.lists)]
         return {OPERATOR_STATE: pa.array(rows, pa.binary())}
 
     def side_rows(self, parts: Sequence[Emitted]) -> Mapping[str, pa.StructArray]:
-        """The rows of side outputs, by the columns that have them. Raises `FunctionOutputError`."""
+        """Return the rows of side outputs, by their columns. Raises `FunctionOutputError`."""
         return {
             side.name: structs(table_of((row for part in parts for row in part.side.get(side.tag, ())), side.schema))
             for side in self.side
@@ -207,5 +209,5 @@ def _closed_if_failing(runner: KeyedFunctionRunner | ProcessFunctionRunner) -> I
         try:
             runner.close()
         except Exception as also_raised:  # noqa: BLE001 - whatever the user's close raises
-            note(raised, f"behind which close() has raised {also_raised!r}")
+            add_note(raised, f"and then close() raised {also_raised!r}")
         raise

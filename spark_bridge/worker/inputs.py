@@ -1,7 +1,7 @@
-"""The rows of a batch as a function takes them: of one input, or of two that came as one.
+"""The rows of a batch as a function reads them: from one input, or from two merged into one.
 
-Rows of two inputs have the columns of both, each by its name and the number of its input; those of the other input are
-null. So two inputs are one stream to all but the two ends of it, and their columns may have the same names.
+Rows of two inputs have the columns of both, each named with the number of its input; those of the other input are null.
+So in between, two inputs are one stream, and their columns may have the same names.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from flykka.spark_bridge.worker.rows import dicts
 from flykka.spark_bridge.worker.time_columns import millis
 
 INPUT = "__input"
-"""The column that tells the input of a row: 0 or 1."""
+"""The column with the input of a row: 0 or 1."""
 
 
 def tagged(number: int, name: str) -> str:
-    """The name of a column of an input among those of both."""
+    """Return the name of a column of an input in the merged rows."""
     return f"__{number + 1}_{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsRead:
-    """Rows with their event times in ms, None where they have none, in the order in which they are processed.
+    """Rows with their event times in ms (None without event time), in processing order.
 
-    Where there are two inputs, `inputs` are the numbers of theirs. `order` are the places of the rows in the table,
-    None where they are as they lie there. The first `without_key` of them belong to no key.
+    If there are two inputs, `inputs` are the numbers of theirs. `order` has the places of the rows in the table, None
+    if unchanged. The first `without_key` rows belong to no key.
     """
 
     rows: list[Row]
@@ -44,14 +44,14 @@ class RowsRead:
     without_key: int = 0
 
     def slots(self, key_of_row: Rows) -> list[int]:
-        """The slots of the rows; `key_of_row` are those of the rows of the table."""
+        """Return the slots of the rows; `key_of_row` are those of the rows of the table."""
         slots: list[int] = (key_of_row if self.order is None else key_of_row[self.order]).tolist()
         return [NO_SLOT] * self.without_key + slots[self.without_key :]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneInput:
-    """The columns that a function reads, and which of them is the event time."""
+    """The columns that a function reads, and the event-time column among them."""
 
     columns: tuple[str, ...]
     event_time: EventTime | None
@@ -60,7 +60,7 @@ class OneInput:
         return RowsRead(rows=dicts(table, self.columns), timestamps=self.timestamps(table))
 
     def timestamps(self, table: pa.Table) -> list[int | None] | None:
-        """The event times of the rows of a batch, in ms; None where they have none."""
+        """Return the event times of the rows of a batch in ms, or None."""
         if self.event_time is None:
             return None
         listed: list[int | None] = millis(table.column(self.event_time.column), self.event_time.offset_ms).to_pylist()
@@ -69,18 +69,20 @@ class OneInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoInputs:
-    """The columns of two inputs. Of a batch, what `is_broadcast`, the second, comes first, and belongs to no key."""
+    """The columns of two inputs. If `is_broadcast`, rows of the second come first in a batch, and belong to no key."""
 
     inputs: tuple[OneInput, OneInput]
     is_broadcast: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of both, and that which tells the input of a row."""
+        """The columns of both, and the column with the input of a row."""
         return (INPUT, *(tagged(number, name) for number, each in enumerate(self.inputs) for name in each.columns))
 
     def read(self, table: pa.Table) -> RowsRead:
-        """The rows of a batch; those of an input keep their order, and but for broadcast ones those of both do."""
+        """Return the rows of a batch; rows of an input keep their order, and so do both together unless one is
+        broadcast.
+        """
         numbers = table.column(INPUT).to_numpy()
         places = [np.flatnonzero(numbers == number) for number in (0, 1)]
         parts = [self._part(number, table, rows) for number, rows in enumerate(places)]
@@ -98,13 +100,13 @@ class TwoInputs:
         )
 
     def _part(self, number: int, table: pa.Table, places: Rows) -> RowsRead:
-        """The rows of one input; of a batch with rows of one input alone nothing is copied."""
+        """Return the rows of one input; without copying if the batch has only those."""
         of = self.inputs[number]
         columns = table.select([tagged(number, name) for name in of.columns]).rename_columns(of.columns)
         return of.read(columns if len(places) == len(columns) else columns.take(places))
 
     def _joined(self, parts: Sequence[list[Any]], by_place: Rows | None) -> list[Any]:
-        """The values of both inputs: of a broadcast one first, or each at its place."""
+        """Return the values of both inputs: broadcast ones first, or in the order of `by_place`."""
         first, second = parts
         if not first or not second:
             return first or second

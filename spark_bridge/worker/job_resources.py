@@ -1,6 +1,6 @@
 """Resources of a job in Python workers: cached files, and the rows of broadcast variables.
 
-These are Arrow's bytes between the driver, checkpoints and workers, and dicts for functions.
+Rows are Arrow bytes between driver, checkpoints and workers, and dicts for functions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def on_executor(file: CachedFile) -> str:
-    """Return the path of a cached file in a Python worker. Raises `JobResourceError` where the executor has none."""
+    """Return the path of a cached file in a Python worker. Raises `JobResourceError` if it is missing there."""
     path = SparkFiles.get(file.unit)
     if not os.path.exists(path):
         raise JobResourceError(f"the cached file {file.name!r} of {file.registered} is not on this executor, at {path}")
@@ -31,7 +31,7 @@ def on_executor(file: CachedFile) -> str:
 
 
 def part_of(table: pa.Table) -> bytes:
-    """Some rows as bytes; times are those of UTC, as functions see them."""
+    """Return rows as bytes; times are in UTC, as functions see them."""
     rows = as_held(table)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
@@ -45,7 +45,7 @@ def rows_of(parts: Iterable[bytes]) -> list[Row]:
 
 
 class BroadcastRows:
-    """The rows in a worker, which reads them once."""
+    """The rows in a worker, decoded once."""
 
     def __init__(self, parts: Broadcast[tuple[bytes, ...]]) -> None:
         self._parts = parts

@@ -1,4 +1,4 @@
-"""Runs a function with keys over a batch, or over timers that are due, in a Python worker."""
+"""Runs a keyed function over a batch, or over due timers, in a Python worker."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ProcessKeyedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FireTimers:
-    """Calls the function for every timer of some keys that is due, and of event time tells it the watermark."""
+    """Calls the function for every due timer of some keys, and for event time with the watermark."""
 
     spec: FunctionSpec
     domain: TimeDomain

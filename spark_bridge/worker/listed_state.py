@@ -1,4 +1,4 @@
-"""Keyed state between Arrow's columns and Python's lists, which functions work on."""
+"""Converts keyed state between Arrow columns and the Python lists that functions work on."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ from flykka.spark_bridge.worker.segment_file import (
 EVENT_TIMERS = "__event_timers"
 PROCESSING_TIMERS = "__processing_timers"
 TOUCHED = "__touched_"
-"""Begins the name of the column of times from which the values of a state live."""
+"""The prefix of the name of the column of access times of a state."""
 
 _FIRST_TIMERS = {NEXT_EVENT_TIMER: EVENT_TIMERS, NEXT_PROCESSING_TIMER: PROCESSING_TIMERS}
 
 
 def as_lists(state: pa.Table) -> StateColumns:
-    """State of keys, a slot for each row."""
-    made = {name: listed(state.column(name)) for name in state.column_names if name not in _FIRST_TIMERS}
-    event_timers, processing_timers = made.pop(EVENT_TIMERS), made.pop(PROCESSING_TIMERS)
-    touched = {name.removeprefix(TOUCHED): made.pop(name) for name in list(made) if name.startswith(TOUCHED)}
-    return StateColumns(values=made, touched_ms=touched, event_timers=event_timers, processing_timers=processing_timers)
+    """Return the state of keys, with a slot for each row."""
+    columns = {name: listed(state.column(name)) for name in state.column_names if name not in _FIRST_TIMERS}
+    event_timers, processing_timers = columns.pop(EVENT_TIMERS), columns.pop(PROCESSING_TIMERS)
+    touched = {name.removeprefix(TOUCHED): columns.pop(name) for name in list(columns) if name.startswith(TOUCHED)}
+    return StateColumns(
+        values=columns, touched_ms=touched, event_timers=event_timers, processing_timers=processing_timers
+    )
 
 
 def as_table(columns: StateColumns, slots: Sequence[int], schema: pa.Schema) -> pa.Table:
-    """State of some slots as rows of `schema`."""
+    """Return the state of some slots as rows of `schema`."""
     lists: dict[str, list[Any]] = {
         **columns.values,
         **{f"{TOUCHED}{name}": times for name, times in columns.touched_ms.items()},
@@ -60,7 +62,7 @@ def _array(values: list[Any], data_type: pa.DataType) -> pa.Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveExpired:
-    """Removes state that has expired at these times; keys that have none left are deleted.
+    """Removes state that has expired at these times; keys without state are deleted.
 
     `descriptors` are those of states with time-to-live, pickled.
     """
@@ -70,7 +72,7 @@ class RemoveExpired:
     processing_time_ms: int
 
     def __call__(self, rows: pa.Table) -> pa.Table:
-        """Clean rows up, which stay in their order."""
+        """Clean rows up; their order stays."""
         descriptors = cloudpickle.loads(self.descriptors)
         has_expired = np.zeros(rows.num_rows, dtype=np.bool_)
         for each in descriptors:
@@ -84,9 +86,9 @@ class RemoveExpired:
         columns = as_lists(expired.select(schema.names))
         remove_expired(descriptors, columns, watermark_ms=self.watermark_ms, processing_time_ms=self.processing_time_ms)
         slots = range(expired.num_rows)
-        left = as_table(columns, slots, schema)
+        remaining = as_table(columns, slots, schema)
         for name in schema.names:
-            expired = expired.set_column(expired.column_names.index(name), schema.field(name), left.column(name))
+            expired = expired.set_column(expired.column_names.index(name), schema.field(name), remaining.column(name))
         is_deleted = pc.or_(expired.column(IS_DELETED), pa.array([columns.is_empty(slot) for slot in slots]))
         expired = expired.set_column(expired.column_names.index(IS_DELETED), IS_DELETED, is_deleted)
         order = np.argsort(np.concatenate([np.flatnonzero(~has_expired), np.flatnonzero(has_expired)]))
@@ -94,13 +96,13 @@ class RemoveExpired:
 
 
 def _earliest(touched: pa.Array) -> pa.Array:
-    """The earliest time in each row of times: ints, lists of them, or maps to them."""
+    """Return the earliest time in each row of times: ints, lists of them, or maps to them."""
     if pa.types.is_integer(touched.type):
         return touched
     times = touched.items if pa.types.is_map(touched.type) else touched.flatten()
     of_lists = pa.ListArray.from_arrays(touched.offsets, times) if pa.types.is_map(touched.type) else touched
     grouped = pa.table({"row": pc.list_parent_indices(of_lists), "time": of_lists.flatten()}).group_by("row")
     earliest = grouped.aggregate([("time", "min")])
-    found = np.full(len(touched), np.iinfo(np.int64).max)
-    found[earliest.column("row").to_numpy()] = earliest.column("time_min").to_numpy()
-    return pa.array(found)
+    earliest_times = np.full(len(touched), np.iinfo(np.int64).max)
+    earliest_times[earliest.column("row").to_numpy()] = earliest.column("time_min").to_numpy()
+    return pa.array(earliest_times)

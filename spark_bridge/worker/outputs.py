@@ -1,6 +1,6 @@
-"""Output of Python workers: rows of several outputs as one stream of batches, or a number of rows that were written.
+"""Output of Python workers: rows of several outputs as one stream of batches, or the number of written rows.
 
-In a row of the stream all columns but those of its output are null.
+In a row of the stream all columns of other outputs are null.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 
 def emitted_batches(main: pa.Table, others: Mapping[str, pa.Array]) -> list[pa.RecordBatch]:
-    """The rows of the main output, then those of others, each of which has a column by its name."""
+    """Return the rows of the main output, then those of others, each of which has a column named after it."""
     schema = pa.schema([*main.schema, *((name, rows.type) for name, rows in others.items())])
     outputs = [
         dict(zip(main.column_names, main.columns, strict=True)),
@@ -28,7 +28,7 @@ def _only(schema: pa.Schema, columns: Mapping[str, pa.Array | pa.ChunkedArray]) 
 
 
 ROWS = "rows bigint"
-"""The column of the answer, as DDL."""
+"""The column of the result, as DDL."""
 
 
 def number_of(rows: int) -> pa.RecordBatch:

@@ -1,7 +1,6 @@
-"""Partial aggregates by key: those of a batch are merged into those that are kept.
+"""Partial aggregates by key: those of a batch are merged into the stored ones.
 
-Nulls are passed over, NaN is the greatest number, and a sum that its type cannot hold is an error, or wraps: as for
-Spark.
+As in Spark, nulls are ignored, NaN is the greatest number, and a sum that does not fit its type is an error, or wraps.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from flykka.spark_bridge.worker.keys import Rows, key_columns
 from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 
 _COMPUTED_AS: dict[int, Callable[[pa.DataType], pa.DataType]] = {
-    # Arrow compares neither booleans nor times of a zone, and its sum of two decimals has a digit more, of 76.
+    # Arrow compares neither booleans nor times with a zone, and its sum of two decimals has one more digit, of 76.
     pa.bool_().id: lambda _: pa.uint8(),
     pa.timestamp("us").id: lambda _: pa.int64(),
     pa.decimal128(1).id: lambda decimal: pa.decimal256(75, decimal.scale),
@@ -33,7 +32,7 @@ EXACT_DIGITS = 28
 
 
 class PartFunction(StrEnum):
-    """The function that merges two parts."""
+    """The function that merges two partial aggregates."""
 
     SUM = "sum"
     MIN = "min"
@@ -41,7 +40,7 @@ class PartFunction(StrEnum):
 
 
 class Overflow(StrEnum):
-    """A sum that its type cannot hold becomes an error, what is left of its bits, or null: in the words of Spark."""
+    """The result of a sum that does not fit its type: an error, its low bits, or null. The values are Spark's names."""
 
     ERROR = "ANSI"
     WRAP = "LEGACY"
@@ -50,7 +49,7 @@ class Overflow(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeParts:
-    """Merges parts, each by its function, and emits those of every key of the batch. Sums that are `wrapping` wrap."""
+    """Merges partial aggregates, each with its function; emits those of the keys in the batch. `wrapping` sums wrap."""
 
     functions: dict[str, PartFunction]
     wrapping: frozenset[str] = field(default_factory=frozenset)
@@ -84,10 +83,10 @@ def reduced(
     kept: pa.ChunkedArray | None = None,
     wraps: bool = False,
 ) -> pa.ChunkedArray:
-    """Merge the parts of each of `number` keys, which are numbers and ascend, into those that are kept, if there are.
+    """Merge the parts of each of `number` keys, ascending numbers, with `kept` ones, if any.
 
     Raises:
-        OverflowError: a sum that does not wrap is too large for its type. One on the way to it may be.
+        OverflowError: a sum that does not wrap is too large for its type. An intermediate sum may be.
     """
     data_type = parts.type
     types = [_COMPUTED_AS.get(data_type.id, lambda same: same)(data_type)]
@@ -104,7 +103,7 @@ def reduced(
 
 
 def _in_pairs(merge: _Merge, parts: pa.ChunkedArray, keys: Rows, number: int) -> pa.ChunkedArray:
-    """Merge the parts of each of `number` keys: two become one, until no key has two."""
+    """Merge the parts of each of `number` keys: in pairs, until each key has one part."""
     while len(keys) > number:
         starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
         ranks = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))

@@ -1,8 +1,7 @@
-"""Processes a batch of keyed rows in a Python worker: state is looked up, the batch processed, state written.
+"""Processes a batch of keyed rows in a Python worker: looks up state, processes the batch, and writes state.
 
-One call of `mapInArrow` sees all rows of the batch. It emits what the processing emits, and a last row that says in
-`CONTROL` what was written, where all other columns are null. So they are in a row of a side output, but for its one
-column, which holds the row.
+One call of `mapInArrow` sees all rows of the batch. It yields the results, and a last row that reports the written
+segment in `CONTROL`; all its other columns are null. In a row of a side output, too, only its one column is set.
 """
 
 from __future__ import annotations
@@ -31,43 +30,43 @@ from flykka.spark_bridge.worker.time_columns import as_held
 
 
 def look_up(segments: Iterable[Segment], keys: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The state of each key, as rows of `schema`; nulls where it has none.
+    """Return the state of each key, as rows of `schema`; nulls for a key without state.
 
-    `segments` are given from the newest to the oldest; `keys` have positions, by which they are sorted.
+    `segments` are ordered from the newest to the oldest; `keys` have positions and are sorted by them.
     """
     positions: Rows = keys.column(POSITION).to_numpy()
-    wanted = np.arange(keys.num_rows)
-    found: list[Rows] = []
+    missing = np.arange(keys.num_rows)
+    found_keys: list[Rows] = []
     parts: list[pa.Table] = []
     for segment in segments:
         for run in segment:
-            start, end = np.searchsorted(positions[wanted], (run.first, run.last + 1))
-            asked, rows = _in_run(run, keys, wanted[start:end])
-            if len(asked):
-                found.append(asked)
+            start, end = np.searchsorted(positions[missing], (run.first, run.last + 1))
+            hits, rows = _in_run(run, keys, missing[start:end])
+            if len(hits):
+                found_keys.append(hits)
                 parts.append(run.table.select([*schema.names, IS_DELETED]).take(rows))
-                is_wanted = np.ones(len(wanted), dtype=np.bool_)
-                is_wanted[np.searchsorted(wanted, asked)] = False
-                wanted = wanted[is_wanted]
-    return _in_order_of_keys(keys.num_rows, found, parts, schema)
+                is_missing = np.ones(len(missing), dtype=np.bool_)
+                is_missing[np.searchsorted(missing, hits)] = False
+                missing = missing[is_missing]
+    return _in_order_of_keys(keys.num_rows, found_keys, parts, schema)
 
 
-def _in_run(run: Run, keys: pa.Table, asked: Rows) -> tuple[Rows, Rows]:
-    positions: Rows = keys.column(POSITION).to_numpy()[asked]
+def _in_run(run: Run, keys: pa.Table, numbers: Rows) -> tuple[Rows, Rows]:
+    positions: Rows = keys.column(POSITION).to_numpy()[numbers]
     rows: Rows = np.searchsorted(run.positions, positions)
     hit = np.flatnonzero(run.positions[np.minimum(rows, len(run.positions) - 1)] == positions)
-    asked, rows = asked[hit], rows[hit]
+    numbers, rows = numbers[hit], rows[hit]
     names = key_columns(keys)
-    same = same_rows(keys.select(names).take(asked), run.table.select(names).take(rows))
+    same = same_rows(keys.select(names).take(numbers), run.table.select(names).take(rows))
     if same.all():
-        return asked, rows
+        return numbers, rows
     for place in np.flatnonzero(~same):
-        rows[place] = _among_others(run, keys.select(names).slice(int(asked[place]), 1), int(rows[place]))
-    return asked[rows >= 0], rows[rows >= 0]
+        rows[place] = _among_others(run, keys.select(names).slice(int(numbers[place]), 1), int(rows[place]))
+    return numbers[rows >= 0], rows[rows >= 0]
 
 
 def _among_others(run: Run, key: pa.Table, row: int) -> int:
-    """The row of a key behind one of another key at the same position; -1 where there is none."""
+    """Return the row of a key after one of another key at the same position; -1 if there is none."""
     position = run.positions[row]
     keys = run.table.select(key.column_names)
     while row < len(run.positions) and run.positions[row] == position:
@@ -77,21 +76,23 @@ def _among_others(run: Run, key: pa.Table, row: int) -> int:
     return -1
 
 
-def _in_order_of_keys(number: int, found: Sequence[Rows], parts: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+def _in_order_of_keys(
+    number: int, found_keys: Sequence[Rows], parts: Sequence[pa.Table], schema: pa.Schema
+) -> pa.Table:
     if not parts:
         return pa.Table.from_arrays([pa.nulls(number, field.type) for field in schema], schema=schema)
     table = pa.concat_tables(parts).combine_chunks()
     is_live = ~table.column(IS_DELETED).to_numpy()
     rows = np.full(number, -1)
-    rows[np.concatenate(found)[is_live]] = np.flatnonzero(is_live)
+    rows[np.concatenate(found_keys)[is_live]] = np.flatnonzero(is_live)
     return table.select(schema.names).take(pa.array(rows, mask=rows < 0))
 
 
 class KeyedBatch:
-    """Rows sorted by position and key, and where the rows of each key begin."""
+    """Rows sorted by position and key, and the first row of each key."""
 
     def __init__(self, rows: pa.Table) -> None:
-        """`rows` have positions and keys beside their own columns. The rows of a key keep their order."""
+        """`rows` have positions and keys in addition to their own columns. The rows of a key keep their order."""
         rows = rows.combine_chunks()
         positions = rows.column(POSITION).to_numpy()
         self.rows, is_first = sorted_by_key(rows, positions, np.argsort(positions, kind="stable"))
@@ -107,10 +108,11 @@ class KeyedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processed:
-    """The results of a batch: rows to emit, and the state of the keys that have `changed`, by their numbers.
+    """The results of a batch: rows to emit, and the state of the keys that have `changed`, by their numbers (None:
+    all).
 
-    None means all of them. State of keys that are `deleted` among these is deleted. Rows of side outputs are `side`, as
-    structs by the names of their columns. `late_rows` rows of the batch were dropped, for they came too late.
+    Of these, the state of `deleted` keys is deleted. `side` has the rows of side outputs, as structs by the names of
+    their columns. `late_rows` rows of the batch were dropped as late.
     """
 
     rows: pa.Table
@@ -122,15 +124,16 @@ class Processed:
 
 
 class BatchFunction(Protocol):
-    """Processes a batch with the state of its keys: a row for each of them, with nulls where it has none."""
+    """Processes a batch with the state of its keys: one row each, with nulls for a key without state."""
 
-    def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Process a batch."""
+    def process(self, batch: KeyedBatch, state: pa.Table) -> Processed: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessKeyedBatch:
-    """Processes a batch with the state in `segments`, named from the oldest to the newest, and writes the next one."""
+    """Processes a batch with the state in `segments`, named from the oldest to the newest, and writes the next
+    segment.
+    """
 
     folder: SegmentFolder
     segments: tuple[str, ...]
@@ -150,8 +153,8 @@ class ProcessKeyedBatch:
         batch = KeyedBatch(rows)
         processed = self.function.process(batch, look_up(reversed(segments), batch.keys, state_columns(self.schema)))
         numbers = [*self._written(batch, processed), self._next_timer(segments), processed.late_rows]
-        told = pa.array([numbers], CONTROL_TYPE)
-        yield from emitted_batches(processed.rows, {**processed.side, CONTROL: told})
+        control = pa.array([numbers], CONTROL_TYPE)
+        yield from emitted_batches(processed.rows, {**processed.side, CONTROL: control})
 
     def _next_timer(self, segments: list[Segment]) -> int | None:
         return None
@@ -165,17 +168,17 @@ class ProcessKeyedBatch:
             [*keys.columns, *state.columns, pa.array(versions), pa.array(deleted)],
             names=[*keys.column_names, *state.column_names, VERSION, IS_DELETED],
         )
-        told = written(self.folder, self.target, [segment], self.schema)
+        report = written(self.folder, self.target, [segment], self.schema)
         self.folder.forget_all_but((*self.segments, self.target))
-        return told
+        return report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessDueKeys(ProcessKeyedBatch):
-    """Processes the keys that may have timers to fire, instead of rows that come.
+    """Processes the keys that may have timers to fire, without input rows.
 
-    The first timer of a key is in the column `timer`. Timers up to `after_ms` have fired, but for those that were
-    registered by a version later than `after_version`.
+    The first timer of a key is in the column `timer`. Timers up to `after_ms` have fired, except those registered by a
+    version later than `after_version`.
     """
 
     timer: str
@@ -198,7 +201,7 @@ class ProcessDueKeys(ProcessKeyedBatch):
         return self._keys(run.table.select([POSITION, *key_columns(run.table), self.timer, VERSION]).filter(is_due))
 
     def _next_timer(self, segments: list[Segment]) -> int | None:
-        """The first timer in these segments that is not due; or one that was deleted since."""
+        """Return the first timer in these segments that is not due (it may have been deleted since)."""
         timers = (run.table.column(self.timer) for segment in segments for run in segment)
         later = (pc.min(each.filter(pc.greater(each, self.due_ms))).as_py() for each in timers)
         return min((timer for timer in later if timer is not None), default=None)

@@ -1,6 +1,6 @@
-"""Runs a function in a Python worker: without keys, or for the operator state and events of any. For `mapInArrow`.
+"""Runs a function without keys in a Python worker, or any function for its operator state and events.
 
-What is not called for rows runs once, for the single row of a range.
+For `mapInArrow`; calls without input rows run once, for the single row of a range.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from flykka.spark_bridge.worker.time_columns import as_held
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRows:
-    """Calls the function for every row."""
-
     spec: FunctionSpec
     watermark_ms: int
     processing_time_ms: int
@@ -43,8 +41,8 @@ class ProcessRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TellWatermark:
-    """Tells the function of a watermark."""
+class ProcessWatermark:
+    """Calls the function for a watermark."""
 
     spec: FunctionSpec
     watermark_ms: int
@@ -61,14 +59,14 @@ class TellWatermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandleCoordinatorEvents(Generic[R]):
-    """Gives the function events of its coordinator. `told` are columns in which others tell the driver something."""
+    """Calls the function for events of its coordinator. `report_columns` are columns that other calls fill."""
 
     spec: FunctionSpec
     runner: type[R]
     events: tuple[bytes, ...]
     watermark_ms: int
     processing_time_ms: int
-    told: Mapping[str, pa.DataType] = field(default_factory=dict)
+    report_columns: Mapping[str, pa.DataType] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
@@ -76,7 +74,7 @@ class HandleCoordinatorEvents(Generic[R]):
                 emitted = runner.handle_operator_events(
                     self.events, watermark_ms=self.watermark_ms, processing_time_ms=self.processing_time_ms
                 )
-            others = {name: pa.nulls(0, kind) for name, kind in self.told.items()}
+            others = {name: pa.nulls(0, kind) for name, kind in self.report_columns.items()}
             side = {**self.spec.side_rows([emitted]), **self.spec.state_rows(runner), **others}
             yield from emitted_batches(self.spec.table([emitted]), side)
 
@@ -87,7 +85,7 @@ def _batches(spec: FunctionSpec, emitted: Emitted, runner: ProcessFunctionRunner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitializeState(Generic[R]):
-    """Opens the function with the state that it is restored with."""
+    """Opens the function with its restored state."""
 
     spec: FunctionSpec
     runner: type[R]

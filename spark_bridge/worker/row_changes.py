@@ -1,6 +1,6 @@
-"""Changes of rows by their keys, as functions of tables: what holds of each key, and what was taken back.
+"""Changes of rows by their keys, as functions of tables: the current row of each key, and retracted ones.
 
-Rows of kind `-D` and `-U` (Flink's RowKind) take the row of their key away, all others put theirs in its place.
+Rows of kind `-D` and `-U` (Flink's RowKind) remove the row of their key, all others replace it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ ROW = "row"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NormalizeChanges:
-    """Keeps the row of each key, and emits with each change also the row that no longer holds (ChangelogNormalize).
+    """Keeps the row of each key, and emits with each change also the replaced row (ChangelogNormalize).
 
-    Rows have the `columns`, and behind them their kind where `row_kind` names one. Results have the columns and behind
-    them the kind in `emitted_kind`: `-U` comes before `+U`. What changes nothing is not emitted.
+    Rows have the `columns`, followed by their kind if `row_kind` names one. Results have the columns followed by the
+    kind in `emitted_kind`: `-U` comes before `+U`. Rows that change nothing are not emitted.
     """
 
     keys: tuple[str, ...]
@@ -38,7 +38,7 @@ class NormalizeChanges:
         rows = _without_kind(rows, self.row_kind, UPDATE_BEFORE)
         keys = state.select(list(self.keys))
         last = np.full(state.num_rows, -1)
-        # Of several rows of a key numpy keeps the last.
+        # Among several rows of a key numpy keeps the last.
         last[key_numbers(keys, rows.select(list(self.keys)))] = np.arange(rows.num_rows)
         touched = np.flatnonzero(last >= 0)
         keys, changes = keys.take(touched), rows.take(last[touched])
@@ -59,7 +59,7 @@ class NormalizeChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedLists:
-    """The rows of each of some keys: those of key number n are where `key_of` is n, in the order of their changes."""
+    """The rows of some keys: those of key number n are where `key_of` is n, in the order of their changes."""
 
     rows: pa.Table
     key_of: Rows
@@ -71,7 +71,7 @@ class KeyedLists:
         return cls(rows=rows, key_of=np.repeat(np.arange(len(counts)), counts))
 
     def changed(self, changes: pa.Table, key_of: Rows, row_keys: Sequence[str], kind: str | None) -> KeyedLists:
-        """The rows behind changes, which are of the keys `key_of`; `row_keys` tell the rows of a key apart."""
+        """Apply changes to the rows of the keys `key_of`; `row_keys` identify the rows of a key."""
         columns = self.rows.column_names
         both = pa.concat_tables([self.rows, changes.select(columns).cast(self.rows.schema)])
         of_both = np.concatenate([self.key_of, key_of])
@@ -84,12 +84,12 @@ class KeyedLists:
         identity = numbers_of_rows(both.select(list(row_keys)).append_column("key number", pa.array(of_both)))
         last = np.full(identity.max(initial=-1) + 1, -1)
         last[identity] = np.arange(len(identity))
-        kept = np.sort(last[~is_gone[last]])
-        order = kept[np.argsort(of_both[kept], kind="stable")]
+        current = np.sort(last[~is_gone[last]])
+        order = current[np.argsort(of_both[current], kind="stable")]
         return KeyedLists(rows=both.take(order), key_of=of_both[order])
 
     def lists(self, like: pa.ListArray) -> pa.ListArray:
-        """The rows as lists, of the type of others; a key without rows has null."""
+        """Return the rows as lists, with the type of `like`; null for a key without rows."""
         counts = np.bincount(self.key_of, minlength=len(like))
         offsets = np.concatenate([[0], np.cumsum(counts)])
         mask = pa.array(counts == 0)
@@ -97,14 +97,14 @@ class KeyedLists:
 
 
 def changes_between(before: pa.Table, after: pa.Table, keys: Sequence[str], kind: str) -> pa.Table:
-    """The upserts and deletes that make the results `after` of those `before`; both have each key once."""
+    """Return the upserts and deletes that turn the results `before` into `after`; both have each key once."""
     was = key_numbers(_keys_of(before, keys), _keys_of(after, keys))
     is_new = was < 0
     is_same = np.zeros(after.num_rows, np.bool_)
-    known = np.flatnonzero(~is_new)
-    is_same[known] = same_rows(before.take(was[known]), after.take(known))
+    existing = np.flatnonzero(~is_new)
+    is_same[existing] = same_rows(before.take(was[existing]), after.take(existing))
     gone = np.ones(before.num_rows, np.bool_)
-    gone[was[known]] = False
+    gone[was[existing]] = False
     return pa.concat_tables(
         [
             _with_kind(before, gone, np.full(before.num_rows, DELETE), kind),
@@ -118,11 +118,11 @@ def _keys_of(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def is_kind(rows: pa.Table, row_kind: str | None, kind: str) -> Mask:
-    """True for the rows of a kind; `row_kind` is the column of their kinds, None where they have none."""
+    """Return True for the rows of a kind; `row_kind` is the column of their kinds, or None."""
     if row_kind is None:
         return np.zeros(rows.num_rows, np.bool_)
-    found = pc.fill_null(pc.equal(rows.column(row_kind), kind), False)
-    return np.asarray(found.to_numpy(), dtype=np.bool_)
+    is_equal = pc.fill_null(pc.equal(rows.column(row_kind), kind), False)
+    return np.asarray(is_equal.to_numpy(), dtype=np.bool_)
 
 
 def _without_kind(rows: pa.Table, row_kind: str | None, kind: str) -> pa.Table:

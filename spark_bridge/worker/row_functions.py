@@ -1,4 +1,4 @@
-"""Plain Python functions of rows, which are dicts by the names of their columns. For `mapInArrow`."""
+"""Plain Python functions of rows as dicts by column name. For `mapInArrow`."""
 
 from __future__ import annotations
 
@@ -9,45 +9,45 @@ from typing import Any
 import pyarrow as pa
 
 from flykka.spark_bridge.functions.emission import Collector, Row
-from flykka.spark_bridge.functions.shown import note, shown
+from flykka.spark_bridge.functions.error_texts import add_note, short_repr
 from flykka.spark_bridge.worker.rows import dicts, table_of
 from flykka.spark_bridge.worker.time_columns import as_held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapRows:
-    """Makes one row of each."""
+    """Maps each row to one row."""
 
     function: Callable[[Row], Row]
     emitted: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Map the rows of a partition. Raises `FunctionOutputError` for what is no row of the output."""
+        """Map the rows of a partition. Raises `FunctionOutputError` for a result that does not fit the output."""
         collector = Collector(self.emitted.names, None)
         for rows in map(_rows, batches):
             collector.collect([_called(self.function, row) for row in rows])
-            yield from table_of(collector.take().rows, self.emitted).to_batches()
+            yield from table_of(collector.drain().rows, self.emitted).to_batches()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatMapRows:
-    """Makes any number of rows of each."""
+    """Maps each row to any number of rows."""
 
     function: Callable[[Row], Iterable[Row] | None]
     emitted: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Map the rows of a partition. Raises `FunctionOutputError` for what is no row of the output."""
+        """Map the rows of a partition. Raises `FunctionOutputError` for a result that does not fit the output."""
         collector = Collector(self.emitted.names, None)
         for rows in map(_rows, batches):
             for row in rows:
                 _called(lambda row: collector.collect(self.function(row) or ()), row)
-            yield from table_of(collector.take().rows, self.emitted).to_batches()
+            yield from table_of(collector.drain().rows, self.emitted).to_batches()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterRows:
-    """Keeps the rows for which the function is true."""
+    """Keeps the rows for which the function returns true."""
 
     function: Callable[[Row], object]
 
@@ -64,5 +64,5 @@ def _called(function: Callable[[Row], Any], row: Row) -> Any:
     try:
         return function(row)
     except Exception as raised:
-        note(raised, f"at row {shown(row)}")
+        add_note(raised, f"at row {short_repr(row)}")
         raise

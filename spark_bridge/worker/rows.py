@@ -1,4 +1,4 @@
-"""Rows between Arrow's columns and Python's dicts."""
+"""Converts rows between Arrow columns and Python dicts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from flykka.spark_bridge.errors import FunctionOutputError
 from flykka.spark_bridge.functions.emission import Row
-from flykka.spark_bridge.functions.shown import shown
+from flykka.spark_bridge.functions.error_texts import short_repr
 from flykka.spark_bridge.worker.time_columns import MICROS
 
 _UTC = ZoneInfo("UTC")
@@ -24,23 +24,23 @@ _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 def dicts(rows: pa.Table | pa.RecordBatch, names: Sequence[str] | None = None) -> list[Row]:
     chosen = tuple(rows.schema.names if names is None else names)
-    made: list[Row] = _maker(chosen)(*(listed(rows.column(name)) for name in chosen))
-    return made
+    rows_of_table: list[Row] = _maker(chosen)(*(listed(rows.column(name)) for name in chosen))
+    return rows_of_table
 
 
 @lru_cache(maxsize=64)
 def _maker(names: tuple[str, ...]) -> Callable[..., list[Row]]:
-    """A function that makes dicts of columns. Their names are written out, as namedtuple does: ten times faster."""
+    """Return a function from columns to dicts, with their names in its source, as namedtuple does: ten times faster."""
     values = [f"v{place}" for place in range(len(names))]
     row = ", ".join(f"{name!r}: {value}" for name, value in zip(names, values, strict=True))
     columns = ", ".join(f"c{place}" for place in range(len(names)))
     source = f"lambda {columns}: [{{{row}}} for {', '.join(values)}, in zip({columns}, strict=True)]"
-    made: Callable[..., list[Row]] = eval(source, {"__builtins__": {"zip": zip}})
-    return made
+    function: Callable[..., list[Row]] = eval(source, {"__builtins__": {"zip": zip}})
+    return function
 
 
 def listed(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values of a column as Python's. Times of UTC are made ten times faster than by `to_pylist`."""
+    """Return the values of a column as Python values. UTC times are converted ten times faster than by `to_pylist`."""
     if column.type != MICROS:
         values: list[Any] = column.to_pylist()
         return values
@@ -53,9 +53,9 @@ def listed(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def table_of(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
-    """Rows that a function has emitted. Raises `FunctionOutputError` for a value that is not of its column's type."""
-    made = list(rows)
-    return pa.Table.from_arrays([_column(made, each) for each in schema], schema=schema)
+    """Convert rows that a function has emitted. Raises `FunctionOutputError` for a value that does not fit."""
+    collected = list(rows)
+    return pa.Table.from_arrays([_column(collected, each) for each in schema], schema=schema)
 
 
 def structs(rows: pa.Table, is_null: pa.Array | None = None) -> pa.StructArray:
@@ -72,8 +72,8 @@ def _column(rows: Sequence[Row], of: pa.Field) -> pa.Array:
             raise
         value = culprit[of.name]
         raise FunctionOutputError(
-            f"the function has emitted {shown(culprit)}, and its output {of.name!r} is of type"
-            f" {from_arrow_type(of.type).simpleString()}, which cannot hold {shown(value)}, of type"
+            f"the function has emitted {short_repr(culprit)}, and its output {of.name!r} is of type"
+            f" {from_arrow_type(of.type).simpleString()}, which cannot hold {short_repr(value)}, of type"
             f" {type(value).__name__}"
         ) from None
 

@@ -1,8 +1,8 @@
-"""Segments of keyed state as files: a row for each key, sorted by position, mapped into memory (Arrow's IPC format).
+"""Segments of keyed state as files: one row per key, sorted by position, mapped into memory (Arrow's IPC format).
 
-The position of a key is its key group and a part of its hash, so that a range of key groups is a stretch of the file.
-Keys may share a position: it finds a row, and the key itself says whether it is the one. A file consists of runs of
-rows, each sorted and behind the run before it, and is written under another name until it is whole.
+The position of a key is its key group and a part of its hash, so a range of key groups is contiguous in the file. Keys
+may share a position: look-ups compare the key itself too. A file consists of consecutive sorted runs of rows, and is
+written under another name until it is complete.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ POSITION = "__position"
 """The column of positions, which are not negative."""
 
 VERSION = "__version"
-"""The column that says of two rows of one key which is the newer: the one where it is greater."""
+"""The column that orders two rows of one key: the row with the greater version is newer."""
 
 IS_DELETED = "__deleted"
-"""True where the newest row of a key says that it has no state any more."""
+"""True if the key has no state since this row."""
 
 NEXT_EVENT_TIMER = "__next_event_timer"
 NEXT_PROCESSING_TIMER = "__next_processing_timer"
-"""The columns of the first timers of a key, in ms, where keys have timers."""
+"""The columns of the first timers of a key, in ms, if keys have timers."""
 
 RUN_ROWS = 1 << 20
 
 UNFINISHED = ".unfinished"
-"""The end of the name of a file that is not whole yet."""
+"""The suffix of the name of an incomplete file."""
 
 _LAST = np.iinfo(np.int64).max
 
@@ -57,7 +57,7 @@ class Run:
         return int(self.positions[-1])
 
     def between(self, first: int, before: int) -> pa.Table:
-        """The rows of positions from `first` and before `before`, uncopied."""
+        """Return the rows of positions from `first` and before `before`, without copying."""
         start, end = np.searchsorted(self.positions, (first, before))
         return self.table.slice(int(start), int(end - start))
 
@@ -66,13 +66,15 @@ Segment = Sequence[Run]
 
 
 def state_columns(schema: pa.Schema) -> pa.Schema:
-    """The columns of a segment that are state: all but the position, the keys, and what is noted of a row."""
+    """Return the columns of a segment that are state: all but position, keys, version and deletion."""
     own = {POSITION, VERSION, IS_DELETED}
     return pa.schema([field for field in schema if field.name not in own and not field.name.startswith(KEY_PREFIX)])
 
 
 def with_keys_as_in(schema: pa.Schema, table: pa.Table) -> pa.Table:
-    """The table with the types of `schema` in the position and the keys; its other columns may be named as states."""
+    """Return the table with the types of `schema` for position and keys; its other columns may have the names of
+    states.
+    """
     of_key = {POSITION, *key_columns(table)}
     fields = [schema.field(field.name) if field.name in of_key else field for field in table.schema]
     return table.cast(pa.schema(fields))
@@ -88,9 +90,9 @@ def read_segment(path: Path) -> Segment:
 def write_segment(
     path: Path, schema: pa.Schema, tables: Iterable[pa.Table], finish: Callable[[Path], object] = lambda whole: None
 ) -> int:
-    """Write rows that are sorted already, and return their number. Of none there is no file.
+    """Write sorted rows, and return their number. Without rows no file is written.
 
-    The whole file is given to `finish` before it takes its name.
+    The complete file is passed to `finish` before it gets its name.
     """
     rows = 0
     with unfinished(path) as whole:
@@ -107,28 +109,28 @@ def write_segment(
 
 @contextmanager
 def unfinished(path: Path) -> Iterator[Path]:
-    """A path to write to, until the file is whole and may take its name; what was not renamed is deleted.
+    """Yield a path to write to until the file is complete and may be renamed; if it was not renamed it is deleted.
 
-    Spark may compute a task twice at a time: each writes a file of its own, and the two are the same.
+    Spark may run a task twice at a time: each writes a file of its own, and the two are equal.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = path.with_name(f"{path.name}.{uuid4().hex}{UNFINISHED}")
+    temporary = path.with_name(f"{path.name}.{uuid4().hex}{UNFINISHED}")
     try:
-        yield made
+        yield temporary
     finally:
-        made.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 CleanUp = Callable[[pa.Table], pa.Table]
-"""Removes from rows, in place of which it returns others, the state that nobody needs any more."""
+"""Returns rows without state that is not needed any more."""
 
 
 def merged(
     segments: Sequence[Segment], *, drops_deleted: bool = False, clean_up: CleanUp | None = None
 ) -> Iterator[pa.Table]:
-    """The newest row of each key, stretch by stretch, of segments from the oldest to the newest.
+    """Yield the newest row of each key, part by part, of segments from the oldest to the newest.
 
-    With `drops_deleted` keys without state are left out, which may be done where no older segment is left.
+    With `drops_deleted` keys without state are left out, which is only correct if there is no older segment.
     """
     if len(segments) == 1 and not drops_deleted and clean_up is None:
         yield from (run.table for run in segments[0])
@@ -146,10 +148,10 @@ def merged(
 
 
 def newest(rows: pa.Table) -> pa.Table:
-    """The newest row of each key, sorted by position."""
+    """Return the newest row of each key, sorted by position."""
     positions = rows.column(POSITION).to_numpy()
     versions = rows.column(VERSION).to_numpy()
-    # Rows that come from the oldest to the newest need not be sorted by version too.
+    # Rows that come from the oldest to the newest need not be sorted by version.
     order = np.argsort(positions, kind="stable")
     sorted_positions, sorted_versions = positions[order], versions[order]
     alike = sorted_positions[1:] == sorted_positions[:-1]

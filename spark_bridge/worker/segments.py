@@ -1,7 +1,7 @@
-"""The segments of a state: where executors keep them, and how they are merged, saved and loaded, with `mapInArrow`.
+"""The segments of a state: their folders on executors, and how they are merged, saved and loaded, with `mapInArrow`.
 
-They are on the disk of each executor, and if these are several, in a folder that all reach. What one executor has
-written, another finds there, and keeps it beside its own from then on.
+They are on the disk of each executor and, if there are several executors, in a shared folder. A segment of another
+executor is copied from there and stored with the executor's own from then on.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ from flykka.spark_bridge.worker.segment_file import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFolder:
-    """The folder `name` below that of the executor, which goes with it, and the shared one (None: one machine).
+    """The executor's folder `name`, which is deleted with the executor, and the shared one (None: one machine).
 
-    Raises `OSError` where the shared folder cannot be used.
+    Raises `OSError` if the shared folder cannot be used.
     """
 
     name: str
@@ -71,7 +71,7 @@ class SegmentFolder:
         return [read_segment(self.path(segment)) for segment in segments]
 
     def has(self, segment: str) -> bool:
-        """True if a segment is there for the executors: on this machine, or where all reach it."""
+        """Return True if executors can read a segment: on this machine, or in the shared folder."""
         if self.shared is not None:
             filesystem, folder = url_to_fs(self.shared)
             return bool(filesystem.exists(f"{folder}/{segment}"))
@@ -82,9 +82,9 @@ class SegmentFolder:
         return True
 
     def write(self, segment: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
-        """Write rows that are sorted already, and return their number. Of none there is no segment.
+        """Write sorted rows, and return their number. Without rows there is no segment.
 
-        The other executors have it first: under its name a batch that does not read it would have it forgotten here.
+        The shared copy comes first: once a segment has its name, a batch that does not read it would delete it here.
         """
 
         def share(whole: Path) -> None:
@@ -97,18 +97,18 @@ class SegmentFolder:
         return write_segment(self.path(segment), schema, tables, share)
 
     def forget_all_but(self, segments: Sequence[str]) -> None:
-        """Delete what this executor has of segments that nobody reads any more."""
+        """Delete this executor's copies of all other segments, which are not read any more."""
         live = {self.path(segment) for segment in segments}
         for path in self.path("").iterdir() if self.shared is not None else ():
             if path not in live and path.suffix != UNFINISHED:
                 path.unlink(missing_ok=True)
 
     def delete(self, segment: str) -> None:
-        """Delete a segment, as far as it can be reached from here."""
+        """Delete a segment here and in the shared folder."""
         self.path(segment).unlink(missing_ok=True)
         if self.shared is not None:
             filesystem, folder = url_to_fs(self.shared)
-            # A job that has ended may have taken the folder with it.
+            # The folder may have been deleted with an ended job.
             with suppress(FileNotFoundError):
                 filesystem.rm_file(f"{folder}/{segment}")
 
@@ -123,12 +123,12 @@ class SegmentFolder:
 _ROWS = "rows.parquet"
 
 CONTROL = "__control"
-"""The column of what was written: rows, greatest version and first timers of a new segment, by both times."""
+"""The column that reports a written segment: rows, greatest version, first event-time and processing-time timers."""
 
 CONTROL_TYPE = pa.list_(pa.int64())
 
 SAVED = "place long, rows long, name string, size_bytes long, digest binary"
-"""The columns of what was saved: the place of its address, or the subtask, and its one file."""
+"""The columns that report a saved file: the index of its address, or the subtask, and the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,8 +153,8 @@ class MergeSegments:
 class SaveSegments:
     """Writes the newest row of each key from segments to an address; `saved` are addresses with segments.
 
-    These are named from the oldest to the newest. All is durable when it is reported, with the folders from `within`
-    on; with None nothing is synced.
+    The segments are named from the oldest to the newest. Files are durable when they are reported, with the folders
+    from `within` on; with None nothing is synced.
     """
 
     folder: SegmentFolder
@@ -163,7 +163,7 @@ class SaveSegments:
     within: str | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write a parquet file to each address, for a single row; what was saved at each."""
+        """Write a parquet file to each address, for a single input row; yield the saved files."""
         for _ in batches:
             saved = [
                 _saved(place, address, self.schema, merged(self.folder.read(names)), sync=self.within is not None)
@@ -175,10 +175,10 @@ class SaveSegments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaveRows:
-    """Writes rows of state, sorted by position, below an address: into a folder for each subtask that owns some.
+    """Writes rows of state, sorted by position, into a folder below an address for each subtask that owns some.
 
-    All rows of a subtask, whose number is in `subtask_column`, lie in one Spark partition. All is durable when it is
-    reported, with the folders from `within` on.
+    All rows of a subtask, whose number is in `subtask_column`, are in one Spark partition. Files are durable when they
+    are reported, with the folders from `within` on.
     """
 
     address: str
@@ -187,7 +187,7 @@ class SaveRows:
     within: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write them; what was saved of each subtask."""
+        """Write the rows; yield the saved file of each subtask."""
         of_subtask = groupby(_by_subtask(batches, self.subtask_column), key=itemgetter(0))
         for subtask, parts in of_subtask:
             address = f"{self.address}/{subtask}"
@@ -198,7 +198,7 @@ class SaveRows:
 
 
 def _saved(place: int, address: str, schema: pa.Schema, tables: Iterable[pa.Table], *, sync: bool) -> pa.RecordBatch:
-    """Write rows as the one file of an address; a row of `SAVED`."""
+    """Write rows as the only file of an address; return a row of `SAVED`."""
     filesystem, folder = url_to_fs(address)
     make_inheriting_folder(filesystem, folder)
     rows = 0
@@ -237,23 +237,23 @@ def _by_subtask(batches: Iterator[pa.RecordBatch], column: str) -> Iterator[tupl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedRows:
-    """Rows at an address in a checkpoint, of the positions in a range (None: all).
+    """Rows at an address in a checkpoint, with positions in a range (None: all).
 
-    `moved` says of columns of today where they lie in rows of an older schema; None: they are new. `files` are all
-    files of the address; none where no digests were written. `rows` is how many were written, None where nobody noted.
+    `stored_columns` maps current columns to those in rows of an older schema; None: they are new. `files` are all files
+    of the address; empty if no digests were written. `rows` is the number of written rows, None if unknown.
     """
 
     address: str
     between: tuple[int, int] | None = None
-    moved: Mapping[str, str | None] = field(default_factory=dict)
+    stored_columns: Mapping[str, str | None] = field(default_factory=dict)
     files: tuple[FileDigest, ...] = ()
     rows: int | None = None
 
     def read(self, schema: pa.Schema) -> Iterator[pa.Table]:
-        """The rows with the columns of `schema`: null in those that were not saved.
+        """Return the rows with the columns of `schema`, null in those that were not saved.
 
         Raises:
-            CheckpointFormatError, CheckpointStateMissingError: a file is damaged, or not there; rows are missing.
+            CheckpointFormatError, CheckpointStateMissingError: a file is damaged or missing; rows are missing.
         """
         filesystem, path = url_to_fs(self.address)
         if self.files:
@@ -277,18 +277,18 @@ class SavedRows:
 
     def _in_schema(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
         columns: list[pa.ChunkedArray] = []
-        for wanted in schema:
-            column = self.moved.get(wanted.name, wanted.name)
+        for field_ in schema:
+            column = self.stored_columns.get(field_.name, field_.name)
             is_there = column in table.column_names
             columns.append(
-                table.column(column).cast(wanted.type) if is_there else pa.nulls(table.num_rows, wanted.type)
+                table.column(column).cast(field_.type) if is_there else pa.nulls(table.num_rows, field_.type)
             )
         return pa.Table.from_arrays(columns, schema=schema)
 
 
 @contextmanager
 def _verified(filesystem: AbstractFileSystem, path: str, written: FileDigest | None) -> Iterator[IO[bytes]]:
-    """Open a file whose bytes were compared with its digest: an object's are brought here once, for both."""
+    """Open a file after comparing its bytes with its digest; an object is downloaded once, for both."""
     if written is None:
         with filesystem.open(path, "rb") as file:
             yield file
@@ -305,7 +305,7 @@ def _verified(filesystem: AbstractFileSystem, path: str, written: FileDigest | N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSegments:
-    """Makes one segment of saved rows."""
+    """Creates one segment of saved rows."""
 
     folder: SegmentFolder
     saved: tuple[SavedRows, ...]
@@ -313,7 +313,7 @@ class LoadSegments:
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Load them, for a single row; what was written."""
+        """Load the rows, for a single input row; report the written segment."""
         for _ in batches:
             loaded: list[Path] = []
             try:
@@ -329,18 +329,18 @@ class LoadSegments:
 
 
 def _parquet_writer(file: DigestedFile, schema: pa.Schema) -> pq.ParquetWriter:
-    """Write as fast as parquet can be: all rows are read again, and hardly any value comes twice in a column."""
+    """Write as fast as possible: all rows are read again, and values in a column hardly repeat."""
     return pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=False, write_statistics=False)
 
 
 def written(
     folder: SegmentFolder, target: str, tables: Iterable[pa.Table], schema: pa.Schema
 ) -> tuple[int, int, int | None, int | None]:
-    """Write a segment; its rows, greatest version, and first event-time and processing-time timers."""
+    """Write a segment; return its rows, greatest version, and first event-time and processing-time timers."""
     versions: list[int] = []
     timers: dict[str, list[int]] = {NEXT_EVENT_TIMER: [], NEXT_PROCESSING_TIMER: []}
 
-    def noted() -> Iterator[pa.Table]:
+    def observed() -> Iterator[pa.Table]:
         for table in tables:
             if table.num_rows:
                 versions.append(pc.max(table.column(VERSION)).as_py())
@@ -349,7 +349,7 @@ def written(
                         timers[name].append(first)
             yield table
 
-    rows = folder.write(target, schema, noted())
+    rows = folder.write(target, schema, observed())
     first_event, first_processing = (min(each, default=None) for each in timers.values())
     return rows, max(versions, default=0), first_event, first_processing
 

@@ -1,8 +1,8 @@
-"""Sessions by key, on columns: a batch is merged into those that are open, and those that have ended are emitted.
+"""Sessions by key, on columns: a batch is merged into open sessions, and ended ones are emitted.
 
 The state of a key is a list of its open sessions in each column, in the order of their starts. Times are microseconds.
-A session ends when the watermark has come to a gap behind its last row: a row of that very time still belongs to it, as
-in Spark's session_window, however the rows come in batches.
+A session ends when the watermark has reached its last row plus the gap: a row of exactly that time still belongs to it,
+as in Spark's session_window, however the rows are divided into batches.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from flykka.spark_bridge.worker.time_columns import not_before
 START, END = "session_start", "session_end"
 
 OPEN = "open_"
-"""Begins the names of state's columns: behind it comes that of a session's."""
+"""The prefix of the names of state's columns, followed by that of a session's column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sessions:
-    """Sessions of keys, which are numbers and ascend; those of a key by their starts. Their other columns are parts."""
+    """Sessions of keys, numbered in ascending order; those of a key by their starts. Their other columns are parts."""
 
     keys: Rows
     table: pa.Table
 
     @classmethod
     def open_in(cls, state: pa.Table) -> Sessions:
-        """Sessions in state, a row of which is the lists of a key."""
+        """Return the sessions in state, whose rows have the lists of a key."""
         names = (name for name in state.column_names if name.startswith(OPEN))
         lists = {name.removeprefix(OPEN): state.column(name).combine_chunks() for name in names}
         lengths = lists[START].value_lengths().fill_null(0).to_numpy()
@@ -45,18 +45,18 @@ class Sessions:
         return Sessions(keys=self.keys[chosen], table=self.table.filter(pa.array(chosen)))
 
     def ends_ms(self) -> Rows:
-        """The milliseconds in which they end, rounded up: none ends before its time."""
+        """The milliseconds in which they end, rounded up: no session ends early."""
         return not_before(self.table.column(END).to_numpy())
 
     def as_state(self, changed: Rows, schema: pa.Schema) -> pa.Table:
         firsts = np.searchsorted(self.keys, changed)
         offsets = np.append(firsts, len(self.keys))
         first_ends = np.append(self.ends_ms(), 0)[firsts]
-        made = {NEXT_EVENT_TIMER: pa.array(first_ends, mask=firsts == offsets[1:])}
+        columns = {NEXT_EVENT_TIMER: pa.array(first_ends, mask=firsts == offsets[1:])}
         for name in self.table.column_names:
             values = self.table.column(name).combine_chunks()
-            made[f"{OPEN}{name}"] = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
-        return pa.Table.from_arrays([made[each.name].cast(each.type) for each in schema], schema=schema)
+            columns[f"{OPEN}{name}"] = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
+        return pa.Table.from_arrays([columns[each.name].cast(each.type) for each in schema], schema=schema)
 
     def as_rows(self, keys: pa.Table) -> pa.Table:
         of_session = keys.select(key_columns(keys)).take(self.keys)
@@ -66,10 +66,10 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSessions:
-    """Merges a batch of sessions, each of a row or of some that are together, with those that are open; emits nothing.
+    """Merges a batch of sessions, each of one or more rows, into the open ones; emits nothing.
 
-    Rows are late whose session has ended, and is not among those that are open; they are dropped. `rows_column` counts
-    the rows of a session. Sums that are `wrapping` wrap.
+    Rows are late if their session has ended and touches no open one; they are dropped. `rows_column` counts the rows of
+    a session. `wrapping` sums wrap.
     """
 
     functions: Mapping[str, PartFunction]
@@ -80,18 +80,18 @@ class MergeSessions:
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
         merged, was_open = self._merged(Sessions.open_in(state), batch)
         is_late = (merged.ends_ms() <= self.watermark_ms) & ~was_open
-        late, left = merged.only(is_late), merged.only(~is_late)
-        changed = np.unique(left.keys)
+        late, open_sessions = merged.only(is_late), merged.only(~is_late)
+        changed = np.unique(open_sessions.keys)
         return Processed(
-            rows=left.only(np.zeros(len(left.keys), dtype=np.bool_)).as_rows(batch.keys),
-            state=left.as_state(changed, state.schema),
+            rows=open_sessions.only(np.zeros(len(open_sessions.keys), dtype=np.bool_)).as_rows(batch.keys),
+            state=open_sessions.as_state(changed, state.schema),
             changed=changed,
             late_rows=int(late.table.column(self.rows_column).to_numpy().sum()),
         )
 
     def _merged(self, before: Sessions, batch: KeyedBatch) -> tuple[Sessions, Mask]:
-        """The sessions of all keys; and which of them were open before."""
-        # Columns that are never null are of another schema.
+        """Return the sessions of all keys, and flags of those that were open before."""
+        # Never-null columns have another schema.
         came = pa.table({name: batch.rows.column(name) for name in before.table.column_names})
         rows = pa.concat_tables([before.table, came])
         keys = np.concatenate([before.keys, batch.key_of_row()])
@@ -122,23 +122,23 @@ class FireSessions:
         has_ended = sessions.ends_ms() <= self.due_ms
         ended = sessions.only(has_ended)
         changed = np.unique(ended.keys)
-        left = sessions.only(~has_ended & np.isin(sessions.keys, changed))
+        open_sessions = sessions.only(~has_ended & np.isin(sessions.keys, changed))
         return Processed(
             rows=ended.as_rows(batch.keys),
-            state=left.as_state(changed, state.schema),
+            state=open_sessions.as_state(changed, state.schema),
             changed=changed,
-            deleted=~np.isin(changed, left.keys),
+            deleted=~np.isin(changed, open_sessions.keys),
         )
 
 
 def _first_rows(keys: Rows, starts: Rows, ends: Rows) -> Rows:
-    """The rows that begin a session: of another key, or behind the ends of all rows of the key before.
+    """Return the rows that begin a session: of another key, or after the ends of all previous rows of the key.
 
     Rows are sorted by key and start.
     """
     distinct, rank = np.unique(ends, return_inverse=True)
     of_key = keys * len(distinct)
-    # Keys ascend, so that the greatest so far is one of the row's own key.
+    # Keys ascend, so that the maximum so far is of the row's own key.
     last_end = distinct[np.maximum.accumulate(of_key + rank) - of_key]
     is_first = np.ones(len(keys), dtype=np.bool_)
     is_first[1:] = (keys[1:] != keys[:-1]) | (starts[1:] > last_end[:-1])

@@ -1,8 +1,8 @@
-"""Joins rows with the version of their key that held at their event time (Flink's TemporalRowTimeJoinOperator).
+"""Joins rows with the version of their key at their event time (Flink's TemporalRowTimeJoinOperator).
 
-A key's state has the left rows that wait for the watermark, and the versions that they, or rows to come, may meet. The
-rows of a batch are those of two inputs. All times are event times; a row is through when the watermark has come to the
-millisecond that it is in.
+A key's state has the left rows that wait for the watermark, and the versions that they, or later rows, may need. The
+rows of a batch come from two inputs. All times are event times; a left row is joined when the watermark has reached its
+millisecond.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ _BOUNDS = np.iinfo(np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalSide:
-    """The columns of a side that are kept, one of which is its event time."""
+    """The columns of a side in state, including its event time."""
 
     columns: tuple[str, ...]
     event_time: EventTime
 
     def of(self, number: int, rows: pa.Table) -> pa.Table:
-        """The rows of the input `number`, of rows that are all of this side, with their own columns."""
+        """Return rows of input `number`, which must be all of this side, with their own columns."""
         return rows.select([tagged(number, name) for name in self.columns]).rename_columns(list(self.columns))
 
     def times(self, rows: pa.Table) -> Rows:
-        """The event times of rows, in microseconds. All of them have one."""
+        """Return the event times of rows, in microseconds; all rows have one."""
         times: Rows = micros(rows.column(self.event_time.column), self.event_time.offset_ms).to_numpy()
         return times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalSides:
-    """The two sides. Of `row_kind`, a column of the right one, `-D` says that the key has no version from then on."""
+    """The two sides. If `row_kind`, a column of the right side, is `-D` the key has no version from then on."""
 
     left: TemporalSide
     right: TemporalSide
     row_kind: str | None
     is_outer: bool
 
-    def kept(self, state: pa.Table) -> tuple[KeyedLists, KeyedLists]:
+    def lists_in(self, state: pa.Table) -> tuple[KeyedLists, KeyedLists]:
         left, right = (state.column(name).combine_chunks() for name in (LEFT, RIGHT))
         return KeyedLists.of(left, self.left.columns), KeyedLists.of(right, self.right.columns)
 
@@ -67,9 +67,9 @@ class TemporalSides:
         return KeyedLists(rows=both.take(order), key_of=of_both[order])
 
     def versions_with(self, versions: KeyedLists, rows: pa.Table, key_of: Rows) -> KeyedLists:
-        """More versions, in the order of their times. Of several of one time the last one to come holds."""
+        """Add versions in the order of their times. Of several with the same time the last one counts."""
         if self.row_kind is not None:
-            # What takes a row back in favour of another one of the same time says nothing.
+            # A retraction in favour of another row with the same time is ignored.
             is_version = ~is_kind(rows, self.row_kind, UPDATE_BEFORE)
             rows, key_of = rows.filter(pa.array(is_version)), key_of[is_version]
         both = pa.concat_tables([versions.rows, rows.cast(versions.rows.schema)])
@@ -81,54 +81,54 @@ class TemporalSides:
         return KeyedLists(rows=both.take(order[is_last]), key_of=of_both[is_last])
 
     def needed(self, versions: KeyedLists, waiting: KeyedLists, watermark_ms: int, keys: int) -> KeyedLists:
-        """The versions that rows which wait or are to come may meet, of so many keys.
+        """Return the versions of `keys` keys that waiting or later rows may need.
 
-        Of those that are behind the watermark, and not later than any row that waits, the newest is one. Where it says
-        that there is none, it is as if there had been none.
+        Of those before the watermark and all waiting rows, only the newest is needed; not even that if it is a
+        deletion.
         """
         times = self.right.times(versions.rows)
         is_past = (times // MICROS_PER_MS <= watermark_ms) & (
             times <= self._first_times(waiting, keys)[versions.key_of]
         )
-        is_over = np.zeros(len(times), np.bool_)
-        is_over[:-1] = is_past[1:] & (versions.key_of[1:] == versions.key_of[:-1])
-        left = np.flatnonzero(~is_over & ~(is_past & self._is_deletion(versions.rows)))
-        return KeyedLists(rows=versions.rows.take(left), key_of=versions.key_of[left])
+        is_superseded = np.zeros(len(times), np.bool_)
+        is_superseded[:-1] = is_past[1:] & (versions.key_of[1:] == versions.key_of[:-1])
+        remaining = np.flatnonzero(~is_superseded & ~(is_past & self._is_deletion(versions.rows)))
+        return KeyedLists(rows=versions.rows.take(remaining), key_of=versions.key_of[remaining])
 
     def met(self, rows: KeyedLists, versions: KeyedLists, types: pa.Schema) -> pa.Table:
-        """The rows, in the order of their keys and times, and the version that each meets, or null."""
+        """Return the rows, ordered by key and time, each with its version or null."""
         key_of = np.concatenate([versions.key_of, rows.key_of])
         times = np.concatenate([self.right.times(versions.rows), self.left.times(rows.rows)])
         count = len(versions.key_of)
-        # A version comes before the rows of its time; versions are in this order already.
+        # A version comes before rows with its time; versions are in this order already.
         order = np.lexsort((np.arange(len(times)) >= count, times, key_of))
         last = np.maximum.accumulate(np.where(order < count, order, -1))
         is_row = order >= count
-        places, found = order[is_row] - count, last[is_row]
-        meets = found >= 0
-        meets[meets] = versions.key_of[found[meets]] == rows.key_of[places[meets]]
-        meets[meets] = ~self._is_deletion(versions.rows)[found[meets]]
+        places, version_places = order[is_row] - count, last[is_row]
+        meets = version_places >= 0
+        meets[meets] = versions.key_of[version_places[meets]] == rows.key_of[places[meets]]
+        meets[meets] = ~self._is_deletion(versions.rows)[version_places[meets]]
         if not self.is_outer:
-            places, found, meets = places[meets], found[meets], meets[meets]
-        right = versions.rows.take(pa.array(found, mask=~meets))
+            places, version_places, meets = places[meets], version_places[meets], meets[meets]
+        right = versions.rows.take(pa.array(version_places, mask=~meets))
         return pa.Table.from_arrays(
             [_structs(rows.rows.take(places), types.field(LEFT)), _structs(right, types.field(RIGHT), ~meets)],
             names=[LEFT, RIGHT],
         )
 
     def without_nulls(self, rows: KeyedLists, keys: pa.Table) -> KeyedLists:
-        """The versions of keys of which no part is null: null is equal to nothing."""
+        """Return the versions of keys without null parts: null equals nothing."""
         is_equal = np.ones(keys.num_rows, np.bool_)
         for name in key_columns(keys):
             is_equal &= keys.column(name).is_valid().to_numpy()
-        left = np.flatnonzero(is_equal[rows.key_of])
-        return KeyedLists(rows=rows.rows.take(left), key_of=rows.key_of[left])
+        remaining = np.flatnonzero(is_equal[rows.key_of])
+        return KeyedLists(rows=rows.rows.take(remaining), key_of=rows.key_of[remaining])
 
     def state(self, waiting: KeyedLists, versions: KeyedLists, like: pa.Table) -> tuple[pa.Table, Mask]:
-        """The state of keys, with the times at which they are to be looked at, and which of them have none."""
+        """Return the state of keys, with the times at which they must be processed, and flags of keys without state."""
         keys = like.num_rows
         due = self._first_times(waiting, keys)
-        # When a version comes to pass the one before it is forgotten, and so is a deletion itself.
+        # When a version takes effect the one before it is forgotten, and so is a deletion.
         ends = self._is_deletion(versions.rows)
         ends[1:] |= versions.key_of[1:] == versions.key_of[:-1]
         np.minimum.at(due, versions.key_of[ends], self.right.times(versions.rows)[ends])
@@ -142,7 +142,7 @@ class TemporalSides:
         return pa.table(columns).select(like.schema.names), counts == 0
 
     def _first_times(self, waiting: KeyedLists, keys: int) -> Rows:
-        """The first time of the rows of each key that wait; the end of time where none does."""
+        """Return the first time of each key's waiting rows; the maximum for keys without any."""
         first = np.full(keys, _BOUNDS.max)
         np.minimum.at(first, waiting.key_of, self.left.times(waiting.rows))
         return first
@@ -152,11 +152,11 @@ class TemporalSides:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeepForTemporalJoin:
-    """Keeps the rows of a batch that comes behind a watermark. Left rows behind it are late.
+class StoreForTemporalJoin:
+    """Stores the rows of a batch after a watermark. Left rows before it are late.
 
-    They are given to the side output `late_data`, or dropped and counted where it is None. A version behind the
-    watermark is none for rows that are through, and one for those to come.
+    Late rows go to the side output `late_data`, or are dropped and counted if it is None. A version before the
+    watermark does not affect joined rows, only later ones.
     """
 
     sides: TemporalSides
@@ -170,15 +170,15 @@ class KeepForTemporalJoin:
         left = sides.left.of(0, batch.rows.take(left_rows))
         right = sides.right.of(1, batch.rows.take(right_rows))
         is_late = sides.left.times(left) // MICROS_PER_MS <= self.watermark_ms
-        waiting, versions = sides.kept(state)
+        waiting, versions = sides.lists_in(state)
         waiting = sides.waiting_with(waiting, left.filter(pa.array(~is_late)), key_of[left_rows][~is_late])
         versions = sides.versions_with(versions, right, key_of[right_rows])
         versions = sides.needed(versions, waiting, self.watermark_ms, state.num_rows)
-        kept, deleted = sides.state(waiting, versions, state)
+        new_state, deleted = sides.state(waiting, versions, state)
         late, types = left.filter(pa.array(is_late)), emitted_types(state.schema)
         return Processed(
             rows=types.empty_table(),
-            state=kept,
+            state=new_state,
             deleted=deleted,
             side={} if self.late_data is None else {self.late_data: _structs(late, types.field(LEFT))},
             late_rows=late.num_rows if self.late_data is None else 0,
@@ -187,26 +187,26 @@ class KeepForTemporalJoin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FireTemporalJoin:
-    """Joins the rows that are through with the watermark `due_ms`."""
+    """Joins the rows up to the watermark `due_ms`."""
 
     sides: TemporalSides
     due_ms: int
     late_data: str | None
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Process the keys of which some may be through."""
+        """Process the keys that may have such rows."""
         sides = self.sides
-        waiting, versions = sides.kept(state)
+        waiting, versions = sides.lists_in(state)
         is_through = sides.left.times(waiting.rows) // MICROS_PER_MS <= self.due_ms
-        through, left = np.flatnonzero(is_through), np.flatnonzero(~is_through)
+        through, waiting_rows = np.flatnonzero(is_through), np.flatnonzero(~is_through)
         rows = KeyedLists(rows=waiting.rows.take(through), key_of=waiting.key_of[through])
-        waiting = KeyedLists(rows=waiting.rows.take(left), key_of=waiting.key_of[left])
+        waiting = KeyedLists(rows=waiting.rows.take(waiting_rows), key_of=waiting.key_of[waiting_rows])
         types = emitted_types(state.schema)
         met = sides.met(rows, sides.without_nulls(versions, batch.keys), types)
         versions = sides.needed(versions, waiting, self.due_ms, state.num_rows)
-        kept, deleted = sides.state(waiting, versions, state)
+        new_state, deleted = sides.state(waiting, versions, state)
         none = {} if self.late_data is None else {self.late_data: _structs(waiting.rows.slice(0, 0), types.field(LEFT))}
-        return Processed(rows=met, state=kept, deleted=deleted, side=none)
+        return Processed(rows=met, state=new_state, deleted=deleted, side=none)
 
 
 def emitted_types(state: pa.Schema) -> pa.Schema:

@@ -1,6 +1,6 @@
-"""Columns as Python has them: times in UTC, whatever the zone of Spark's session, and nulls where Spark may put them.
+"""Columns in the form that Python code needs: times in UTC, whatever the zone of Spark's session, and nullable.
 
-As of single times (`functions.times`), a millisecond begins with its first microsecond, before 1970 too.
+As for single times (`functions.times`), a millisecond begins with its first microsecond, before 1970 too.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
 T = TypeVar("T", pa.Table, pa.RecordBatch)
 
 MICROS = pa.timestamp("us", "UTC")
-"""The type of times, as Spark has them."""
+"""The type of times, as in Spark."""
 
 
 def as_held(rows: T) -> T:
-    """Return rows whose times have the zone UTC, and whose columns may be null, those in lists, maps and structs too.
+    """Return rows with times in UTC and nullable columns, including those in lists, maps and structs.
 
-    A struct that is null has nulls in its fields, and Arrow casts none of these to a field that may have none.
+    A null struct has nulls in its fields, and Arrow does not cast these to fields that are not nullable.
     """
     schema = held_schema(rows.schema)
     return rows if schema.equals(rows.schema) else rows.cast(schema)
 
 
 def micros(times: pa.Array | pa.ChunkedArray, offset_ms: int = 0) -> pa.Array | pa.ChunkedArray:
-    """Return times, `offset_ms` later, in microseconds."""
+    """Return times in microseconds, `offset_ms` later."""
     return pc.add(times.cast(MICROS).cast(pa.int64()), MICROS_PER_MS * offset_ms)
 
 
 def millis(times: pa.Array | pa.ChunkedArray, offset_ms: int = 0, *, rounded_up: bool = False) -> pa.Array:
-    """Return the milliseconds that times, `offset_ms` later, are in, or `rounded_up` the first ones not before them."""
+    """Return times in milliseconds, `offset_ms` later, rounded down or, with `rounded_up`, up."""
     in_micros = micros(times, offset_ms)
-    known: Rows = pc.fill_null(in_micros, 0).to_numpy()
-    in_millis = not_before(known) if rounded_up else known // MICROS_PER_MS
+    micros_or_zero: Rows = pc.fill_null(in_micros, 0).to_numpy()
+    in_millis = not_before(micros_or_zero) if rounded_up else micros_or_zero // MICROS_PER_MS
     return pa.array(in_millis, mask=in_micros.is_null().to_numpy(zero_copy_only=False))
 
 
 def not_before(in_micros: Rows) -> Rows:
-    """Return the first millisecond that does not begin before each of these microseconds."""
+    """Return the first millisecond that does not begin before each of these times in microseconds."""
     rounded_up: Rows = -(-in_micros // MICROS_PER_MS)
     return rounded_up
 

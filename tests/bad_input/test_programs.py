@@ -119,7 +119,7 @@ WRONG = {
         r"StreamTypeError: transform\(<lambda>\): this removes duplicates \(dropDuplicates, distinct\), which holds"
         r" for one batch only, and where a batch ends depends on how the input comes in;"
         r" key_by\(\.\.\.\)\.window\(\.\.\.\)\.aggregate\(\.\.\.\) gives one row for each key and window of event time;"
-        r" transform\(\.\.\., per_batch=True\) says that each batch by itself is meant",
+        r" transform\(\.\.\., per_batch=True\) allows it for each batch by itself",
     ),
     "a function that returns nothing": (
         "numbers(env).transform(forgetful)  # here",

@@ -16,7 +16,7 @@ from flykka.messages.attempt.commands import AdvanceWatermark
 from flykka.messages.graph.job_graph import FiringMode
 from flykka.spark_bridge.operators.spark_windows import WindowCode
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
-from flykka.spark_bridge.program.aggregates import kept_whole
+from flykka.spark_bridge.program.aggregates import whole_row_state
 from tests.conformance.key_groups.checkpoints import checkpoint_of_states
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, count_and_most, write_rows
 from tests.spark_bridge.told import Snapshot, Told
@@ -148,7 +148,7 @@ def kept_rows(laboratory: Laboratory, slide_ms: int) -> WindowCode:
 def function(laboratory: Laboratory, slide_ms: int) -> WindowCode:
     """A function of the rows."""
     prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
-    return replace(parts(laboratory, slide_ms), plan=kept_whole(prototype, ("key",), count_per_window))
+    return replace(parts(laboratory, slide_ms), plan=whole_row_state(prototype, ("key",), count_per_window))
 
 
 def rows_as_they_come(laboratory: Laboratory, slide_ms: int) -> WindowCode:

@@ -202,7 +202,7 @@ class AdaptiveScheduler:
         self._is_wait_over = True
         return [events.CountSlots()]
 
-    def _begin_with(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
+    def _restore_part(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
         """Start with these slots, unless more may come before the timeout."""
         slots = counted.slots + counted.coming
         fitting = determine_parallelism(self._job_graph, self.requirements, slots)
@@ -257,7 +257,7 @@ class AdaptiveScheduler:
 
     def _on_slots(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
         if self._state is SchedulerState.WAITING_FOR_RESOURCES:
-            return self._begin_with(counted, now)
+            return self._restore_part(counted, now)
         if self._state is not SchedulerState.EXECUTING:
             return [Ignore(reason=f"the scheduler is {self._state}: slots are counted again")]
         if self._phase is RescalePhase.COUNTING:

@@ -24,10 +24,10 @@ from flykka.api.streams.window_operators import count_windows, windows_of
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.runtime.durations import positive_duration_ms
-from flykka.spark_bridge.functions.shown import shown
+from flykka.spark_bridge.functions.error_texts import short_repr
 from flykka.spark_bridge.program import functions
 from flykka.spark_bridge.program.prototype import check_types
-from flykka.spark_bridge.program.refreshed_join import JoinRefreshed, KeptTable
+from flykka.spark_bridge.program.refreshed_join import CachedTable, JoinRefreshed
 from flykka.spark_bridge.program.trials import (
     check_some,
     check_there,
@@ -273,7 +273,7 @@ class Stream(NamesElsewhere):
             table, kind = checked_static(static), checked_how(how, on)
             if refresh_ms is None:
                 return partial(functions.join, static=table, on=on, how=kind)
-            return JoinRefreshed(KeptTable(table, refresh_ms), on, kind, prototype)
+            return JoinRefreshed(CachedTable(table, refresh_ms), on, kind, prototype)
 
         conditions: list[str] | list[Column] | list[Column | str] = (
             on if isinstance(on, list) else [on] if on is not None else []
@@ -626,7 +626,9 @@ class DataStream(Stream, OperatorSettings):
                 f"the name of a broadcast variable of {operator} must be a text that names it, not {name!r}"
             )
         if not isinstance(stream, DataStream):
-            raise ProgramError(f"with_broadcast_set(..., {name!r}) of {operator} takes a stream, not {shown(stream)}")
+            raise ProgramError(
+                f"with_broadcast_set(..., {name!r}) of {operator} takes a stream, not {short_repr(stream)}"
+            )
         operators.add_broadcast_set(self.flow, stream.flow, name)
         return self
 

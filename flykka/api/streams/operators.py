@@ -26,12 +26,12 @@ from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.errors import DurationError
-from flykka.spark_bridge.connectors.dataset import as_kept
+from flykka.spark_bridge.connectors.dataset import as_stored
 from flykka.spark_bridge.functions.aggregate_function import ReduceFunction
 from flykka.spark_bridge.functions.checkpointed_function import operator_state_of
+from flykka.spark_bridge.functions.error_texts import short_repr
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.process_function import ProcessFunction
-from flykka.spark_bridge.functions.shown import shown
 from flykka.spark_bridge.operators.code import AggregateCode, KeyByCode
 from flykka.spark_bridge.operators.group_aggregate import GroupAggregateCode
 from flykka.spark_bridge.operators.keyed_rows import (
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from flykka.api.streams.dataflow import Dataflow
     from flykka.api.streams.side_outputs import OutputTag
     from flykka.spark_bridge.functions.process_function import KeyedProcessFunction
-    from flykka.spark_bridge.operators.keyed_rows import KeptRowsCode
+    from flykka.spark_bridge.operators.keyed_rows import RowPerKeyCode
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 
 Row = dict[str, Any]
@@ -165,7 +165,7 @@ def function_inputs(flow: Dataflow) -> FunctionInputs:
 
 def shown_function(function: object) -> str:
     """Show something that was given for a function, in messages."""
-    return f"its class {function.__name__}" if isinstance(function, type) else shown(function)
+    return f"its class {function.__name__}" if isinstance(function, type) else short_repr(function)
 
 
 def aggregate(flow: Dataflow, name: str, columns: tuple[Column, ...]) -> Dataflow:
@@ -258,7 +258,7 @@ def extreme_rows(flow: Dataflow, verb: str, column: str, *, is_greatest: bool) -
     )
 
 
-def _kept(flow: Dataflow, name: str, make: Callable[[], KeptRowsCode]) -> Dataflow:
+def _kept(flow: Dataflow, name: str, make: Callable[[], RowPerKeyCode]) -> Dataflow:
     return flow.through(name, tried(name, make), StreamType(prototype=flow.type.prototype, event_time=None))
 
 
@@ -336,7 +336,7 @@ def cache(flow: Dataflow) -> Dataflow:
             f"cache() after {flow} would keep rows in no order, and here a row takes the place of an earlier one"
             f" ({flow.type.changelog}): cache what comes before"
         )
-    row_type, program = replace(flow.type, prototype=as_kept(flow.type.prototype)), flow.program
+    row_type, program = replace(flow.type, prototype=as_stored(flow.type.prototype)), flow.program
     operator = program.cached.transformation(flow.inputs, row_type, program.next_position)
     program.add(operator)
     return flow.emitted(operator, row_type)

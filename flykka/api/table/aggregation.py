@@ -74,7 +74,7 @@ class DistinctCalls:
         if place is None:
             return self._columns.column(call)
         value, mark = self._names[place]
-        return self._columns.of_marked(call, named(value), named(mark))
+        return self._columns.over_marked_rows(call, named(value), named(mark))
 
     def _marked_by(self, stream: DataStream, argument: Expression, keys: Sequence[Column]) -> DataStream:
         places = [place for place, call in enumerate(self._calls) if call.called.children[0].equals(argument)]
@@ -156,7 +156,7 @@ class _Aggregate:
     def _key_names(self) -> tuple[str, ...]:
         """The keys are called as in the result, where they are there as they are."""
         found = (
-            next((output.attribute.name for output in self._outputs if _is(output, key)), key.shown)
+            next((output.attribute.name for output in self._outputs if _is(output, key)), key.display_name)
             for key in self._keys
         )
         return distinct(found, taken=(WINDOW_START, WINDOW_END))

@@ -11,7 +11,7 @@ from flykka.spark_bridge.program.functions import KEY_OF_ALL
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.row_kinds import kind_where
-from flykka.spark_bridge.sql.table_types import kept_row_type, with_kind
+from flykka.spark_bridge.sql.table_types import state_row_type, with_kind
 from flykka.spark_bridge.worker.row_changes import NormalizeChanges
 
 if TYPE_CHECKING:
@@ -76,6 +76,6 @@ def normalized(stream: DataStream, wider: Mapping[str, Column] | None = None) ->
     prototype = stream.flow.type.prototype.select(*map(named, columns))
     keyed = keyed_by(stream, changelog.keys)
     emitted = prototype.withColumns(dict(wider or {})).schema
-    changes = keyed.process_table(normalize, state=kept_row_type(prototype), output=with_kind(emitted, kind))
+    changes = keyed.process_table(normalize, state=state_row_type(prototype), output=with_kind(emitted, kind))
     by = ", ".join(changelog.keys) or "all"
     return with_changelog(changes.name(f"changes by {by}"), Changelog(keys=changelog.keys, row_kind=kind))

@@ -10,7 +10,7 @@ from flykka.runtime.durations import format_ms
 from flykka.spark_bridge.operators.group_aggregate import GroupAggregateCode
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_code import PairsCode, RegularJoinCode
-from flykka.spark_bridge.operators.keyed_rows import DropDuplicatesCode, KeptRowsCode, ProcessTableCode
+from flykka.spark_bridge.operators.keyed_rows import DropDuplicatesCode, ProcessTableCode, RowPerKeyCode
 from flykka.spark_bridge.operators.session_windows import SessionWindowCode
 from flykka.spark_bridge.operators.spark_windows import WindowCode
 from flykka.spark_bridge.operators.temporal_join import TemporalJoinCode
@@ -106,7 +106,7 @@ def _of_keys(code: OperatorCode) -> str | None:
             return f"the keys of all rows that were seen {_FOR_EVER}"
         case DropDuplicatesCode(within_ms=int(within_ms)):
             return f"the keys of rows that were seen for {format_ms(within_ms)} of event time"
-        case KeptRowsCode() | ProcessTableCode():
+        case RowPerKeyCode() | ProcessTableCode():
             return f"what it has of each key {_FOR_EVER}"
     return None
 

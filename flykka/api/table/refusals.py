@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flykka.api.streams.transformation import leading_to
 from flykka.errors import ProgramError
-from flykka.spark_bridge.rows.type_support import Use, misfit
+from flykka.spark_bridge.rows.type_support import Use, unsupported_type
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -59,7 +59,7 @@ def refused_node(node: PlanNode) -> RefusedError:
 
 def check_compared(value: Expression, use: Use, clause: str, position: Position | None) -> None:
     """Raise `RefusedError` where the values that a clause would compare are of a type that it cannot."""
-    if wrong := misfit(value.column, use):
+    if wrong := unsupported_type(value.column, use):
         raise RefusedError(f"{clause}: {wrong}", value.position or position)
 
 

@@ -53,7 +53,7 @@ class RetractingAggregates:
     def stream(self) -> DataStream:
         """The keys, the calls, and where there are keys the kind of a row: a key without rows is deleted."""
         names, results = tuple(name for _, name in self._keys), tuple(name for _, name in self._calls)
-        is_summed = all(each.can_be_taken_back for each in self._retracted)
+        is_summed = all(each.supports_retraction for each in self._retracted)
         summands = {each.argument: each.summand for each in self._retracted} if is_summed else {}
         changes = normalized(self._arguments, summands)
         aggregated, kind = self._summed(changes, names) if is_summed else self._of_kept_rows(changes, names)
@@ -84,7 +84,7 @@ class RetractingAggregates:
             result_keys=keys,
             emitted_kind=kind,
             emitted=keys,
-            calls=tuple(each.of_kept_rows for each in self._retracted),
+            calls=tuple(each.over_rows for each in self._retracted),
         )
         rows = changes.flow.type.prototype.select(*map(named, columns))
         output = aggregates_type(rows, keys, self._retracted)
@@ -93,7 +93,7 @@ class RetractingAggregates:
         )
         if not keys:
             # Aggregates of all rows have a row when none is left, too.
-            counts = {call.count: call.count_where_kept(kind) for call in self._retracted}
+            counts = {call.count: call.current_count(kind) for call in self._retracted}
             aggregated = aggregated.with_columns(counts)
         return aggregated, named(kind)
 

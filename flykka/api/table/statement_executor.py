@@ -178,7 +178,7 @@ class StatementExecutor:
         inner = explained.command
         if isinstance(inner, Insert):
             return self.explain_inserts([(statement, inner)])
-        if inner is not None or not statement.parsed.commands_nothing(explained.statement):
+        if inner is not None or not statement.parsed.is_query(explained.statement):
             raise RefusedError("EXPLAIN takes a query or an INSERT INTO", statement.position)
         with self._tried():
             stream = self.statements.query(statement, explained.statement)
@@ -264,10 +264,10 @@ _OF_FLINK = {
 def set_option(text: str) -> SetOption | None:
     """The SET of a text; None for another statement. Raises `RefusedError` where it is not of the form."""
     found = tokens(text)
-    if not found or not found[0].says("SET"):
+    if not found or not found[0].matches("SET"):
         return None
     start = position_at(text, found[0].start)
-    equals = next((number for number, token in enumerate(found) if token.says("=")), None)
+    equals = next((number for number, token in enumerate(found) if token.matches("=")), None)
     if equals is None or equals < 2 or equals + 1 == len(found):
         raise RefusedError(f"a setting is {_FORM}; settings are {', '.join(SETTINGS)}", start)
     return SetOption(

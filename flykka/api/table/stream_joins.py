@@ -127,7 +127,9 @@ class _ChangingJoin:
             state=lists_type(**schemas),
             output=with_kind(prototype.select(*map(named, emitted)).schema, ROW_KIND),
         )
-        joined.name(label("join", (f"{key.left.shown} = {key.right.shown}" for key in self._condition.keys)))
+        joined.name(
+            label("join", (f"{key.left.display_name} = {key.right.display_name}" for key in self._condition.keys))
+        )
         stream = with_changelog(joined, Changelog(keys=keys, row_kind=ROW_KIND))
         ids = [attribute.id for side in Side for attribute in self._rows[side].output]
         named_keys = ((column, self._alike.get(name, name)) for column, name in zip(ids, emitted, strict=False))
@@ -331,7 +333,9 @@ class _Join:
             return self._code(one, other, tuple(made), condition, len(left.flow.inputs))
 
         prototype, code = pairs(self._joined(Side.LEFT), self._joined(Side.RIGHT), draft)
-        name = label(code.called, (f"{key.left.shown} = {key.right.shown}" for key in self._condition.keys))
+        name = label(
+            code.called, (f"{key.left.display_name} = {key.right.display_name}" for key in self._condition.keys)
+        )
         joined = add_join(self._keyed(Side.LEFT), self._keyed(Side.RIGHT), name, code)
         return DataStream(left.flow.emitted(joined, StreamType(prototype=prototype, event_time=event_time)))
 

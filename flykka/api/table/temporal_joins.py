@@ -62,8 +62,8 @@ class AsOfClauses:
 def refused_clause(clause: AsOfClause) -> RefusedError:
     """The refusal of a clause that stands elsewhere than at the right side of a join of streams."""
     return RefusedError(
-        f"FOR SYSTEM_TIME AS OF {clause.shown} stands at the right side of a JOIN of two streams, behind a stream of"
-        f" versions: {FORM}",
+        f"FOR SYSTEM_TIME AS OF {clause.display_name} stands at the right side of a JOIN of two streams, behind a"
+        f" stream of versions: {FORM}",
         clause.position,
     )
 
@@ -79,12 +79,12 @@ def column_of(clause: AsOfClause, join: PlanNode) -> int:
     if len(found) == 1:
         return found[0].id
     if len(found) > 1:
-        why = f"several columns of the left side are called {clause.shown}"
+        why = f"several columns of the left side are called {clause.display_name}"
     elif right.columns_named(clause.column):
-        why = f"{clause.shown} is a column of the right side, and the time is the event time of the left one"
+        why = f"{clause.display_name} is a column of the right side, and the time is the event time of the left one"
     else:
-        why = f"the left side has no column {clause.shown}, only {', '.join(each.name for each in left.output)}"
-    raise RefusedError(f"FOR SYSTEM_TIME AS OF {clause.shown}: {why}, as in {FORM}", clause.position)
+        why = f"the left side has no column {clause.display_name}, only {', '.join(each.name for each in left.output)}"
+    raise RefusedError(f"FOR SYSTEM_TIME AS OF {clause.display_name}: {why}, as in {FORM}", clause.position)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +155,7 @@ class _TemporalJoin:
     def _check_times(self) -> None:
         clause = self._time.clause
         left, right = (self._sides[side] for side in Side)
-        what = f"FOR SYSTEM_TIME AS OF {clause.shown}"
+        what = f"FOR SYSTEM_TIME AS OF {clause.display_name}"
         event_time = left.stream.flow.type.event_time
         if event_time is None:
             raise RefusedError(
@@ -215,7 +215,7 @@ class _TemporalJoin:
             is_outer=_KINDS[self._node.join_type],
             row_kind=right.changelog.row_kind,
         ).code()
-        name = label("temporal_join", (f"{key.left.shown} = {key.right.shown}" for key in self._keys))
+        name = label("temporal_join", (f"{key.left.display_name} = {key.right.display_name}" for key in self._keys))
         joined = add_temporal_join(left.flow, right.flow, name, code, parts)
         return DataStream(left.flow.emitted(joined, StreamType(prototype=prototype, event_time=event_time)))
 

@@ -1,4 +1,4 @@
-"""The columns of rows beside those of a table, by name and type: Delta and Spark write both as the same JSON."""
+"""Compares the columns of rows and of a table, by name and type: Delta and Spark write both as the same JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NAME_FOLDERS: tuple[type[DataType], ...] = (
     ShortType,
     StringType,
 )
-"""Types of partition columns whose values Delta and Spark write alike, in any time zone."""
+"""Types of partition columns that Delta and Spark write equally, in any time zone."""
 
 
 _PRIMITIVE = frozenset(
@@ -72,37 +72,39 @@ def columns_of(table: DeltaTable) -> StructType:
 
 
 def delta_schema(rows: StructType) -> Schema:
-    """The schema of a new table for these rows. All columns may hold nulls: staged rows may."""
+    """Return the schema of a new table for these rows. All columns are nullable: staged rows may have nulls."""
     from deltalake import Schema
 
     return Schema.from_json(nullable(rows).json())
 
 
 def new_columns(table: StructType, rows: StructType) -> StructType:
-    known = set(table.names)
-    return StructType([field for field in rows if field.name not in known])
+    existing = set(table.names)
+    return StructType([field for field in rows if field.name not in existing])
 
 
-def misfit(table: StructType, rows: StructType, *, merges_schema: bool) -> str | None:
-    """Tell why rows with these columns cannot become rows of the table; None where they can.
+def schema_mismatch(table: StructType, rows: StructType, *, merges_schema: bool) -> str | None:
+    """Explain why rows with these columns cannot be written to the table; None if they can.
 
-    A column that the rows do not have is null in them.
+    Columns that the rows lack are null.
     """
     by_name = {field.name: field for field in table}
     by_lower_case = {name.lower(): name for name in by_name}
     for field in rows:
-        name, given = field.name, field.dataType.simpleString()
-        found = by_name.get(name)
-        if found is None and name.lower() in by_lower_case:
+        name, row_type = field.name, field.dataType.simpleString()
+        table_field = by_name.get(name)
+        if table_field is None and name.lower() in by_lower_case:
             return f"the rows have a column {name!r}, which the table calls {by_lower_case[name.lower()]!r}: rename it"
-        if found is None and not merges_schema:
+        if table_field is None and not merges_schema:
             return (
-                f"the rows have a column {name!r} (of type {given}), which the table does not have; its columns are"
+                f"the rows have a column {name!r} (of type {row_type}), which the table does not have; its columns are"
                 f" {', '.join(table.names)}: leave it out, or add it to the table with merge_schema()"
             )
-        if found is not None and found.dataType.simpleString() != given:
-            wanted = found.dataType.simpleString()
-            return f"the column {name!r} is of type {given} in the rows, and of type {wanted} in the table: cast it"
+        if table_field is not None and table_field.dataType.simpleString() != row_type:
+            table_type = table_field.dataType.simpleString()
+            return (
+                f"the column {name!r} is of type {row_type} in the rows, and of type {table_type} in the table: cast it"
+            )
     given_names = set(rows.names)
     for field in table:
         if not field.nullable and field.name not in given_names:
@@ -111,10 +113,10 @@ def misfit(table: StructType, rows: StructType, *, merges_schema: bool) -> str |
 
 
 def unknown_type(rows: StructType, *, is_new: bool) -> str | None:
-    """Tell which column has a type that Delta, or a table that `is_new`, cannot have; None where there is none."""
+    """Name a column with a type that Delta, or a table that `is_new`, does not support; None if there is none."""
     for field in rows:
         if is_new and any(_is_map_of_local_times(part) for part in parts_of(field.dataType)):
-            # A new table is not given the feature that it needs for these, as deltalake does not look into maps.
+            # A new table does not get the required feature, since deltalake does not look into maps.
             return f"a new Delta table has no maps of timestamp_ntz, as {field.name!r} is: cast it to timestamp"
         if not _is_known(field.dataType):
             return (
@@ -123,8 +125,8 @@ def unknown_type(rows: StructType, *, is_new: bool) -> str | None:
     return None
 
 
-def partition_misfit(rows: StructType, partition_by: Sequence[str]) -> str | None:
-    """Tell why a table cannot be partitioned by these columns of the rows; None where it can."""
+def partition_mismatch(rows: StructType, partition_by: Sequence[str]) -> str | None:
+    """Explain why a table cannot be partitioned by these columns of the rows; None if it can."""
     if missing := [name for name in partition_by if name not in rows.names]:
         return f"there is no column {missing[0]!r} to partition by; the columns are {', '.join(rows.names)}"
     for field in rows:
@@ -158,7 +160,7 @@ _APPEND_ONLY = "delta.appendOnly"
 
 
 def schema_of(transaction: Transaction) -> StructType:
-    """The columns of the rows of a transaction. Those of one checkpoint come from one program, and agree."""
+    """Return the columns of a transaction's rows. Those of one checkpoint come from one program, and agree."""
     schemas = {batch.schema for batch in transaction.batches}
     assert len(schemas) == 1, f"checkpoint {transaction.checkpoint_id} has rows of {len(schemas)} schemas"
     return StructType.fromJson(json.loads(schemas.pop()))
@@ -173,16 +175,16 @@ def fitted(
     merges_schema: bool,
     removes: bool,
 ) -> DeltaTable:
-    """The table with all columns of the rows: new ones are added in a commit of their own, if that is wanted.
+    """Return the table with all columns of the rows: new ones are added in a commit of their own, if configured.
 
     Raises:
-        SinkError: the rows do not fit; the text names column and types.
+        SinkError: the rows do not fit; the message names column and types.
     """
     wrong = unwritable(location.path, table, partition_by, removes=removes)
     if wrong is not None:
         raise SinkError(wrong)
     columns = columns_of(table)
-    wrong = misfit(columns, rows, merges_schema=merges_schema)
+    wrong = schema_mismatch(columns, rows, merges_schema=merges_schema)
     if wrong is not None:
         raise SinkError(f"rows cannot be written to {location.path}: {wrong}")
     added = new_columns(columns, rows)
@@ -193,7 +195,7 @@ def fitted(
 
 
 def unwritable(path: str, table: DeltaTable, partition_by: Sequence[str], *, removes: bool) -> str | None:
-    """Tell why a table cannot be written to as it is, by a sink that `removes` files or adds alone; None if it can."""
+    """Explain why a table cannot be written by a sink that `removes` files or only adds them; None if it can."""
     facts = facts_of(table)
     feature = facts.unwritable()
     if feature is not None:
@@ -211,7 +213,7 @@ def unwritable(path: str, table: DeltaTable, partition_by: Sequence[str], *, rem
     there = table.metadata().partition_columns
     if there != list(partition_by):
         return (
-            f"{path} is partitioned by {_listed(there)}, and the sink by {_listed(partition_by)}: say"
+            f"{path} is partitioned by {_listed(there)}, and the sink by {_listed(partition_by)}: use"
             f" partition_by({', '.join(map(repr, there))})"
         )
     return None

@@ -1,4 +1,4 @@
-"""Files as the log of a table names them: all files of a version, or the changes of one commit."""
+"""Files in the log of a table: all files of a version, or the changes of one commit."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedFile:
-    """A file: its path below that of the table, or as a whole, what its partition is, and what the log tells of it.
+    """A file: its path, relative to the table or absolute, its partition, and its numbers in the log.
 
-    The latest event time is in ms; None is for a number that the log does not tell.
+    The latest event time is in ms; None stands for a number that the log lacks.
     """
 
     path: str
@@ -38,9 +38,9 @@ class AddedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """Changes that a commit has made to the rows of a table; `facts` are those about the table that it has changed.
+    """Changes of a commit to the rows of a table; `facts` are set if it has changed properties of the table.
 
-    What only moves rows from file to file, as compaction does, is no change.
+    Moving rows from file to file, as compaction does, is not a change.
     """
 
     added: tuple[AddedFile, ...] = ()
@@ -49,7 +49,7 @@ class Commit:
 
 
 def files_at(table: DeltaTable, event_time: str | None) -> Iterator[AddedFile]:
-    """All files of the version that the table is open at, in no order."""
+    """Yield all files of the version at which the table is open, in any order."""
     for entry in pa.table(table.get_add_actions()).to_pylist():
         latest = (entry["max"] or {}).get(event_time) if "max" in entry else None
         yield AddedFile(
@@ -62,7 +62,7 @@ def files_at(table: DeltaTable, event_time: str | None) -> Iterator[AddedFile]:
 
 
 def commit_of(location: TableLocation, version: int, event_time: str | None) -> Commit:
-    """The changes of one version. Raises `FileNotFoundError` where the log does not have it, or not any more."""
+    """Return the changes of one version. Raises `FileNotFoundError` if the log does not have it, or not any more."""
     added: list[AddedFile] = []
     removed: list[str] = []
     protocol: Mapping[str, Any] = {}
@@ -91,12 +91,12 @@ def commit_of(location: TableLocation, version: int, event_time: str | None) -> 
 
 
 def plain(path: str) -> str:
-    """A path as file systems have it: the log encodes it as it would a URI."""
+    """Decode a path, which the log encodes like a URI, for file systems."""
     return unquote(path)
 
 
 def text_of(value: object) -> str | None:
-    """A value of a partition as a text that Spark can cast."""
+    """Return a partition value as a text that Spark can cast."""
     match value:
         case None:
             return None

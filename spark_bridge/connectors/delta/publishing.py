@@ -1,9 +1,9 @@
-"""Publishes the rows of a checkpoint in one commit of the log: files are moved to the table, or changes merged into it.
+"""Publishes the rows of a checkpoint in one commit of the log: moves files into the table, or merges changes into it.
 
-The log notes the id of the checkpoint beside them, as a `txn` of the writer. delta-rs refuses a commit if a `txn` of
-the same writer has come since the table was opened, and puts others' appends before it. What it cannot put in order,
-such as two commits that remove one file, is done again with the table as it is then; a commit of the same checkpoint by
-another attempt is found there, and nothing is left to do.
+The commit also records the id of the checkpoint, as a `txn` of the writer. delta-rs refuses a commit if a `txn` of the
+same writer has been committed since the table was opened, and rebases on appends of others. Conflicts that it cannot
+resolve, such as two commits that remove the same file, are retried with the new version of the table; a commit of the
+same checkpoint by another attempt is found there, and nothing is left to do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from flykka.actors.checkpoint_storage.file_digests import is_local, sync_files
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.spark_bridge.connectors.delta.columns import columns_of, delta_schema, fitted, new_columns, schema_of
 from flykka.spark_bridge.connectors.delta.log import plain, text_of
-from flykka.spark_bridge.connectors.delta.staged_files import FilesOfTransaction, StagedFile, opened, read_bytes
+from flykka.spark_bridge.connectors.delta.staged_files import StagedFile, TransactionFiles, opened, read_bytes
 from flykka.spark_bridge.connectors.delta.table import LOG
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.rows.equality import normalised_column
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class AppendToDelta:
-    """The staged files of one transaction, added to a table; `replaces`: instead of what is in their partitions."""
+    """Adds the staged files of one transaction to a table; if it `replaces`, they replace their partitions."""
 
     location: TableLocation
     transaction: Transaction
@@ -56,7 +56,7 @@ class AppendToDelta:
     _moved: list[tuple[StagedFile, FileNumbers]] | None = field(default=None, init=False)
 
     def publish(self) -> None:
-        """Add them, unless that was done. Raises `SinkError` where the table does not take them."""
+        """Add them, unless that was done. Raises `SinkError` if the table does not accept them."""
         commit_once(self.location, self.transaction, self._commit)
 
     def _commit(self, table: DeltaTable | None) -> None:
@@ -70,7 +70,7 @@ class AppendToDelta:
                 merges_schema=self.merges_schema,
                 removes=self.replaces,
             )
-        files = self._in_the_table(table)
+        files = self._moved_files(table)
         lacks = () if table is None else new_columns(rows, columns_of(table)).names
         actions = [added(file, numbers, lacks) for file, numbers in files]
         if table is None:
@@ -82,7 +82,7 @@ class AppendToDelta:
             "append",
             table.schema(),
             list(self.partition_by),
-            commit_properties=noting(self.transaction),
+            commit_properties=recording(self.transaction),
         )
 
     def _create(self, rows: StructType, actions: list[AddAction]) -> None:
@@ -94,19 +94,19 @@ class AppendToDelta:
             actions,
             partition_by=list(self.partition_by),
             storage_options=self.location.storage_options,
-            commit_properties=noting(self.transaction),
+            commit_properties=recording(self.transaction),
         )
 
-    def _in_the_table(self, table: DeltaTable | None) -> list[tuple[StagedFile, FileNumbers]]:
+    def _moved_files(self, table: DeltaTable | None) -> list[tuple[StagedFile, FileNumbers]]:
         """Move the files, and return them; a second try of the commit finds them moved."""
         if self._moved is None:
-            staged = FilesOfTransaction(self.transaction, self.location.path)
+            staged = TransactionFiles(self.transaction, self.location.path)
             files = staged.listed()
-            found = [(file, numbers_in(staged.place(file))) for file in files]
+            files_with_numbers = [(file, numbers_in(staged.place(file))) for file in files]
             if table is not None:
-                _check_nulls(columns_of(table), found, self.location.path)
+                _check_nulls(columns_of(table), files_with_numbers, self.location.path)
             staged.move(files)
-            self._moved = found
+            self._moved = files_with_numbers
         return self._moved
 
     def _replaced(self, table: DeltaTable, files: Sequence[tuple[StagedFile, FileNumbers]]) -> Iterator[RemoveAction]:
@@ -130,7 +130,7 @@ def _values(partition: Mapping[str, str | None], columns: Sequence[str]) -> tupl
 
 
 def _check_nulls(table: StructType, files: Sequence[tuple[StagedFile, FileNumbers]], path: str) -> None:
-    """Raise `SinkError` where a column of the files has nulls that must have none in the table."""
+    """Raise `SinkError` if a column of the files has nulls but is not nullable in the table."""
     required = [field.name for field in table if not field.nullable]
     for file, numbers in files:
         for name in required:
@@ -140,14 +140,15 @@ def _check_nulls(table: StructType, files: Sequence[tuple[StagedFile, FileNumber
 
 
 _PREFIX = 32
-"""Delta's bounds of texts have so many characters."""
+"""Delta's bounds of texts have at most this many characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileNumbers:
-    """Numbers of a file: its rows, the nulls in each column, and bounds of all columns that have an order, or of none.
+    """Statistics of a file: its row count, the null counts of columns, and the bounds of all ordered columns, or of
+    none.
 
-    Columns with columns in them have no numbers.
+    Nested columns have no statistics.
     """
 
     rows: int
@@ -157,7 +158,7 @@ class FileNumbers:
 
 
 def numbers_in(path: str) -> FileNumbers:
-    """The numbers in the footer of a parquet file."""
+    """Return the statistics in the footer of a parquet file."""
     with opened(path) as file:
         metadata = pq.read_metadata(file)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
@@ -174,8 +175,8 @@ def numbers_in(path: str) -> FileNumbers:
         is_binary = column.physical_type == "BYTE_ARRAY" and column.logical_type.type == "NONE"
         if has_values and not is_binary:
             bounds[column.name] = _bounds([chunk.statistics for chunk in has_values])
-    known = {name: found for name, found in sorted(bounds.items()) if found is not None}
-    complete = known if len(known) == len(bounds) else {}
+    known_bounds = {name: bound for name, bound in sorted(bounds.items()) if bound is not None}
+    complete = known_bounds if len(known_bounds) == len(bounds) else {}
     return FileNumbers(
         rows=metadata.num_rows,
         nulls=nulls,
@@ -185,11 +186,11 @@ def numbers_in(path: str) -> FileNumbers:
 
 
 def added(file: StagedFile, numbers: FileNumbers, lacks: Sequence[str]) -> AddAction:
-    """The entry of a file that `lacks` some columns of the table, which are null in it.
+    """Return the log entry of a file that `lacks` some columns of the table, which are null in it.
 
-    Its statistics are those of Delta's own writer for Spark, by which readers pass over files: bounds of texts are cut
-    as Delta cuts them, times to milliseconds. delta-rs finds nothing by a column that has no bounds beside one that
-    has: so all columns have bounds, or none in the file.
+    Its statistics are those of Delta's own writer for Spark, by which readers skip files: bounds of texts are cut as
+    Delta cuts them, times to milliseconds. delta-rs finds no rows by a column without bounds if another column has
+    some: so all columns have bounds, or none of the file.
     """
     from deltalake.transaction import AddAction
 
@@ -209,7 +210,7 @@ def added(file: StagedFile, numbers: FileNumbers, lacks: Sequence[str]) -> AddAc
 
 
 def now_ms() -> int:
-    """The time that a commit notes of its entries: it says how long vacuum keeps what was removed."""
+    """The time of a commit's entries, from which vacuum computes how long to keep removed files."""
     return time.time_ns() // 1_000_000
 
 
@@ -218,24 +219,24 @@ def _nulls(chunk: Any) -> int | None:
 
 
 def _bounds(statistics: Sequence[Any]) -> tuple[object, object] | None:
-    """The bounds of the values in parts of a column; None where a part has none, or they cannot be written."""
+    """Return the bounds of the values in parts of a column; None if a part has none, or they cannot be written."""
     if not all(part is not None and part.has_min_max for part in statistics):
         return None
     try:
         values = [(part.min, part.max) for part in statistics]
     except (ValueError, OverflowError):
-        # A date that Python does not have, or bytes that are no text.
+        # A date outside of Python's range, or bytes that are not text.
         return None
-    # NaN has no place between bounds.
+    # NaN cannot be a bound.
     if any(isinstance(value, float) and math.isnan(value) for pair in values for value in pair):
         return None
     low, high = min(low for low, _ in values), max(high for _, high in values)
-    highest = _after_texts_that_begin_like(high) if isinstance(high, str) else high
+    highest = _upper_bound(high) if isinstance(high, str) else high
     return None if highest is None else (low[:_PREFIX] if isinstance(low, str) else low, highest)
 
 
-def _after_texts_that_begin_like(text: str) -> str | None:
-    """The text, or a short one that is greater: a prefix, with a last character that is above the next one."""
+def _upper_bound(text: str) -> str | None:
+    """Return the text, or a short greater one: a prefix, followed by a character greater than the next one."""
     if len(text) <= _PREFIX:
         return text
     for length in range(_PREFIX, len(text)):
@@ -247,7 +248,9 @@ def _after_texts_that_begin_like(text: str) -> str | None:
 
 
 def _json(value: object) -> str:
-    """Statistics as JSON. It has numbers of any length for decimals, and texts for what are no numbers of its own."""
+    """Return statistics as JSON, with decimals as numbers of any length, and other types without JSON numbers as
+    texts.
+    """
     match value:
         case Mapping():
             return "{" + ", ".join(f"{json.dumps(name)}: {_json(part)}" for name, part in value.items()) + "}"
@@ -272,13 +275,12 @@ _ROWS_AT_ONCE = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertIntoDelta:
-    """The staged changes of one transaction, merged into a table by `keys`, by delta-rs in this process.
+    """Merges the staged changes of one transaction into a table by `keys`, with delta-rs in this process.
 
-    Spark finds the last change of each key and writes them beside what was staged, and delta-rs reads them batch by
-    batch. Which change is the last is told by the columns of `sequence`, and without or behind them by the order of
-    arrival: that of the batches, and of the rows in their files.
-    `rows` are the columns that the table has too, and `kind` that of the rows' kinds; None where all rows are inserted
-    or updated.
+    Spark finds the last change of each key and writes these next to the staged files, and delta-rs reads them batch by
+    batch. The last change is determined by the columns of `sequence`, and then by the order of arrival: that of the
+    batches, and of the rows in their files. `rows` are the columns in the table, and `kind` the column with the rows'
+    kinds; None if all rows are inserted or updated.
     """
 
     location: TableLocation
@@ -291,7 +293,7 @@ class UpsertIntoDelta:
     merges_schema: bool
 
     def publish(self) -> None:
-        """Merge them, unless that was done. Raises `SinkError` where the table does not take them."""
+        """Merge them, unless that was done. Raises `SinkError` if the table does not accept them."""
         changes: list[str] | None = None
 
         def commit(table: DeltaTable | None) -> None:
@@ -308,11 +310,11 @@ class UpsertIntoDelta:
                 changes = self._written()
             if changes:
                 self._merge(table, changes)
-            # A merge that changes nothing is no commit.
+            # A merge without changes does not commit.
             table = self.location.open()
-            if not is_noted(table, self.transaction):
+            if not is_recorded(table, self.transaction):
                 table.create_write_transaction(
-                    [], "append", table.schema(), list(self.partition_by), commit_properties=noting(self.transaction)
+                    [], "append", table.schema(), list(self.partition_by), commit_properties=recording(self.transaction)
                 )
 
         commit_once(self.location, self.transaction, commit)
@@ -328,15 +330,15 @@ class UpsertIntoDelta:
         )
 
     def _written(self) -> list[str]:
-        """Write the last changes to files; their paths. One Spark job."""
+        """Write the last changes to files with one Spark job; return their paths."""
         filesystem = self.transaction.filesystem
-        # It is deleted with what was staged.
+        # It is deleted with the staged rows.
         folder = f"{self.transaction.folders()[0]}/{_CHANGES}"
         filesystem.delete(folder)
         return [status.path for status in write_files(filesystem, self._last(), folder) if status.size_bytes]
 
     def _last(self) -> DataFrame:
-        kind = F.lit(INSERT) if self.kind is None else self._known_kind(F.col(quoted(self.kind)))
+        kind = F.lit(INSERT) if self.kind is None else self._checked_kind(F.col(quoted(self.kind)))
         rows = self.transaction.rows_with_arrival(_ARRIVAL).withColumn(_KIND, kind).where(F.col(_KIND) != UPDATE_BEFORE)
         for name in (*self.keys, *self.sequence):
             rows = rows.withColumn(name, normalised_column(_never_null(name), rows.schema[name].dataType))
@@ -346,14 +348,14 @@ class UpsertIntoDelta:
         last = rows.groupBy(*(quoted(name) for name in self.keys)).agg(F.max_by(whole, order).alias("last"))
         return last.select("last.*")
 
-    def _known_kind(self, kind: Column) -> Column:
-        known = kind.isin(INSERT, UPDATE_AFTER, DELETE, UPDATE_BEFORE)
-        told = F.concat(
+    def _checked_kind(self, kind: Column) -> Column:
+        is_valid = kind.isin(INSERT, UPDATE_AFTER, DELETE, UPDATE_BEFORE)
+        message = F.concat(
             F.lit(f"the column {self.kind!r} has "),
             F.coalesce(kind, F.lit("null")),
             F.lit(f", which is no kind of a row: {INSERT}, {UPDATE_AFTER}, {UPDATE_BEFORE} and {DELETE} are"),
         )
-        return F.when(known, kind).otherwise(F.raise_error(told))
+        return F.when(is_valid, kind).otherwise(F.raise_error(message))
 
     def _merge(self, table: DeltaTable, changes: Sequence[str]) -> None:
         newer = newer_than_stored(self.sequence)
@@ -362,9 +364,9 @@ class UpsertIntoDelta:
             " AND ".join(f"target.{_quoted(key)} = source.{_quoted(key)}" for key in self.keys),
             source_alias="source",
             target_alias="target",
-            commit_properties=noting(self.transaction),
+            commit_properties=recording(self.transaction),
         )
-        # By hand: what takes all columns by itself does not quote odd names.
+        # Explicitly: the methods for all columns do not quote unusual names.
         values = {_quoted(name): f"source.{_quoted(name)}" for name in self.rows.names}
         deletes, stays = f"source.{_KIND} = '{DELETE}'", f"source.{_KIND} <> '{DELETE}'"
         (
@@ -376,7 +378,7 @@ class UpsertIntoDelta:
 
 
 def newer_than_stored(sequence: Sequence[str]) -> str:
-    """SQL that is true where a change is not older than the row that is there; always, where nothing orders them."""
+    """Return SQL that is true if a change is not older than the stored row; always true without a sequence."""
     if not sequence:
         return "TRUE"
     newer = ""
@@ -388,12 +390,12 @@ def newer_than_stored(sequence: Sequence[str]) -> str:
 
 def _never_null(name: str) -> Column:
     column = F.col(quoted(name))
-    told = f"a change has no {name!r}, by which it is merged"
-    return F.when(column.isNotNull(), column).otherwise(F.raise_error(F.lit(told)))
+    message = f"a change has no {name!r}, by which it is merged"
+    return F.when(column.isNotNull(), column).otherwise(F.raise_error(F.lit(message)))
 
 
 def _reader(paths: Sequence[str]) -> pa.RecordBatchReader:
-    """The rows of files, read as they are asked for."""
+    """Return a lazy reader of the rows of files."""
     with closing(opened(paths[0])) as file:
         schema = pq.read_schema(file).remove_metadata()
 
@@ -412,21 +414,19 @@ def _quoted(name: str) -> str:
 
 _TRIES = 20
 _RECENT = 100
-"""Versions of which the last may not be durable yet."""
+"""Only the last of so many versions may not be durable yet."""
 
 
 def commit_once(location: TableLocation, transaction: Transaction, commit: Callable[[DeltaTable | None], None]) -> None:
-    """Call `commit` with the table, None if it is not there yet, unless the log has the checkpoint or a later one.
-
-    Raises:
-        SinkError: others commit to the table all the time, and what they do rules ours out.
+    """Call `commit` with the table, None if it does not exist, unless the log has the checkpoint or a later one. Raises
+    `SinkError` if others commit to the table all the time.
     """
     from deltalake.exceptions import CommitFailedError, DeltaError
 
     for _ in range(_TRIES):
         table = location.find()
         version = -1 if table is None else table.version()
-        if is_noted(table, transaction):
+        if is_recorded(table, transaction):
             # The attempt that has committed it may have ended before it was durable.
             sync_commits(location, transaction, range(version, max(-1, version - _RECENT), -1))
             return
@@ -438,7 +438,7 @@ def commit_once(location: TableLocation, transaction: Transaction, commit: Calla
             is_conflict = table is None or isinstance(refused, CommitFailedError)
             now = location.find()
             if not is_conflict or now is None or now.version() == version:
-                # Nobody else is to blame, and the next time it would be refused too.
+                # The table has not changed, so a retry would be refused too.
                 raise
             last = refused
     raise SinkError(
@@ -447,20 +447,20 @@ def commit_once(location: TableLocation, transaction: Transaction, commit: Calla
     ) from last
 
 
-def is_noted(table: DeltaTable | None, transaction: Transaction) -> bool:
-    """True if the log has the checkpoint, or a later one of the writer."""
-    noted = None if table is None else table.transaction_version(transaction.writer)
-    return noted is not None and noted >= transaction.checkpoint_id
+def is_recorded(table: DeltaTable | None, transaction: Transaction) -> bool:
+    """Return True if the log has the checkpoint, or a later one of the writer."""
+    recorded = None if table is None else table.transaction_version(transaction.writer)
+    return recorded is not None and recorded >= transaction.checkpoint_id
 
 
-def noting(transaction: Transaction) -> CommitProperties:
+def recording(transaction: Transaction) -> CommitProperties:
     from deltalake import CommitProperties, Transaction
 
     return CommitProperties(app_transactions=[Transaction(transaction.writer, transaction.checkpoint_id)])
 
 
 def sync_commits(location: TableLocation, transaction: Transaction, versions: Iterable[int]) -> None:
-    """Make commits durable with the files that they add, up to that of the transaction, or the first that is missing.
+    """Make commits and their added files durable, up to that of the transaction, or the first missing one.
 
     delta-rs syncs neither the files of its log nor those that a merge writes. Raises `OSError`.
     """
@@ -485,5 +485,9 @@ def sync_commits(location: TableLocation, transaction: Transaction, versions: It
 
 
 def _is_of(entry: dict[str, Any], transaction: Transaction) -> bool:
-    noted = entry.get("txn")
-    return noted is not None and noted["appId"] == transaction.writer and noted["version"] >= transaction.checkpoint_id
+    recorded = entry.get("txn")
+    return (
+        recorded is not None
+        and recorded["appId"] == transaction.writer
+        and recorded["version"] >= transaction.checkpoint_id
+    )

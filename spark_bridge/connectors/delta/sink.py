@@ -1,7 +1,7 @@
-"""DeltaSink: rows of a Delta table that appear exactly once, when the checkpoint that holds them is complete.
+"""DeltaSink: rows of a Delta table that appear exactly once, when the checkpoint that contains them is complete.
 
-Exactly once by what Delta offers: the commit that adds the rows of a checkpoint also notes its id, as the transaction
-of an application whose name is the writer's. A restore asks the table first.
+Exactly-once uses Delta's transactions: the commit that adds the rows of a checkpoint also records its id, as the
+transaction of an application named after the writer. A restore checks the table first.
 
 Appended rows are staged as the files that the table will have, in `_flykka-staging` below it, and moved when their
 checkpoint is complete: they are written once. Changes are staged in the same place and merged, which rewrites the files
@@ -22,8 +22,8 @@ from flykka.runtime.secrets import masked_uri
 from flykka.spark_bridge.connectors.connector import require
 from flykka.spark_bridge.connectors.delta.columns import (
     columns_of,
-    misfit,
-    partition_misfit,
+    partition_mismatch,
+    schema_mismatch,
     schema_of,
     unknown_type,
     unwritable,
@@ -51,15 +51,15 @@ _WHAT = "a DeltaSink"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaSink(TransactionalSink):
-    """A Delta table to write to, whose readers see the rows of completed checkpoints and no others.
+    """A Delta table to write to; its readers see only rows of completed checkpoints.
 
-    Made by `append`, `overwrite_partitions` or `upsert`; the other methods return changed copies. A table that is not
-    there is made with the first checkpoint that has rows. Others may write to the table.
+    Created by `append`, `overwrite_partitions` or `upsert`; the other methods return changed copies. A missing table is
+    created with the first checkpoint that has rows. Others may write to the table.
     """
 
     needs_order: ClassVar[bool] = False
     removes: ClassVar[bool] = False
-    """True if it takes rows out of the table that are there."""
+    """True if it removes existing rows of the table."""
 
     path: str
     partition_columns: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class DeltaSink(TransactionalSink):
 
     @staticmethod
     def append(path: str | PathLike[str]) -> DeltaSink:
-        """Add all rows to the table.
+        """Append all rows to the table.
 
         Raises:
             MissingExtraError: deltalake is not installed.
@@ -77,7 +77,7 @@ class DeltaSink(TransactionalSink):
 
     @staticmethod
     def overwrite_partitions(path: str | PathLike[str], *columns: str) -> DeltaOverwriteSink:
-        """Replace the partitions that the rows of a checkpoint are in, by these rows; others stay as they are.
+        """Replace the partitions that the rows of a checkpoint are in, by these rows; other partitions stay unchanged.
 
         The table is partitioned by these columns. Raises as `append` does, and `ValueError` without a column.
         """
@@ -93,14 +93,14 @@ class DeltaSink(TransactionalSink):
         sequence_by: str | Sequence[str] = (),
         row_kind: str | None = None,
     ) -> DeltaUpsertSink:
-        """Keep one row for each key: the last that has come, unless that was a deletion.
+        """Keep one row for each key: the last one received, unless that was a deletion.
 
-        `row_kind` is the column that says `+I` or `+U` of a row to be inserted or updated, and `-D` of one to be
-        deleted (Flink's RowKind; rows of kind `-U` are passed over). The table does not have it. Without one, a column
-        `row_kind` is taken for it if the rows have that, and else all rows are inserted or updated.
+        `row_kind` is the column with `+I` or `+U` for a row to be inserted or updated, and `-D` for one to be deleted
+        (Flink's RowKind; rows of kind `-U` are ignored). The table does not have it. By default a column named
+        `row_kind` is used if the rows have one, otherwise all rows are inserted or updated.
 
-        `sequence_by` are columns that order the changes of a key, and stay in the table: what is older than the row
-        that is there is passed over. Without them the order is that in which changes come.
+        `sequence_by` are columns that order the changes of a key, and are stored in the table: changes older than the
+        stored row are ignored. Without them changes are ordered by arrival.
 
         Raises as `append` does, and `ValueError` without a key.
         """
@@ -110,17 +110,17 @@ class DeltaSink(TransactionalSink):
         return DeltaUpsertSink(path=_checked(path), keys=tuple(keys), sequence=by, kind=row_kind)
 
     def partition_by(self, *columns: str) -> Self:
-        """Partition a new table by these columns; a table that is there must be partitioned by the same."""
+        """Partition a new table by these columns; an existing table must be partitioned by the same."""
         return replace(self, partition_columns=columns)
 
     def merge_schema(self) -> Self:
-        """Add columns to the table that the rows have and it does not. Types never change."""
+        """Add columns of the rows that the table lacks. Types never change."""
         return replace(self, merges_schema=True)
 
     def storage_options(self, **options: object) -> Self:
         """Set delta-rs's options for the storage of the log, such as `aws_region="eu-west-1"`.
 
-        Files are written by Spark, with the settings of its session.
+        Spark writes the files, with the settings of its session.
         """
         return replace(self, options=checked_options({**dict(self.options), **options}, _WHAT))
 
@@ -146,7 +146,7 @@ class DeltaSink(TransactionalSink):
     def check_rows(self, prototype: DataFrame) -> None:
         check_written(prototype, self.staged_as)
         rows = self._stored(prototype.schema)
-        wrong = partition_misfit(rows, self.partition_columns)
+        wrong = partition_mismatch(rows, self.partition_columns)
         if wrong is not None:
             raise PrototypeError(wrong)
         session = prototype.sparkSession
@@ -156,7 +156,7 @@ class DeltaSink(TransactionalSink):
             raise PrototypeError(wrong)
         wrong = unknown_type(rows, is_new=table is None)
         if wrong is None and table is not None:
-            wrong = misfit(columns_of(table), rows, merges_schema=self.merges_schema)
+            wrong = schema_mismatch(columns_of(table), rows, merges_schema=self.merges_schema)
         if wrong is not None:
             raise PrototypeError(f"rows cannot be written to {self}: {wrong}")
 
@@ -173,7 +173,7 @@ class DeltaSink(TransactionalSink):
         return filesystem.qualified(self.path)
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
-        """Below the table, for a rename must not leave the file system."""
+        """Return a folder below the table, for a rename must stay within the file system."""
         return f"{self.path}/{STAGING}/{file_name_part(job_id)}"
 
     def publish(self, transaction: Transaction) -> None:
@@ -189,7 +189,7 @@ class DeltaSink(TransactionalSink):
         ).publish()
 
     def _table(self, filesystem: FileSystem) -> DeltaTable | None:
-        """The table, None if it is not there. Raises `SinkError` where something else is, or it cannot be opened."""
+        """Return the table, or None. Raises `SinkError` if it cannot be opened, or the path has anything else."""
         from deltalake.exceptions import DeltaError
 
         if filesystem.exists(self.path) and not filesystem.is_folder(self.path):
@@ -211,9 +211,9 @@ class DeltaSink(TransactionalSink):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaOverwriteSink(DeltaSink):
-    """Replaces the partitions that the rows of a checkpoint are in. Made by `DeltaSink.overwrite_partitions`.
+    """Replaces the partitions that the rows of a checkpoint are in. Created by `DeltaSink.overwrite_partitions`.
 
-    It runs in one subtask: of two, one would replace what the other has written for the same checkpoint.
+    It runs in one subtask: two would replace each other's rows of the same checkpoint.
     """
 
     parallelism_limit: ClassVar[int | None] = 1
@@ -225,9 +225,9 @@ class DeltaOverwriteSink(DeltaSink):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaUpsertSink(DeltaSink):
-    """Keeps one row for each key. Made by `DeltaSink.upsert`.
+    """Keeps one row for each key. Created by `DeltaSink.upsert`.
 
-    It runs in one subtask: a merge uses all cores, and two into one table would rule each other out.
+    It runs in one subtask: a merge uses all cores, and two concurrent ones would conflict.
     """
 
     parallelism_limit: ClassVar[int | None] = 1
@@ -243,17 +243,17 @@ class DeltaUpsertSink(DeltaSink):
         return PARQUET
 
     def check_rows(self, prototype: DataFrame) -> None:
-        """Raise `PrototypeError` as an append does, and where a column is missing that changes are told by."""
+        """Raise `PrototypeError` as an append does, and if a column is missing that a merge needs."""
         DeltaSink.check_rows(self, prototype)
-        named = (*self.keys, *self.sequence, *self.partition_columns, *(() if self.kind is None else (self.kind,)))
-        if missing := [name for name in named if name not in prototype.columns]:
+        required = (*self.keys, *self.sequence, *self.partition_columns, *(() if self.kind is None else (self.kind,)))
+        if missing := [name for name in required if name not in prototype.columns]:
             raise PrototypeError(f"there is no column {missing[0]!r}; the columns are {', '.join(prototype.columns)}")
         kind = self._kind_in(prototype.schema)
         if kind is not None and kind in (*self.keys, *self.sequence, *self.partition_columns):
-            raise PrototypeError(f"the column {kind!r} says what becomes of a row, and is not in the table")
+            raise PrototypeError(f"the column {kind!r} has the kind of a change, and is not in the table")
         if kind is not None and not isinstance(prototype.schema[kind].dataType, StringType):
-            found = prototype.schema[kind].dataType.simpleString()
-            raise PrototypeError(f"the kind of a row is a text such as '+I', and {kind!r} is of type {found}")
+            kind_type = prototype.schema[kind].dataType.simpleString()
+            raise PrototypeError(f"the kind of a row is a text such as '+I', and {kind!r} is of type {kind_type}")
 
     def publish(self, transaction: Transaction) -> None:
         rows = schema_of(transaction)

@@ -1,8 +1,8 @@
-"""DeltaSource: the rows of a Delta table as of a version, and the rows that later versions add.
+"""DeltaSource: reads the rows of a Delta table at a version, and the rows that later versions add.
 
-The log tells the files of a version, and Spark reads them: rows never pass the driver. What a version adds is its rows.
-A version that deletes or rewrites rows fails the job, unless it is said to be passed over: a stream cannot take rows
-back (the rules, and the names of the options, are those of Delta's own streaming source).
+The log lists the files of a version, and Spark reads them: rows never pass through the driver. A version that deletes
+or rewrites rows fails the job, unless such versions are skipped: a stream cannot retract rows. The rules and the names
+of the options are those of Delta's own streaming source.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ _WHAT = "a DeltaSource"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaSource(Source):
-    """A Delta table to read. Made by `of_path`; the other methods return changed copies.
+    """A source of the rows of a Delta table. Created by `of_path`; the other methods return changed copies.
 
-    Without more it is the table as it is when the job begins. `schema` is set when the job is bound, to the columns of
-    the table.
+    By default it reads the table as it is when the job begins. `schema` is set to the columns of the table when a
+    program uses the source.
     """
 
     path: str
@@ -85,7 +85,7 @@ class DeltaSource(Source):
 
     @classmethod
     def of_path(cls, path: str | PathLike[str], *, event_time: str | None = None) -> Self:
-        """The table at a path; `event_time` names the timestamp column that says when a row happened.
+        """Read the table at a path; `event_time` names the timestamp column with the time of a row's event.
 
         Raises:
             MissingExtraError: deltalake is not installed.
@@ -95,7 +95,7 @@ class DeltaSource(Source):
         return cls(path=str(path), event_time=event_time, options=checked_options({}, _WHAT))
 
     def version_as_of(self, version: int) -> Self:
-        """Read the table as it was at a version. Raises `ValueError` beside `starting_version` and its like."""
+        """Read the table as it was at a version. Raises `ValueError` if a starting version or time is set."""
         self._check_one_beginning(self.starting is not None or self.starting_ms is not None)
         return replace(self, as_of=version, as_of_ms=None)
 
@@ -108,31 +108,31 @@ class DeltaSource(Source):
         return replace(self, as_of=None, as_of_ms=checked_millis(timestamp))
 
     def starting_version(self, version: int) -> Self:
-        """Read what this version and those behind it add, and not what was there before.
+        """Read the rows that this version and later ones add, without the rows of earlier versions.
 
-        Raises `ValueError` beside `version_as_of` and `timestamp_as_of`.
+        Raises `ValueError` after `version_as_of` and `timestamp_as_of`.
         """
         self._check_one_beginning(self.as_of is not None or self.as_of_ms is not None)
         return replace(self, starting=version, starting_ms=None)
 
     def starting_timestamp(self, timestamp: datetime | int) -> Self:
-        """Read what versions add that were committed at this time or later. Raises as `starting_version` does."""
+        """Read the rows of versions committed at this time or later. Raises as `starting_version` does."""
         self._check_one_beginning(self.as_of is not None or self.as_of_ms is not None)
         return replace(self, starting=None, starting_ms=checked_millis(timestamp))
 
     def monitor_continuously(self, interval: Duration) -> Self:
         """Look for new versions at this interval (`"500ms"`, `"10s"`, a timedelta, ms) until the job is cancelled.
 
-        In a folder of this machine they are noticed within some milliseconds. Raises `DurationError`.
+        In a local folder they are noticed within milliseconds. Raises `DurationError`.
         """
         return replace(self, interval_ms=positive_duration_ms(interval, "discovery interval"))
 
     def ignore_deletes(self) -> Self:
-        """Pass over versions that only delete rows."""
+        """Skip versions that only delete rows."""
         return replace(self, ignores_deletes=True)
 
     def skip_change_commits(self) -> Self:
-        """Pass over versions that delete or rewrite rows, with all that they add."""
+        """Skip versions that delete or rewrite rows, even if they also add rows."""
         return replace(self, skips_change_commits=True)
 
     def storage_options(self, **options: object) -> Self:
@@ -154,7 +154,7 @@ class DeltaSource(Source):
         return f"{self.format} {masked_uri(self.path)}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """With this event-time column, an absolute path, and the columns that the table has."""
+        """Return a copy with this event-time column, an absolute path, and the table's columns."""
         filesystem = FileSystem(session)
         here = replace(self, path=filesystem.absolute(self.path), event_time=event_time)
         return replace(here, schema=here._columns(filesystem))
@@ -199,8 +199,8 @@ class DeltaSource(Source):
     def _check_one_beginning(self, has_other: bool) -> None:
         if has_other:
             raise ValueError(
-                f"{self} is to be read as of a version or a time, and to start at one: say either, for the table as a"
-                " whole or for what is added from then on"
+                f"{self} is to be read as of a version or a time, and to start at one: choose one, for the whole"
+                " table or for the rows added from then on"
             )
 
 
@@ -223,12 +223,12 @@ class _Position:
 
 
 class DeltaSplitDiscovery:
-    """Looks into the log of one table. Used by one call at a time, but for `changed`.
+    """Finds new files in the log of a table. Only `changed` may be called concurrently with another call.
 
-    A split is a file of a version of the table, or one that a later version adds. The position of a look is a text of
-    JSON: `snapshot`, the version whose files as a whole are looked for, null behind them; `version`, the first of those
-    whose changes were not all found; `files`, how many files of the one or the other were found; and `end`, the last
-    version of a bounded source.
+    A split is a file of the first version read, or a file that a later version adds. The position is JSON: `snapshot`,
+    the version whose files are being listed, null when all were; `version`, the first version whose changes were not
+    all found; `files`, the number of files found of that snapshot or version; and `end`, the last version of a bounded
+    source.
     """
 
     def __init__(self, source: DeltaSource, operator_id: OperatorId, filesystem: FileSystem) -> None:
@@ -244,10 +244,10 @@ class DeltaSplitDiscovery:
         self.changed: Callable[[], bool] | None = self._changed if self.interval_ms is not None and is_local else None
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """The files that are there and were not found before.
+        """Return the files that were not found before.
 
         Raises:
-            SourceError: the table cannot be read, or a version has taken rows out of it.
+            SourceError: the table cannot be read, or a version has removed rows.
         """
         at = _Position.of(position) if position else self._beginning()
         if not self._has_begun:
@@ -287,7 +287,7 @@ class DeltaSplitDiscovery:
         return _Position(snapshot=whole, version=whole + 1, end=end)
 
     def _files(self, at: _Position) -> Sequence[AddedFile] | None:
-        """The files of the snapshot, or the added ones of the version, by path; None if it is not there."""
+        """Return the files of the snapshot, or those that the version adds, by path; None if it does not exist."""
         is_whole = at.snapshot is not None
         version = at.version if at.snapshot is None else at.snapshot
         if self._listed is not None and self._listed[:2] == (version, is_whole):
@@ -313,7 +313,7 @@ class DeltaSplitDiscovery:
         return list(files_at(table, self._source.event_time))
 
     def _commit(self, version: int) -> Commit | None:
-        """The changes of a version, if they can be read as rows that were added; None if it is not there yet."""
+        """Return the changes of a version, None if it does not exist yet. Raises `SourceError` for removed rows."""
         try:
             commit = commit_of(self._location, version, self._source.event_time)
         except FileNotFoundError:
@@ -333,11 +333,11 @@ class DeltaSplitDiscovery:
         raise SourceError(
             f"version {version} of {self._source.path} has {what} rows, in {len(commit.removed)} files such as"
             f" {commit.removed[0]}, and a DeltaSource reads rows that are added: {skip} passes over such versions, and"
-            f" starting_version({version + 1}) begins behind this one"
+            f" starting_version({version + 1}) begins after this one"
         )
 
     def _check_log(self, at: _Position) -> None:
-        """Raise `SourceError` where the table cannot be read on from here."""
+        """Raise `SourceError` if the table cannot be read from this position."""
         table = opened(self._location)
         check_readable(self._location, facts_of(table))
         latest = table.version()
@@ -354,7 +354,7 @@ class DeltaSplitDiscovery:
             )
 
     def _check_columns(self, columns: StructType, version: int) -> None:
-        """Raise `FileSchemaError` where a column is gone, or of another type. New ones are not read."""
+        """Raise `FileSchemaError` if a column is missing or has another type. New columns are ignored."""
         assert isinstance(self._source.schema, StructType)
         there = {field.name: field.dataType.simpleString() for field in columns}
         for read in self._source.schema:
@@ -371,7 +371,7 @@ class DeltaSplitDiscovery:
 
 
 def split_of_file(file: AddedFile, version: int) -> SerializedSplit:
-    """The split of a file, as the log names it in a version. The content is what reading needs."""
+    """Return the split of a file of a version. Its content has all that reading needs."""
     content = {
         "version": version,
         "path": file.path,
@@ -406,17 +406,17 @@ def numbers_in(split: SerializedSplit) -> SplitNumbers:
 _Partition = tuple[tuple[str, str | None], ...]
 
 _ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
-"""The time zone behind a time; without one it is in UTC."""
+"""The time zone at the end of a time; a time without it is in UTC."""
 
 
 def read_files(
     session: SparkSession, table: str, schema: StructType, files: Iterable[AddedFile], *, keeps_order: bool = False
 ) -> DataFrame:
-    """The rows of files of a table, which lies at this path.
+    """Return the rows of files of the table at a path.
 
-    Files in folders that are named after their partitions, which is nearly all of them, are one scan: Spark takes the
-    columns from there. The protocol allows any other place, and then the files of each partition are a scan. With
-    `keeps_order` the rows of each partition are in the order of the files.
+    Nearly all files are in folders named after their partitions; these are read in one scan, for Spark reads the
+    partition columns from the names. The protocol allows other folders: then each partition is read in its own scan.
+    With `keeps_order` the rows of each partition are in the order of the files.
     """
     of_partition: dict[_Partition | None, list[str]] = {}
     for file in files:
@@ -445,7 +445,7 @@ def _partition(file: AddedFile, schema: StructType) -> _Partition | None:
 
 
 def slices_of(files: Sequence[AddedFile], *, cores: int) -> list[Sequence[AddedFile]]:
-    """Deal files out to slices, as many as there are cores for, and rows."""
+    """Divide files among slices; see `number_of_slices`."""
     slices = number_of_slices(len(files), sum(file.rows or 0 for file in files), cores)
     return [files[number::slices] for number in range(slices)]
 
@@ -458,7 +458,7 @@ def _value(field: StructField, partition: Mapping[str, str | None]) -> Column:
 
 
 def _is_whole(path: str) -> bool:
-    """True for a path that does not begin in the folder of the table."""
+    """Return True unless the path is relative to the folder of the table."""
     return ":/" in path or path.startswith("/")
 
 
@@ -472,7 +472,7 @@ NO_DELETION_VECTORS = (
 
 
 def opened(location: TableLocation, version: int | None = None) -> DeltaTable:
-    """The table, now or at a version. Raises `SourceError` where delta-rs does not open it."""
+    """Open the table, now or at a version. Raises `SourceError` if delta-rs cannot."""
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
@@ -485,20 +485,20 @@ def opened(location: TableLocation, version: int | None = None) -> DeltaTable:
 
 
 def check_readable(location: TableLocation, facts: TableFacts) -> None:
-    """Raise `SourceError` where the table has a feature by which its files are not its rows."""
+    """Raise `SourceError` if the table has a feature that makes its rows differ from those in its files."""
     feature = facts.unreadable()
     if feature is not None:
         raise SourceError(f"{location.path} is a Delta table with {feature}, which a DeltaSource does not read")
 
 
 def check_whole_files(location: TableLocation, table: DeltaTable) -> None:
-    """Raise `SourceError` where some rows of the version are deleted beside their files."""
+    """Raise `SourceError` if deletion vectors mark rows of the version as deleted."""
     if has_deletion_vectors(table):
         raise SourceError(f"{location.path} has deletion vectors{NO_DELETION_VECTORS}")
 
 
 def first_version(source: DeltaSource, location: TableLocation) -> int | None:
-    """The version whose changes are read first; None where the table is read as a whole before."""
+    """Return the first version whose changes are read; None if the whole table is read first."""
     if source.starting_ms is None:
         return source.starting
     times = _commit_times(location)
@@ -507,7 +507,7 @@ def first_version(source: DeltaSource, location: TableLocation) -> int | None:
 
 
 def last_version(source: DeltaSource, location: TableLocation) -> int:
-    """The version that the table is read at as a whole, and the last of a bounded source."""
+    """Return the version at which the whole table is read, which is the last version of a bounded source."""
     if source.as_of is not None:
         return source.as_of
     if source.as_of_ms is None:
@@ -521,9 +521,9 @@ def last_version(source: DeltaSource, location: TableLocation) -> int:
 
 
 def _commit_times(location: TableLocation) -> dict[int, int]:
-    """The times (ms) of the versions that are in the log."""
+    """Return the times (ms) of the versions in the log."""
     commits = opened(location).history()
     times = {commit["version"]: commit["timestamp"] for commit in commits if "timestamp" in commit}
     if not times:
-        raise SourceError(f"the log of {location.path} does not tell when its versions were committed: name a version")
+        raise SourceError(f"the log of {location.path} has no commit times: give a version")
     return times

@@ -1,8 +1,8 @@
-"""Moves the files that a checkpoint has staged into the folder of a table, as often as it takes.
+"""Moves the files that a checkpoint has staged into the folder of a table; may be repeated.
 
-The files are moved before they are committed, and an attempt that dies between the two leaves some here and some there.
-The checkpoint has a list of them: a file whose source is gone and whose target is there has been moved. Checkpoints of
-older versions have none; for these a list is written first, beside the files of the first batch.
+The files are moved before they are committed, and an attempt that dies between the two leaves some at each place. The
+checkpoint has a list of them: a file with a target and without a source has been moved. Checkpoints of older versions
+have no list; for these a list is written first, next to the files of the first batch.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
 STAGING = "_flykka-staging"
-"""The folder of what is staged below that of a table: readers and vacuum pass over names that begin with `_`."""
+"""The folder of staged files below that of a table: readers and vacuum ignore names that begin with `_`."""
 
 _LIST = "_files.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedFile:
-    """A file of batch number `batch`; `name` begins in the batch's folder, and will begin in the table's."""
+    """A file of batch number `batch`; `name` is its path relative to the batch's folder, and later to the table's."""
 
     batch: int
     name: str
@@ -41,12 +41,11 @@ class StagedFile:
 
     @property
     def partition(self) -> dict[str, str | None]:
-        """The values of the partition columns, as the names of the folders tell them."""
         return partition_in(self.name)
 
 
-class FilesOfTransaction:
-    """The files of a transaction, on their way to below `folder`."""
+class TransactionFiles:
+    """The files of a transaction, to be moved below `folder`."""
 
     def __init__(self, transaction: Transaction, folder: str) -> None:
         self._filesystem: FileSystem = transaction.filesystem
@@ -55,11 +54,7 @@ class FilesOfTransaction:
         self._list = f"{transaction.batches[0].path}/{_LIST}"
 
     def listed(self) -> tuple[StagedFile, ...]:
-        """The files, moved or not.
-
-        Raises:
-            StagedFileError: what was staged is gone or was changed.
-        """
+        """Return the files, moved or not. Raises `StagedFileError` if one is missing or was changed."""
         batches = self._transaction.batches
         if all(batch.files for batch in batches):
             files = tuple(
@@ -69,7 +64,7 @@ class FilesOfTransaction:
             )
             self._check(files)
             return files
-        # In this order: the list is there before the first file is moved, so without it all files were found.
+        # In this order: the list exists before the first file is moved, so without it all files were found.
         there = tuple(self._staged()) if not self._filesystem.exists(self._list) else ()
         if self._filesystem.exists(self._list):
             return tuple(StagedFile(**each) for each in json.loads(read_bytes(self._list)))
@@ -77,7 +72,7 @@ class FilesOfTransaction:
         return there
 
     def place(self, file: StagedFile) -> str:
-        """The path of a file that was not moved yet, or else of where it was moved to."""
+        """Return the path of a file, at its source or its target."""
         staged = self._path(file)
         return staged if self._filesystem.exists(staged) else self.target(file)
 
@@ -85,10 +80,10 @@ class FilesOfTransaction:
         return f"{self._folder}/{file.name}"
 
     def move(self, files: Sequence[StagedFile]) -> None:
-        """Move the files that are not there yet.
+        """Move the files that were not moved yet.
 
         Raises:
-            StagedFileError: one is neither here nor there.
+            StagedFileError: one is at neither place.
             SinkError: one cannot be moved.
         """
         for folder in {self.target(file).rpartition("/")[0] for file in files}:
@@ -115,7 +110,7 @@ class FilesOfTransaction:
         if there and self._filesystem.size_bytes(target) != size_bytes:
             raise StagedFileError(f"{target} is there already, and {staged} waits to become it")
         if there:
-            # What waits beside it is a copy, out of a savepoint.
+            # The file that waits next to it is a copy from a savepoint.
             self._filesystem.delete(staged)
             return
         if not waiting:
@@ -137,7 +132,7 @@ class FilesOfTransaction:
                 yield StagedFile(batch=number, name=name, size_bytes=status.size_bytes)
 
     def _write_down(self, files: Sequence[StagedFile]) -> None:
-        # No file of this name may be half written.
+        # No partly written file may have this name.
         draft = f"{self._list}.{uuid4().hex}"
         write_bytes(draft, json.dumps([asdict(file) for file in files]).encode())
         if not self._filesystem.rename(draft, self._list) and not self._filesystem.exists(self._list):
@@ -148,13 +143,13 @@ class FilesOfTransaction:
 
 
 def opened(path: str) -> Any:
-    """Open a file to be read, where fsspec can reach it. Raises `OSError`."""
+    """Open a file for reading if fsspec supports its path. Raises `OSError`."""
     filesystem, inner = url_to_fs(path)
     return filesystem.open(inner, "rb")
 
 
 def read_bytes(path: str) -> bytes:
-    """The contents of a file. Raises `FileNotFoundError` where there is none."""
+    """Return the content of a file. Raises `FileNotFoundError` if it does not exist."""
     filesystem, inner = url_to_fs(path)
     return bytes(filesystem.cat_file(inner))
 

@@ -1,8 +1,8 @@
-"""The place of a Delta table: opened through delta-rs, and looked at for what Spark's files cannot be to it.
+"""The location of a Delta table: opened through delta-rs, and checked for features that Spark's files do not support.
 
-Spark writes and reads the files, and delta-rs the log. So a table is refused that asks more of its files than their
-columns: names of columns that are not those in the files, rows that are deleted beside the files, values that are
-computed or checked when rows are written.
+Spark writes and reads the files, and delta-rs the log. So a table is refused that requires more of its files than
+columns: column names other than those in the files, rows deleted separately from the files, values computed or checked
+when rows are written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ StorageOptions = tuple[tuple[str, str], ...]
 LOG = "_delta_log"
 
 _READ = frozenset({"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
-"""Features that are of no concern to files, or that a table may have without using them."""
+"""Features that do not affect files, or that a table may have without using them."""
 _WRITTEN = frozenset(
     {
         "appendOnly",
@@ -39,7 +39,7 @@ _WRITTEN = frozenset(
         "v2Checkpoint",
     }
 )
-"""Features of tables that delta-rs commits to, and that files do not have to know."""
+"""Features of tables that delta-rs can commit to, and that do not affect files."""
 
 _COLUMN_MAPPING = "delta.columnMapping.mode"
 _CONSTRAINT = "delta.constraints."
@@ -52,7 +52,7 @@ _OF_COLUMNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """A table in so far as it says what may be done with it: features by name, properties, columns as JSON if known."""
+    """Properties of a table that decide about its use: features by name, properties, columns as JSON if known."""
 
     reader_features: Collection[str]
     writer_features: Collection[str]
@@ -65,7 +65,7 @@ class TableFacts:
         return next(iter(sorted(set(self.reader_features) - _READ)), None)
 
     def unwritable(self) -> str | None:
-        """The feature for which files that Spark has written cannot be added; None if they can."""
+        """The feature because of which Spark's files cannot be added; None if they can."""
         if self.properties.get(_COLUMN_MAPPING, "none") != "none":
             return "column mapping"
         if checks := sorted(key for key in self.properties if key.startswith(_CONSTRAINT)):
@@ -78,7 +78,7 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class TableLocation:
-    """The path of a table as Spark has it, how delta-rs calls the same place, and its options for the storage."""
+    """The path of a table for Spark, its URI for delta-rs, and delta-rs's options for the storage."""
 
     path: str
     uri: str
@@ -93,7 +93,7 @@ class TableLocation:
         return dict(self.options) or None
 
     def open(self, version: int | None = None) -> DeltaTable:
-        """The table as it is now, or was at a version. Raises deltalake's errors."""
+        """Open the table, now or at a version. Raises deltalake's errors."""
         from deltalake import DeltaTable
 
         return DeltaTable(self.uri, version=version, storage_options=self.storage_options)
@@ -111,7 +111,7 @@ class TableLocation:
 
 
 def checked_options(options: Mapping[str, object], what: str) -> StorageOptions:
-    """Options of delta-rs for the storage. Raises `MissingExtraError` where deltalake is not installed."""
+    """Check options of delta-rs for the storage. Raises `MissingExtraError` if deltalake is not installed."""
     require("deltalake", extra="delta", what=what)
     remember_secrets(options)
     return tuple(sorted((key, str(value)) for key, value in options.items()))
@@ -128,7 +128,7 @@ def facts_of(table: DeltaTable) -> TableFacts:
 
 
 def has_deletion_vectors(table: DeltaTable) -> bool:
-    """True if some rows of the version are deleted beside their files, which still have them."""
+    """Return True if some rows of the version are deleted separately from their files, which still have them."""
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return False
     return any(batch.num_rows for batch in table.deletion_vectors())

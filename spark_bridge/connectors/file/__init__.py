@@ -1,4 +1,4 @@
 """Files as a source and as a sink.
 
-Not here: file systems and formats that others use too (`rows`).
+Not here: file systems and formats that other code uses too (`rows`).
 """

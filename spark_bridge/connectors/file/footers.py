@@ -1,8 +1,8 @@
-"""Parquet files by their footers, read without a row: their rows, their latest time, and their columns.
+"""Footers of parquet files, read without their rows: row count, latest event time, and columns.
 
-A source takes its columns from some files, and those of one folder must not be silently those of all. Declared columns
-are checked against each file: Spark would read a column that is not there as nulls, and find a wrong type when rows are
-read. Refused is only what Spark cannot read: a file may hold narrower numbers, or timestamps of either kind.
+A source infers its columns from some files, and must not silently take those of one folder for those of all. Declared
+columns are checked against each file: Spark would read missing ones as nulls, and detect a wrong type only when rows
+are read. Only what Spark cannot read is refused: a file may have narrower numbers, or timestamps of either kind.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _TIMESTAMP = pyarrow.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footer:
-    """The rows of a file, their largest event time in ms where the statistics say it, and their columns.
+    """The row count of a file, its largest event time in ms if its statistics have it, and its columns.
 
-    `schema` is None where a column is of a type that arrow does not know; Spark may.
+    `schema` is None if arrow does not know the type of a column; Spark may.
     """
 
     rows: int
@@ -46,7 +46,7 @@ class Footer:
 
 
 def footer(path: str, event_time: str | None, open_file: Callable[[str], Any]) -> Footer:
-    """Read the footer of a file. Raises `UnreadableFileError`, naming it, where it is not parquet."""
+    """Read the footer of a file. Raises `UnreadableFileError`, naming it, if it is not parquet."""
     try:
         with open_file(path) as file:
             metadata = pq.read_metadata(file)
@@ -58,17 +58,17 @@ def footer(path: str, event_time: str | None, open_file: Callable[[str], Any]) -
 
 def _schema(parquet: Any) -> pyarrow.Schema | None:
     try:
-        found = parquet.to_arrow_schema()
+        arrow_schema = parquet.to_arrow_schema()
     except pyarrow.ArrowException:
         return None
     old = {column.path for column in map(parquet.column, range(len(parquet))) if column.physical_type == "INT96"}
-    # Arrow takes an old timestamp for one in nanoseconds. Spark writes these, and reads them in microseconds.
-    fields = (field.with_type(_TIMESTAMP) if field.name in old else field for field in found)
-    return pyarrow.schema(fields) if old else found
+    # Arrow takes an old timestamp for nanoseconds. Spark writes these, and reads them in microseconds.
+    fields = (field.with_type(_TIMESTAMP) if field.name in old else field for field in arrow_schema)
+    return pyarrow.schema(fields) if old else arrow_schema
 
 
 def _latest(metadata: Any, column: str) -> int | None:
-    """The maximum over the row groups, None where one does not know: old timestamps (INT96) have no statistics."""
+    """Return the maximum over the row groups, None if one lacks it: old timestamps (INT96) have no statistics."""
     latest: int | None = None
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
@@ -83,7 +83,7 @@ def _latest(metadata: Any, column: str) -> int | None:
 
 
 def files_with_columns(source: FileSourceSettings, filesystem: FileSystem | ObjectStore) -> dict[str, str]:
-    """Paths of files by their names below the source: of all with mergeSchema, else of the first in each folder."""
+    """Return paths of files by their names below the source: all with mergeSchema, else the first in each folder."""
     root = filesystem.qualified(source.path)
     if not filesystem.is_folder(root):
         return {root.rpartition("/")[2]: root}
@@ -98,22 +98,22 @@ def files_with_columns(source: FileSourceSettings, filesystem: FileSystem | Obje
 def checked_columns(
     source: FileSourceSettings, filesystem: FileSystem | ObjectStore, paths: list[str]
 ) -> pyarrow.Schema:
-    """The columns of all files together.
+    """Return the columns of all files together.
 
     Raises:
-        FileSchemaError: they differ, in name or with mergeSchema in type; the text names two files.
+        FileSchemaError: they differ, in name or with mergeSchema in type; the message names two files.
         UnreadableFileError: a file is not parquet.
     """
     together: pyarrow.Schema | None = None
     for path in paths:
-        found = footer(path, None, filesystem.open).schema
-        if found is None:
+        file_schema = footer(path, None, filesystem.open).schema
+        if file_schema is None:
             continue
-        together = found if together is None else together
+        together = file_schema if together is None else together
         if merges_schemas(source.reader_options):
-            together = _united(together, found, path)
-        elif odd := sorted({*map(str.lower, found.names)} ^ {*map(str.lower, together.names)}):
-            has, lacks = (path, paths[0]) if odd[0] in map(str.lower, found.names) else (paths[0], path)
+            together = _united(together, file_schema, path)
+        elif odd := sorted({*map(str.lower, file_schema.names)} ^ {*map(str.lower, together.names)}):
+            has, lacks = (path, paths[0]) if odd[0] in map(str.lower, file_schema.names) else (paths[0], path)
             raise FileSchemaError(
                 f"{plain_path(has)} has a column {odd[0]!r}, and {plain_path(lacks)} has none: declare the columns of"
                 f" {source} with schema=..., or read those of all files with mergeSchema=True"
@@ -121,9 +121,9 @@ def checked_columns(
     return pyarrow.schema([]) if together is None else together
 
 
-def _united(together: pyarrow.Schema, found: pyarrow.Schema, path: str) -> pyarrow.Schema:
+def _united(together: pyarrow.Schema, other: pyarrow.Schema, path: str) -> pyarrow.Schema:
     try:
-        return pyarrow.unify_schemas([together, found])
+        return pyarrow.unify_schemas([together, other])
     except pyarrow.ArrowException as differ:
         raise FileSchemaError(f"{plain_path(path)} does not fit the files before it: {differ}") from differ
 
@@ -151,14 +151,14 @@ _READABLE_AS = {
 }
 
 
-def misfit(
-    declared: StructType, found: pyarrow.Schema, *, elsewhere: Set[str] = frozenset(), may_lack: bool = False
+def schema_mismatch(
+    declared: StructType, file_schema: pyarrow.Schema, *, elsewhere: Set[str] = frozenset(), may_lack: bool = False
 ) -> str | None:
-    """Tell what is wrong with the first column that does not fit; None where all do.
+    """Describe the first column that does not fit; None if all do.
 
-    `elsewhere` are columns, in lower case, that the names of folders give; `may_lack`: files have different columns.
+    `elsewhere` are columns, in lower case, in the names of folders; `may_lack`: files may have different columns.
     """
-    types = {field.name.lower(): field.type for field in found}
+    types = {field.name.lower(): field.type for field in file_schema}
     for column in declared:
         if column.name.lower() in elsewhere:
             continue
@@ -166,7 +166,7 @@ def misfit(
         if column.name.lower() not in types:
             if may_lack:
                 continue
-            columns = ", ".join(found.names)
+            columns = ", ".join(file_schema.names)
             return (
                 f"it has no column {column.name!r} (expected {expected}), but {columns}; with the option"
                 " mergeSchema=True what a file does not have is read as nulls"
@@ -182,7 +182,7 @@ def misfit(
 
 
 def _spark_name(there: pyarrow.DataType) -> str | None:
-    """Spark's name of a type; None where only Spark can say whether it reads it."""
+    """Return Spark's name of a type; None if only Spark knows whether it can read it."""
     if pyarrow.types.is_null(there):
         return None
     try:
@@ -192,6 +192,6 @@ def _spark_name(there: pyarrow.DataType) -> str | None:
 
 
 def _kind(name: str) -> str:
-    """`decimal` of `decimal(10,2)`, `array` of `array<int>`, `string` of `varchar(3)`."""
+    """Return `decimal` for `decimal(10,2)`, `array` for `array<int>`, `string` for `varchar(3)`."""
     kind = name.partition("(")[0].partition("<")[0]
     return "string" if kind in {"char", "varchar"} else kind

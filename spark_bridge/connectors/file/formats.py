@@ -1,7 +1,7 @@
-"""The formats of files that Spark reads, and what we set for each unless the user does.
+"""The formats of files that Spark reads, and our settings for each unless the user sets them.
 
-Text may be malformed, and Spark's own defaults make nulls of what they cannot read, drop what a line has too much and
-take the columns of a csv file by their place, whatever its header says. Here a line that does not fit fails the read.
+Text may be malformed, and Spark's defaults turn unreadable values into nulls, drop surplus values of a line, and assign
+the columns of a csv file by position and not by its header. Here a line that does not fit fails the read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ Options = tuple[tuple[str, str], ...]
 class ReadFormat:
     """A format, and how it is read.
 
-    `has_footers`: a file says of itself what is in it, and is asked. `is_columnar`: Spark reads the columns it needs.
+    `has_footers`: files describe their content in a footer, which is read. `is_columnar`: Spark reads only needed
+    columns.
     """
 
     name: FileFormat
@@ -37,7 +38,7 @@ TEXT = ReadFormat(name="text")
 JSON = ReadFormat(name="json", reading={"mode": "FAILFAST"})
 CSV = ReadFormat(
     name="csv",
-    # The header and the length of a line are looked at only where all columns are read.
+    # The header and the length of a line are only checked if all columns are read.
     reading={"mode": "FAILFAST", "enforceSchema": "false", "columnPruning": "false"},
     inferring={"inferSchema": "true"},
 )
@@ -47,21 +48,21 @@ _LISTING = {"path", "paths", "basepath", "pathglobfilter", "recursivefilelookup"
 
 
 def checked_options(options: Iterable[tuple[str, OptionValue]]) -> Options:
-    """Options as Spark takes them.
+    """Check options and convert them for Spark.
 
     Raises:
-        ValueError: a mode that Spark does not know, and would take for PERMISSIVE; or an option that says which files
-            are read, which is the matter of the source.
+        ValueError: the mode is unknown, which Spark would take for PERMISSIVE; or an option selects the files to read,
+            which the source does.
     """
-    given = tuple((key, _checked(key, value)) for key, value in options)
-    remember_secrets(dict(given))
-    return given
+    checked = tuple((key, _checked(key, value)) for key, value in options)
+    remember_secrets(dict(checked))
+    return checked
 
 
 def merged(defaults: Mapping[str, str], options: Options) -> dict[str, str]:
-    """The user's options over ours. Spark does not look at the case of their names."""
-    given = {key.lower() for key, _ in options}
-    return {**{key: value for key, value in defaults.items() if key.lower() not in given}, **dict(options)}
+    """Merge the user's options over ours. Spark ignores the case of their names."""
+    checked = {key.lower() for key, _ in options}
+    return {**{key: value for key, value in defaults.items() if key.lower() not in checked}, **dict(options)}
 
 
 def merges_schemas(options: Options) -> bool:

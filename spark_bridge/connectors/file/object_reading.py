@@ -1,7 +1,7 @@
-"""Reads files through fsspec in Python workers of Spark: rows never pass the driver.
+"""Reads files through fsspec in Python workers of Spark: rows never pass through the driver.
 
-pyarrow reads parquet. Of json, csv and text the workers cut lines alone, as Hadoop does: Spark parses them, headers and
-values in the names of folders included.
+pyarrow reads parquet. For json, csv and text the workers only split lines, as Hadoop does: Spark parses them, including
+headers and values in the names of folders.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ _ROWS_AT_ONCE = 10_000
 _LINE, _FILE, _HEADER, _PARSED, _FOLDER = "__line", "__file", "__header", "__parsed", "__folder_"
 _CORRUPT = "spark.sql.columnNameOfCorruptRecord"
 _BLANK = "".join(map(chr, range(0x21)))
-"""Java's white space: Spark passes over lines of it."""
+"""Java's white space: Spark skips blank lines."""
 
 
 def check_readable(source: FileSourceSettings) -> None:
-    """Raise `PrototypeError` where files cannot be read like this through fsspec."""
+    """Raise `PrototypeError` if files cannot be read with these settings through fsspec."""
     without = "without storage_options Spark reads it, with a file system of Hadoop's for the path"
     if source.format not in ("parquet", "json", "csv", "text"):
         raise PrototypeError(
@@ -71,7 +71,7 @@ def check_readable(source: FileSourceSettings) -> None:
 
 
 def schema_of_objects(source: FileSourceSettings) -> StructType:
-    """The schema of the parquet files. Raises `SourceError` where there is none, `UnreadableFileError`."""
+    """Return the schema of the parquet files. Raises `SourceError` if there are none, and `UnreadableFileError`."""
     if source.format != "parquet":
         raise SourceError(f"{source} needs a schema where it is read with storage_options: schema='id long, ...'")
     files = files_with_columns(source, source.store)
@@ -89,7 +89,7 @@ def schema_of_objects(source: FileSourceSettings) -> StructType:
 def read_objects(
     session: SparkSession, source: FileSourceSettings, schema: StructType, files: Sequence[FileSplit]
 ) -> DataFrame:
-    """The rows of files in their order."""
+    """Return the rows of files in their order."""
     tasks = min(len(files), max(1, session.sparkContext.defaultParallelism))
     numbers = session.range(0, tasks, 1, tasks)
     bounds = [len(files) * number // tasks for number in range(tasks + 1)]
@@ -138,7 +138,7 @@ def _partition(split: FileSplit) -> dict[str, str | None]:
 
 
 def _folder_value(field: StructField) -> Column:
-    """A value in the name of a folder, as Spark casts it; one that cannot be cast is an error."""
+    """Return a value in the name of a folder as Spark casts it; a value that cannot be cast is an error."""
     text = F.col(quoted(f"{_FOLDER}{field.name}"))
     value, kind = text.try_cast(field.dataType), field.dataType.simpleString()
     told = F.concat(F.lit(f"a folder is named {field.name}="), text, F.lit(f", and {field.name!r} is of type {kind}"))
@@ -146,7 +146,7 @@ def _folder_value(field: StructField) -> Column:
 
 
 def _without_headers(lines: DataFrame, names: Sequence[str], options: Mapping[str, str]) -> DataFrame:
-    """The lines but the first of each file, which must have these names unless the schema is to be enforced."""
+    """Drop the first line of each file, which must be a header with these names unless the schema is enforced."""
     if options.get("enforceschema") == "true":
         return lines.where(~F.col(_HEADER))
     columns = ", ".join(f"c{number} string" for number in range(len(names)))
@@ -217,8 +217,7 @@ class _Reading(ABC):
             yield rows
 
     @abstractmethod
-    def rows(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """The rows of a file."""
+    def rows(self, split: FileSplit) -> Iterator[pa.RecordBatch]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +239,7 @@ class _ReadParquet(_Reading):
 
 
 def _with_columns(rows: pa.RecordBatch, wanted: pa.Schema, names: Mapping[str, str]) -> pa.RecordBatch:
-    """The rows with the columns that are wanted; one that the file does not have is null."""
+    """Return the rows with the columns of a schema; columns that the file lacks are null."""
     found = rows.select([])
     for field in wanted:
         name = names.get(field.name.lower())

@@ -1,19 +1,19 @@
-"""FileSink: files that appear exactly once, when the checkpoint that holds them is complete.
+"""FileSink: files that appear exactly once, when the checkpoint that contains them is complete.
 
-Rows are staged out of sight, and published by rename. Staged files lie below `<path>/.flykka-staging/<job>/`, which
-Spark's readers ignore. At a snapshot each gets the name it will have, and staged path, name, size and digest go into
-the checkpoint. When a checkpoint is complete, what it and those before it hold is renamed. A rename is repeated without
-harm: a file whose source is gone and whose target is there has been published. So a restore publishes everything its
-checkpoint holds, whatever the attempts before have come to do, and then deletes whatever else this subtask had staged.
-Jobs that begin from one savepoint, and the one that goes on behind it, hold copies of a file: the first to publish it
-does so for all of them. Nothing of a checkpoint is published unless all of it is as it was staged.
+Rows are staged invisibly, and published by rename. Staged files are below `<path>/.flykka-staging/<job>/`, which
+Spark's readers ignore. At a snapshot each file is assigned its final name, and staged path, name, size and digest go
+into the checkpoint. When a checkpoint is complete, its files and those of earlier ones are renamed. A rename may be
+repeated: a file whose source is gone and whose target exists has been published. So a restore publishes all files of
+its checkpoint, however far earlier attempts got, and then deletes all other files that this subtask had staged. Jobs
+that start from one savepoint, and the one that continues after it, have copies of a file: the first to publish it does
+so for all. Files of a checkpoint are only published if all of them are as they were staged.
 
-The name of a published file tells the job that has published it:
+The name of a published file identifies the job that has published it:
 
-    part-<job>-<digest>-<uid>-<digest>-<subtask>-<checkpoint>-<number>-<what no other has>.<format>
+    part-<job>-<digest>-<uid>-<digest>-<subtask>-<checkpoint>-<number>-<unique suffix>.<format>
 
-A name is given with the rename, and stays true where the file is copied or moved to. A file of any other name is
-nobody's: others have put it there, or a flykka whose names did not tell the job yet.
+The name is set by the rename, and stays true if the file is copied or moved elsewhere. A file with any other name
+belongs to no job: it was put there by others, or by a flykka whose names did not identify the job yet.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ def published_files(folder: str, paths: Iterable[str], job_name: str) -> Publish
     foreign = 0
     for path in paths:
         name = path.rsplit("/", 1)[-1]
-        found = _NAME.match(name)
-        if found is None:
+        published = _NAME.match(name)
+        if published is None:
             foreign += 1
         elif name.startswith(published_prefix(job_name)):
             own.append(path)
         else:
-            others[found["job"]] += 1
+            others[published["job"]] += 1
     return PublishedFiles(folder=folder, own=tuple(own), by_others=tuple(sorted(others.items())), foreign=foreign)
 
 
@@ -94,7 +94,7 @@ _NAME_OF_SPARK = re.compile(r"(?P<unique>[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{1
 class FileWriter(StagingWriter[PendingFile]):
     """The staged and pending files of one sink in one attempt.
 
-    Where the number or the size of files is settled, batches are staged as parquet first, and written again at the
+    If the number or the size of files is configured, batches are first staged as parquet, and written again at the
     snapshot.
     """
 
@@ -118,7 +118,7 @@ class FileWriter(StagingWriter[PendingFile]):
         prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
         pending, folders = restored(prepared, PendingFile, self._context.operator, "file")
         warn_unchecked(self._context.operator, (file.digest for file in pending))
-        # A batch may be published by several subtasks, each some files of it: its folder goes with all that was staged.
+        # Several subtasks may each publish some files of a batch: its folder is deleted with all staged files.
         self._publish(
             tuple(replace(file, staged=self._staging.owner.find(file.staged)) for file in pending), restored=True
         )
@@ -147,16 +147,16 @@ class FileWriter(StagingWriter[PendingFile]):
 
     @cached_property
     def _path(self) -> str:
-        # A checkpoint may be restored where a relative path leads elsewhere.
+        # A checkpoint may be restored in another working directory.
         return self._filesystem.qualified(self._path_as_given)
 
     def _rewritten(self, rows: StagedRows, checkpoint_id: int, names: tuple[str, ...]) -> tuple[str, ...]:
         if not names:
             return ()
-        # What is read here is on disk: fewer partitions make the reading no slower than the writing.
+        # The staged rows are on disk: fewer partitions make reading no slower than writing.
         whole = read_staged(self._context.scope.session, rows.pop_staged(checkpoint_id, names))
         files = self._files_of(names)
-        # To several files of one size rows are dealt; a limit alone may leave them where they are.
+        # Rows are distributed to several files of one size; with only a limit they may stay where they are.
         grouped = whole.repartition(files) if files > 1 and self._file_size_bytes else whole.coalesce(files)
         batch = self._staging.write(grouped, self._layout)
         self._staging.discard(names)
@@ -188,36 +188,36 @@ class FileWriter(StagingWriter[PendingFile]):
             self._filesystem.make_folder(folder)
         for file in waiting:
             self._rename(file)
-        # Of all files: renames that an attempt before has made may not be durable yet. The new names come first: a file
-        # must not lose both.
+        # For all files: renames of an earlier attempt may not be durable yet. The new names come first: a file must
+        # not lose both.
         self._staging.sync(folder for file in files for folder in self._folders_of(file.target))
         self._staging.sync(_parent(file.staged) for file in waiting)
 
     def _waiting(self, files: tuple[PendingFile, ...], *, restored: bool) -> tuple[PendingFile, ...]:
-        """The files that have yet to be published. Raises `StagedFileError` if one is missing or was changed."""
+        """Return the files that have yet to be published. Raises `StagedFileError` if one is missing or was changed."""
         batches = {batch_folder(file.staged) for file in files}
         staged = {status.path: status.size_bytes for batch in batches for status in self._filesystem.files_below(batch)}
         for file in files:
             if file.staged in staged and file.digest is not None:
                 check_size(file.staged, written=file.digest.size_bytes, found=staged[file.staged])
             if file.staged not in staged and not self._filesystem.exists(file.target):
-                self._check_taken_away(file, restored=restored)
+                self._check_moved_away(file, restored=restored)
         waiting = tuple(file for file in files if file.staged in staged)
         StagedCheck(self._filesystem, self._context.scope.session, restored=restored).check_digests(
             [(file.staged, file.digest) for file in waiting if file.digest is not None]
         )
         return waiting
 
-    def _check_taken_away(self, file: PendingFile, *, restored: bool) -> None:
-        """Raise unless a missing file was published by an attempt before, and moved from the output since.
+    def _check_moved_away(self, file: PendingFile, *, restored: bool) -> None:
+        """Raise unless a missing file was published by an earlier attempt, and moved from the output since.
 
-        While the folder of its job is there, what is staged goes by being published and in no other way, and then its
-        batch's folder goes too. Flink's local committer passes over such files as well. What another job has staged may
-        have gone with its folder.
+        While the folder of its job exists, staged files only disappear by being published, and then their batch's
+        folder disappears too. Flink's local committer ignores such files as well. Files staged by another job may have
+        been deleted with its folder.
 
         Raises:
             StagedFileError: the file is lost.
-            SinkError: the disk is away, or was, and not the file.
+            SinkError: the disk is away, or was.
             OwnershipLostError: a later owner of the job has moved the file.
         """
         if restored and self._staging.was_published(batch_folder(file.staged)):
@@ -244,7 +244,7 @@ class FileWriter(StagingWriter[PendingFile]):
             yield folder
 
     def _is_same(self, file: PendingFile) -> bool:
-        """True if what is there is a copy of the file, out of a savepoint: no other file has its name."""
+        """Return True if the target is a copy of the file, from a savepoint: no other file has its name."""
         return self._filesystem.size_bytes(file.staged) == self._filesystem.size_bytes(file.target)
 
 
@@ -256,17 +256,17 @@ OptionValue = str | int | float | bool
 
 _ROWS_PER_FILE = "maxRecordsPerFile"
 SUCCESS = "_SUCCESS"
-"""As Spark and Hadoop call the file that says that a folder is complete."""
+"""Spark's and Hadoop's name for the file that marks a folder as complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSink(Sink):
-    """A folder to write to, whose readers see the rows of completed checkpoints, at every moment, and no others.
+    """A folder to write to; at any moment its readers see only rows of completed checkpoints.
 
-    Made by the names of formats, such as `parquet`; the other methods return changed copies. The folder may hold files
-    already, and others may write to it: nothing is overwritten, and nothing deleted but what the job itself has staged,
-    in `.flykka-staging` below the folder. Sinks of one job may share a folder if they write one format, partitioned by
-    the same columns.
+    Created by the names of formats, such as `parquet`; the other methods return changed copies. The folder may contain
+    files already, and others may write to it: nothing is overwritten, and only files staged by the job itself are
+    deleted, in `.flykka-staging` below the folder. Sinks of one job may share a folder if they write one format,
+    partitioned by the same columns.
     """
 
     needs_order: ClassVar[bool] = False
@@ -279,32 +279,34 @@ class FileSink(Sink):
 
     @classmethod
     def parquet(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
-        """Parquet files in a folder; options are those of Spark's writer: `parquet(path, compression="zstd")`."""
+        """Write parquet files to a folder; options are those of Spark's writer: `parquet(path, compression="zstd")`."""
         return cls._of("parquet", path, options)
 
     @classmethod
     def orc(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
-        """Files of orc in a folder; options are those of Spark's writer: `orc(path, compression="zlib")`."""
+        """Write orc files to a folder; options are those of Spark's writer: `orc(path, compression="zlib")`."""
         return cls._of("orc", path, options)
 
     @classmethod
     def avro(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
-        """Files of avro in a folder; options are those of Spark's writer: `avro(path, recordName="order")`."""
+        """Write avro files to a folder; options are those of Spark's writer: `avro(path, recordName="order")`."""
         return cls._of("avro", path, options)
 
     @classmethod
     def text(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
-        """Files of text: rows have one column beside those that they are partitioned by, and each is a line."""
+        """Write text files: rows have one column besides the partition columns, and each is a line."""
         return cls._of("text", path, options)
 
     @classmethod
     def json(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
-        """Files of json, an object a line; options are those of Spark's writer: `json(path, compression="gzip")`."""
+        """Write json files, one object per line; options are those of Spark's writer: `json(path,
+        compression="gzip")`.
+        """
         return cls._of("json", path, options)
 
     @classmethod
     def csv(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
-        """Files of csv; options are those of Spark's writer: `csv(path, header=True, sep=";")`."""
+        """Write csv files; options are those of Spark's writer: `csv(path, header=True, sep=";")`."""
         return cls._of("csv", path, options)
 
     @classmethod
@@ -314,9 +316,9 @@ class FileSink(Sink):
         return cls(path=str(path), layout=FileLayout(format=file_format)).options(**options)
 
     def partition_by(self, *columns: str) -> Self:
-        """Write the rows that agree in these columns to folders of their own, `<column>=<value>/`, as Spark does.
+        """Write rows with equal values of these columns to folders of their own, `<column>=<value>/`, as Spark does.
 
-        The columns are in the names of the folders, and not in the files. Raises `TypeError` for what is no name.
+        The columns are in the names of the folders, and not in the files. Raises `TypeError` for anything but names.
         """
         if strange := [column for column in columns if not isinstance(column, str)]:
             raise TypeError(f"partition_by takes names of columns, not {strange[0]!r}")
@@ -327,10 +329,10 @@ class FileSink(Sink):
         return self.options(**{key: value})
 
     def options(self, **options: OptionValue) -> Self:
-        """Set options of Spark's writer. Spark does not look at the case of their names, and takes the last word.
+        """Set options of Spark's writer. Spark ignores the case of their names, and the last value counts.
 
         Raises:
-            ValueError: an option is to say where the files go.
+            ValueError: an option would set the location of the files.
         """
         given = {key.lower() for key in options}
         if "path" in given:
@@ -340,31 +342,31 @@ class FileSink(Sink):
         return replace(self, layout=replace(self.layout, options=kept + added))
 
     def rows_per_file(self, rows: int) -> Self:
-        """Begin another file after this many rows. Raises `ValueError` below 1."""
+        """Start another file after this many rows. Raises `ValueError` below 1."""
         return self.option(_ROWS_PER_FILE, _positive(rows, "rows per file"))
 
     def files_per_checkpoint(self, files: int) -> Self:
-        """Make no more files than this of a checkpoint in each subtask, and in each partition where it is partitioned.
+        """Write at most this many files per checkpoint, subtask and, if partitioned, partition.
 
-        Else every batch makes files of its own. Rows are written twice for it: as parquet when they come, and as what
-        they are to be when the checkpoint is taken, which takes that much longer. Raises `ValueError` below 1.
+        By default every batch writes files of its own. With this, rows are written twice: as parquet when they arrive,
+        and in the final format when the checkpoint is taken, which takes that much longer. Raises `ValueError` below 1.
         """
         return replace(self, files_limit=_positive(files, "files per checkpoint"))
 
     def file_size(self, size: MemorySize) -> Self:
-        """Make files of about this size (`"128MB"`, or bytes) of a checkpoint, and one of less.
+        """Write files of about this size (`"128MB"`, or bytes) per checkpoint, and one smaller file.
 
-        Small batches are put together, and the rows of large ones go to several files: as with `files_per_checkpoint`,
-        which may limit them besides, in each subtask, and with the same price. It is the size as parquet that counts.
-        Raises `ValueError` where the size cannot be read.
+        Small batches are combined, and the rows of large ones go to several files: as with `files_per_checkpoint`,
+        which may limit them in addition, in each subtask, and at the same price. The size is that as parquet. Raises
+        `ValueError` if the size cannot be parsed.
         """
         return replace(self, file_size_bytes=positive_size_bytes(size, "the file size"))
 
     def mark_success(self) -> Self:
-        """Put an empty file `_SUCCESS` into the folder when the job has read all of its input and published its rows.
+        """Write an empty file `_SUCCESS` into the folder when the job has read all input and published its rows.
 
-        As Spark's own writers do. A `FileSource` that monitors the folder ends with it. A job that is stopped, and may
-        be continued, does not put it there.
+        Spark's own writers do the same. A `FileSource` that monitors the folder ends with it. A job that is stopped,
+        and may be continued, does not write it.
         """
         return replace(self, marks_success=True)
 
@@ -398,14 +400,14 @@ class FileSink(Sink):
 
     def published_files(self, filesystem: FileSystem, job_name: str) -> PublishedFiles:
         if not filesystem.is_folder(self.path):
-            # Where it is a file, `check_target` says so.
+            # If the path is a file, `check_target` reports it.
             return PublishedFiles(folder=self.path)
-        found = published_files(self.path, filesystem.paths_below(self.path), job_name)
+        published = published_files(self.path, filesystem.paths_below(self.path), job_name)
         staging = filesystem.list(f"{self.path}/{STAGING}")
-        return replace(found, staging=tuple(status.name for status in staging))
+        return replace(published, staging=tuple(status.name for status in staging))
 
     def unpublish(self, filesystem: FileSystem, published: PublishedFiles) -> None:
-        """Delete the job's files, the partitions that are empty behind them, and what marks the folder as complete."""
+        """Delete the job's files, partitions that become empty, and the marker of a complete folder."""
         for path in published.own:
             filesystem.delete(path)
         if self.layout.partition_by:
@@ -422,7 +424,7 @@ class FileSink(Sink):
             sync_names([folder])
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
-        """Below the folder itself, for a rename must not leave the file system."""
+        """Return a folder below the target, for a rename must stay within the file system."""
         return f"{self.path}/{STAGING}/{file_name_part(job_id)}"
 
     def __str__(self) -> str:

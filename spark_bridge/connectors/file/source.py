@@ -1,9 +1,9 @@
-"""FileSource: the files of a folder, each batch a group of files or a range of rows of one.
+"""FileSource: reads the files of a folder, in batches of several files or of a range of rows of one file.
 
-A split is one file, and the reader takes as many of those that wait into a batch as keep its stage near a second.
-Where the user says how much a batch is, discovery groups what it finds, and a split is one batch. With
-`monitor_continuously` it takes what is there and never waits for a batch to fill. Files are immutable: one must appear
-under its final name when it is complete. Names that begin with `.` or `_` are ignored, as in Spark.
+A split is one file; the reader combines waiting splits to batches that take about a second. If the user sets a batch
+size, discovery groups the files it finds, and a split is one batch. With `monitor_continuously` a batch contains the
+files found so far and never waits for more. Files must not change: a file must get its final name when it is complete.
+Names that begin with `.` or `_` are ignored, as in Spark.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ _READ: Mapping[FileFormat, Use] = {"avro": Use.AVRO_READ, "json": Use.JSON}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSource(FileSourceSettings, Source):
-    """Files to read, and in which portions.
+    """A source of files, with the size of its batches.
 
-    Made by the names of formats, such as `parquet`; the other methods return changed copies. `schema` is Spark's,
-    declared as a StructType or as DDL text; without one it is taken from the files that are there when the program is
-    written. `event_time` names the timestamp column that says when a row happened. Options are those of Spark's
+    Created by methods with the names of formats, such as `parquet`; the other methods return changed copies. `schema`
+    is a StructType or DDL text; without it, the schema is taken from the files that exist when the source is used in
+    a program. `event_time` names the timestamp column with the time of a row's event. Options are those of Spark's
     readers.
     """
 
@@ -80,10 +80,10 @@ class FileSource(FileSourceSettings, Source):
         event_time: str | None = None,
         **options: OptionValue,
     ) -> Self:
-        """The parquet files in and below a folder, or one file.
+        """Read the parquet files in and below a folder, or one file.
 
-        Every file must have every column of the schema, in a type that Spark can read as the column's. With
-        `mergeSchema=True` files may have different columns; what one does not have is null.
+        Every file must have all columns of the schema, in types that Spark can convert to those of the schema. With
+        `mergeSchema=True` files may have different columns; missing ones are null.
         """
         return cls._of(PARQUET, path, schema, event_time, options)
 
@@ -96,7 +96,7 @@ class FileSource(FileSourceSettings, Source):
         event_time: str | None = None,
         **options: OptionValue,
     ) -> Self:
-        """The orc files in and below a folder, or one file. What a file does not have of the schema is null."""
+        """Read the orc files in and below a folder, or one file. Columns that a file lacks are null."""
         return cls._of(ORC, path, schema, event_time, options)
 
     @classmethod
@@ -108,14 +108,14 @@ class FileSource(FileSourceSettings, Source):
         event_time: str | None = None,
         **options: OptionValue,
     ) -> Self:
-        """The avro files in and below a folder, or one file. What a file does not have of the schema is null."""
+        """Read the avro files in and below a folder, or one file. Columns that a file lacks are null."""
         return cls._of(AVRO, path, schema, event_time, options)
 
     @classmethod
     def text(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
-        """The lines of the files in and below a folder, or of one file, in a column `value`.
+        """Read the lines of the files in and below a folder, or of one file, as rows with a column `value`.
 
-        Each file is a row with `wholetext=True`.
+        With `wholetext=True` each file is a row.
         """
         return cls._of(TEXT, path, "value string", None, options)
 
@@ -128,10 +128,10 @@ class FileSource(FileSourceSettings, Source):
         event_time: str | None = None,
         **options: OptionValue,
     ) -> Self:
-        """The json files in and below a folder, or one file: an object per line, or per file with `multiLine=True`.
+        """Read the json files in and below a folder, or one file: an object per line, or one with `multiLine=True`.
 
-        A line that does not fit the schema fails the job, unless the option `mode` says otherwise; a field that is
-        not there is null. Without a schema all files are read once before the job.
+        A line that does not fit the schema fails the job, unless the option `mode` is set; missing fields are null.
+        Without a schema all files are read once before the job.
         """
         return cls._of(JSON, path, schema, event_time, options)
 
@@ -144,11 +144,10 @@ class FileSource(FileSourceSettings, Source):
         event_time: str | None = None,
         **options: OptionValue,
     ) -> Self:
-        """The csv files in and below a folder, or one file: `csv(path, schema=..., header=True, sep=";")`.
+        """Read the csv files in and below a folder, or one file: `csv(path, schema=..., header=True, sep=";")`.
 
-        A line that does not fit the schema fails the job, unless the option `mode` says otherwise, and so does a header
-        that names other columns, unless `enforceSchema` is true. Without a schema all files are read once before the
-        job.
+        A line that does not fit the schema fails the job, unless the option `mode` is set; a header with other columns
+        fails it unless `enforceSchema` is true. Without a schema all files are read once before the job.
         """
         return cls._of(CSV, path, schema, event_time, options)
 
@@ -174,58 +173,59 @@ class FileSource(FileSourceSettings, Source):
         """Set options of Spark's reader.
 
         Raises:
-            ValueError: the `mode` is none of Spark's, or an option says which files are read.
+            ValueError: Spark has no such `mode`, or an option selects files.
         """
         return replace(self, reader_options=(*self.reader_options, *checked_options(options.items())))
 
     def storage_options(self, **options: Any) -> Self:
-        """Reach the files through fsspec, with these options of its file system: for object stores.
+        """Read the files of an object store through fsspec, with these options of its file system.
 
         `FileSource.parquet("s3://bucket/orders").storage_options(anon=True)` needs no jar: Spark's Python workers read
-        parquet, and of json, csv and text the lines. A schema is needed but for parquet outside folders of values.
+        parquet, and the lines of json, csv and text. A schema is required, except for parquet without partition
+        folders.
 
         Raises:
-            MissingExtraError: what fsspec needs for such a path is not installed.
-            SourceError: there is no way to such a path, or it takes no such option.
+            MissingExtraError: a package that fsspec needs for such a path is not installed.
+            SourceError: fsspec does not support the path or an option.
         """
-        # fsspec's names for S3 are `key` and `secret`.
+        # fsspec calls the credentials of S3 `key` and `secret`.
         remember_secrets({**options, "path": self.path, "access key": options.get("key")})
         made = replace(self, storage=tuple(sorted(options.items())), watches=False)
         made.store.check_usable()
         return made
 
     def files_per_batch(self, files: int) -> Self:
-        """Read this many files at once, where so many wait. Raises `ValueError` below 1."""
+        """Read at most this many files per batch. Raises `ValueError` below 1."""
         return replace(self, files_limit=positive(files, "files per batch"), rows_limit=None)
 
     def rows_per_batch(self, rows: int) -> Self:
-        """Read whole files up to this many rows at once, and cut larger files.
+        """Read whole files up to this many rows per batch, and split larger files.
 
         Raises:
-            ValueError: the number is below 1, or the files do not say how many rows they have.
+            ValueError: the number is below 1, or the files do not contain their number of rows.
         """
         if not self.file_format.has_footers:
             raise ValueError(
-                f"rows_per_batch is for parquet files, which say how many rows they have: {self.format} files are"
+                f"rows_per_batch is for parquet files, which contain their number of rows: {self.format} files are"
                 " counted by files_per_batch(...)"
             )
         return replace(self, rows_limit=positive(rows, "rows per batch"))
 
     def monitor_continuously(self, interval: Duration, until: Until = "_SUCCESS", *, watch: bool = True) -> Self:
-        """Look for new files at this interval (`"500ms"`, `"10s"`, a timedelta, ms) until told that no more come.
+        """Look for new files at this interval (`"500ms"`, `"10s"`, a timedelta, ms) until no more are expected.
 
-        `until` is the name of a file in the folder, or a function; None: until the job is cancelled. In a folder of
-        this machine new files are noticed within some milliseconds, unless `watch` is False.
+        That is when a file named `until` is in the folder or the function `until` returns true; with None, when the job
+        is cancelled. In a local folder new files are noticed within milliseconds, unless `watch` is False.
 
         Raises:
-            DurationError: the interval cannot be read, or is not positive.
+            DurationError: the interval cannot be parsed, or is not positive.
         """
         interval_ms = positive_duration_ms(interval, "discovery interval")
         return replace(self, interval_ms=interval_ms, until=until, watches=watch)
 
     @property
     def boundedness(self) -> Boundedness:
-        """Continuous where new files are discovered, whatever ends that."""
+        """Continuous if new files are discovered, even if that ends."""
         return Boundedness.CONTINUOUS_UNBOUNDED if self.interval_ms is not None else Boundedness.BOUNDED
 
     @property
@@ -233,10 +233,10 @@ class FileSource(FileSourceSettings, Source):
         return self.file_format.is_columnar and self.storage is None
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """With this event-time column, an absolute path, and the schema as it is now.
+        """Return a copy with this event-time column, an absolute path, and the current schema.
 
-        Raises as `prototype` does, where Spark does not know an option, and where there is nothing to read: only a
-        monitored folder may come later.
+        Raises as `prototype` does, and if Spark does not know an option or there is nothing to read: only a monitored
+        folder may be created later.
         """
         check_known(session, self.format, (key for key, _ in self.reader_options))
         if self.storage is not None:
@@ -252,14 +252,14 @@ class FileSource(FileSourceSettings, Source):
         return replace(self, keeps_order=True)
 
     def prototype(self, session: SparkSession) -> DataFrame:
-        """An empty DataFrame with the columns of the source.
+        """Return an empty DataFrame with the columns of the source.
 
         Raises:
-            SourceNotFoundError: there is no such path and no declared schema.
-            EmptySourceError: no file is there to take the schema from.
+            SourceNotFoundError: the path does not exist, and no schema is declared.
+            EmptySourceError: there is no file to take the schema from.
             FileSchemaError: parquet files in different folders have different columns.
-            UnreadableFileError: what is there gives no schema.
-            PrototypeError: the declared schema cannot be read, or files of the format have no such types.
+            UnreadableFileError: Spark finds no schema in the files.
+            PrototypeError: the declared schema cannot be parsed, or the format does not support its types.
         """
         made = empty_frame(session, self._schema_there(session) if self.schema is None else self.schema, str(self))
         check_file_types(made, self.format)
@@ -270,7 +270,7 @@ class FileSource(FileSourceSettings, Source):
         return made
 
     def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
-        """Look at the files that are there, and at what they say of themselves. A monitored folder is left to the job.
+        """Check the existing files and their schemas; a monitored folder is only checked by the job.
 
         Raises as `FileSplitDiscovery.discover` does.
         """
@@ -291,7 +291,7 @@ class FileSource(FileSourceSettings, Source):
     def read(
         self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
     ) -> Slices:
-        """The rows of batches of files; whole files are one scan."""
+        """Return the rows of batches; all whole files are read in one scan."""
         batches = joined(split_of(FileBatchSplit, split, self) for split in splits)
         if self.storage is not None:
             return tuple(read_objects(session, self, schema, batch.files) for batch in batches)
@@ -325,23 +325,23 @@ class FileSource(FileSourceSettings, Source):
 
 SLICE_FILES = 24
 SLICE_ROWS = 200_000
-"""With fewer files and rows a slice takes longer to be planned than to be read."""
+"""A slice with fewer files and rows takes longer to plan than to read."""
 
 
 _LARGE_FILE_ROWS = 4_000_000
 
 
 def empty_frame(session: SparkSession, schema: StructType | str, source: str) -> DataFrame:
-    """No rows of this schema. Raises `PrototypeError` where it cannot be read, naming the source."""
+    """Return no rows, with this schema. Raises `PrototypeError`, naming the source, if it cannot be parsed."""
     return session.createDataFrame([], declared_columns(schema, f"the columns of {source}"))
 
 
 def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
-    """The schema of the files that are there.
+    """Return the schema of the existing files.
 
     Raises:
-        FileSchemaError: parquet files in different folders have different columns, and are not to be merged.
-        UnreadableFileError: Spark finds none.
+        FileSchemaError: parquet files in different folders have different columns, and `mergeSchema` is not set.
+        UnreadableFileError: Spark finds no schema.
         EmptySourceError: the files have no columns.
     """
     options = merged({**source.file_format.reading, **source.file_format.inferring}, source.reader_options)
@@ -352,7 +352,7 @@ def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
         if len(files) > 1 and not merges_schemas(source.reader_options):
             checked_columns(source, filesystem, [*files.values()])
         if any("=" not in folder for name in files for folder in name.split("/")[:-1]):
-            # Spark does not look into folders of any other names.
+            # Spark only looks into folders named like partitions.
             reader, paths = reader.option("basePath", source.path), [*files.values()]
     try:
         schema = rows_at(reader, paths).schema
@@ -366,7 +366,7 @@ def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
 
 
 def joined(batches: Iterable[FileBatchSplit]) -> tuple[FileBatchSplit, ...]:
-    """Join batches of whole files to one, so that Spark plans and runs one scan; what is a batch by itself stays it."""
+    """Combine batches of whole files into one, which Spark reads in one scan; batches of a set size stay separate."""
     found = tuple(batches)
     if len(found) < 2 or any(batch.size_bytes is None for batch in found):
         return found
@@ -381,7 +381,7 @@ def joined(batches: Iterable[FileBatchSplit]) -> tuple[FileBatchSplit, ...]:
 def read_split(
     session: SparkSession, source: FileSource, schema: StructType, split: FileBatchSplit
 ) -> tuple[DataFrame, ...]:
-    """The rows of a batch, in as many Spark partitions as Spark finds fit."""
+    """Return the rows of a batch, in as many partitions as Spark chooses."""
     rows = _read(session, source, schema, split.files)
     return (rows if split.files[0].whole_file else _range(rows, split.files[0]),)
 
@@ -389,9 +389,9 @@ def read_split(
 def read_sliced(
     session: SparkSession, source: FileSource, schema: StructType, split: FileBatchSplit
 ) -> tuple[DataFrame, ...]:
-    """The rows of a batch in slices of one Spark partition each, as many as there are cores for, and rows.
+    """Return the rows of a batch in slices of one Spark partition each; see `number_of_slices`.
 
-    What is aggregated slice by slice needs no shuffle. A file too large for one core is read as Spark likes.
+    Aggregating slice by slice needs no shuffle. For a file too large for one core, Spark chooses the partitions.
     """
     if any(not file.whole_file or file.rows > _LARGE_FILE_ROWS for file in split.files):
         return read_split(session, source, schema, split)
@@ -401,7 +401,7 @@ def read_sliced(
 
 
 def number_of_slices(files: int, rows: int, cores: int) -> int:
-    """The number of slices of some files: as many as there are cores for, and as are worth it."""
+    """Return the number of slices for some files: at most one per core, and none too small to be worth it."""
     worth = max(files // SLICE_FILES, rows // SLICE_ROWS, 1)
     return min(worth, files, max(1, cores))
 
@@ -426,10 +426,10 @@ def _reader(session: SparkSession, source: FileSource, options: dict[str, str]) 
 
 
 def _range(rows: DataFrame, split: FileSplit) -> DataFrame:
-    """Some rows of a file, by their number in it.
+    """Return some rows of a file, by their number in it.
 
-    The bounds differ from batch to batch, and Spark writes numbers into the code that it compiles. Decimals it hands
-    over, unless it can turn the comparison into one of numbers: so the first bound is subtracted.
+    The bounds differ from batch to batch, and Spark inlines integers into the code that it compiles. Decimals are
+    passed by reference, unless Spark can convert the comparison to one of integers: so the first bound is subtracted.
     """
     number = F.col("_metadata.row_index").cast("decimal(17,0)") - F.lit(Decimal(split.start_row))
     return rows.where((number >= 0) & (number < F.lit(Decimal(split.rows))))

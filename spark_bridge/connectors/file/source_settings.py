@@ -13,7 +13,7 @@ from flykka.spark_bridge.connectors.file.object_store import ObjectStore, Storag
 from flykka.spark_bridge.rows.file_formats import FileFormat
 
 Until = str | Callable[[], bool] | None
-"""The end of a continuous discovery: the name of a marker file, or a function that says so."""
+"""The end of a continuous discovery: the name of a marker file, or a function that returns True."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class FileSourceSettings:
 
     @property
     def store(self) -> ObjectStore:
-        """The files of the path, where they are reached through fsspec."""
+        """The files of the path, if they are accessed through fsspec."""
         assert self.storage is not None, "without storage_options the files are Hadoop's"
         return ObjectStore(self.path, self.storage)
 

@@ -1,12 +1,12 @@
-"""The splits of a FileSource: the files of its folder, or groups of them where the user has said how many.
+"""The splits of a FileSource: the files of its folder, or groups of them if the user has set their size.
 
-What the files say of themselves is looked at before a row is read: a file without a column that the source declares, or
-with another type of it, is refused here.
+Footers of files are checked before a row is read: a file without a column that the source declares, or with another
+type of it, is refused here.
 
 The id of a split names the files relative to the source's path, percent-encoded, as `a.parquet+b.parquet`, or the rows
-of one that is cut, as `a.parquet#500-250` (250 rows from row 500 on). The position of a look is the set of names that
-were found so far: a file may arrive whose name, or whose time, is before that of others. What one listing of the folder
-shows is found in several looks where it is much.
+of one that is cut, as `a.parquet#500-250` (250 rows from row 500 on). The position of a discovery is the set of names
+found so far: a file may arrive with a name or time before that of others. If one listing of the folder has many files,
+several discoveries return them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 
 from flykka.messages.tasks.source import FileBatchSplit, FileSplit, SplitsDiscovered
 from flykka.messages.wire.ids import OperatorId, SplitId
-from flykka.spark_bridge.connectors.file.footers import footer, misfit
+from flykka.spark_bridge.connectors.file.footers import footer, schema_mismatch
 from flykka.spark_bridge.connectors.file.formats import merges_schemas
 from flykka.spark_bridge.diagnosis.unreadable import plain_path
 from flykka.spark_bridge.errors import EmptySourceError, FileSchemaError, SourceError, SourceNotFoundError
@@ -45,62 +45,62 @@ _PAUSE_NS = 50_000_000
 
 
 class FolderTimes:
-    """The times at which local folders were changed last, by path. Noted by one thread, asked by another.
+    """The last modification times of local folders, by path. Recorded by one thread, checked by another.
 
-    They tell whether there may be something new, without a listing. A folder's time changes with every name in it. It
-    is noted before the folder is listed, so that no change is missed. The clock of a file system ticks some times a
-    second only: of two changes within a tick the second is not to be seen. So a folder that had just been changed when
-    its time was noted counts as changed once more, a tick later.
+    They show whether there may be new files, without a listing. A folder's time changes with every name in it. It is
+    recorded before the folder is listed, so that no change is missed. The clock of a file system ticks only some times
+    per second: of two changes within a tick the second is invisible. So a folder that was modified just before its time
+    was recorded counts as changed once more, a tick later.
 
-    So early a look would find files of which only a part has been written. A file that is written where it lies, not
-    renamed to there, is left alone until nothing has been written to it for a moment. What came behind such a file is
-    left alone with it, and so is what came while the folder was listed, which may not show what came before: rows of a
-    file that is found before an earlier one would make those of the other late. A file that was written and renamed
-    within a tick looks like one that is being written.
+    Such early discoveries would find partly written files. A file that is written in place, not renamed, is deferred
+    until nothing has been written to it for a moment. Later files are deferred with it, and so are files that arrived
+    during the listing, which may not show earlier ones: rows of a file that is found before an earlier one would make
+    those of the other late. A file that was written and renamed within a tick looks like one that is being written.
     """
 
     def __init__(self) -> None:
-        self._noted: dict[str, int | None] = {}
+        self._times: dict[str, int | None] = {}
         self._doubtful_until_ns: int | None = None
-        self._begun_ns = 0
+        self._started_ns = 0
 
     def clear(self) -> None:
-        self._noted, self._doubtful_until_ns = {}, None
-        self._begun_ns = time.time_ns()
+        self._times, self._doubtful_until_ns = {}, None
+        self._started_ns = time.time_ns()
 
-    def note(self, folder: str) -> None:
+    def record(self, folder: str) -> None:
         now_ns, changed_ns = time.time_ns(), _changed_ns(folder)
-        self._noted[folder] = changed_ns
+        self._times[folder] = changed_ns
         if changed_ns is not None and abs(now_ns - changed_ns) < _TICK_NS:
             self._doubtful_until_ns = now_ns + _TICK_NS
 
     def settled(self, files: Iterable[str]) -> set[str]:
-        """The files that may be read now; where others may not be, the folder changes once more, a moment later.
+        """Return the files that may be read now; if others may not, the folder counts as changed once more, a moment
+        later.
 
-        They were found in the folders since these were noted.
+        They must have been found in the folders after these were recorded.
 
         Raises:
-            OSError: there is no such file.
+            OSError: a file does not exist.
         """
         before_ns, statuses, now_ns = time.time_ns(), {file: os.stat(file) for file in files}, time.time_ns()
-        # A name that was given, or a time that was set, comes after the last writing.
+        # Renaming a file or setting its time comes after the last write.
         written_ns = (status.st_mtime_ns for status in statuses.values() if status.st_mtime_ns == status.st_ctime_ns)
         doubtful_ns = [each for each in written_ns if before_ns - _PAUSE_NS < each < now_ns + _PAUSE_NS]
         if doubtful_ns:
             self._doubtful_until_ns = now_ns + _PAUSE_NS
         if self._is_changed():
-            doubtful_ns.append(self._begun_ns - _TICK_NS)
+            doubtful_ns.append(self._started_ns - _TICK_NS)
         earliest_ns = min(doubtful_ns, default=None)
         return {file for file, status in statuses.items() if earliest_ns is None or status.st_ctime_ns < earliest_ns}
 
     def changed(self) -> bool:
-        """True if a folder may have been changed since its time was noted."""
+        """Return True if a folder may have been changed since its time was recorded."""
         if self._doubtful_until_ns is not None and time.time_ns() > self._doubtful_until_ns:
             return True
         return self._is_changed()
 
     def _is_changed(self) -> bool:
-        return any(_changed_ns(folder) != noted for folder, noted in list(self._noted.items()))
+        return any(_changed_ns(folder) != recorded for folder, recorded in list(self._times.items()))
 
 
 def _changed_ns(folder: str) -> int | None:
@@ -112,7 +112,7 @@ def _changed_ns(folder: str) -> int | None:
 
 _NUMBERS = re.compile("[0-9]+")
 _Template = tuple[str, str, int]
-"""The text before and behind a number, and its number of digits; 0 where no zeros precede it."""
+"""The text before and after a number, and its number of digits; 0 without leading zeros."""
 
 
 @dataclass(slots=True)
@@ -138,10 +138,10 @@ class _Run:
 
 
 class KnownNames:
-    """A set of the names of files that only grows, kept so that many of them take little room in a checkpoint.
+    """A growing set of file names, encoded so that many names take little room in a checkpoint.
 
-    Files are mostly numbered: of names that differ in one number alone, which counts on by one, the first is kept and
-    how many follow. Nothing is lost by it: a name is known if it was added, and only then.
+    Files are mostly numbered: for names that differ only in one consecutive number, the first and their count are
+    stored. This loses nothing: exactly the added names are in the set.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -158,7 +158,7 @@ class KnownNames:
         return len(self._names)
 
     def add(self, name: str) -> None:
-        """Know it from now on. Names that come in order are kept the smallest."""
+        """Add a name. The encoding is smallest if names are added in order."""
         if name in self._names:
             return
         self._names.add(name)
@@ -166,7 +166,7 @@ class KnownNames:
         for template, number in places:
             run = self._continued_by.pop((template, number), None)
             if run is not None and (run.template is None or run.template == template):
-                # One that had any of its numbers to count on by counts on by this.
+                # A single name, which could be continued by any of its numbers, is continued by this one.
                 run.template, run.first = template, number - run.count
                 run.count += 1
                 self._continued_by[template, number + 1] = run
@@ -182,22 +182,22 @@ class KnownNames:
 
     @classmethod
     def decode(cls, data: bytes) -> KnownNames:
-        """The names that `encode` wrote; no bytes: none. Raises `SourceError` where the bytes are not from there."""
+        """Decode the names of `encode`; empty without bytes. Raises `SourceError` for anything else."""
         if not data:
             return cls()
         try:
             rows = json.loads(zlib.decompress(data))
             return cls(name for row in rows for name in _run(*row).names())
         except (zlib.error, TypeError, ValueError) as damaged:
-            raise SourceError(f"the checkpoint does not say which files were read: {damaged}") from damaged
+            raise SourceError(f"the checkpoint has no readable list of the files read: {damaged}") from damaged
 
 
 def _places(name: str) -> Iterator[tuple[_Template, int]]:
-    """Every number in the name, and what is around it."""
-    for found in _NUMBERS.finditer(name):
-        digits = found.group()
+    """Yield every number in the name, with the text around it."""
+    for match in _NUMBERS.finditer(name):
+        digits = match.group()
         width = len(digits) if digits.startswith("0") else 0
-        yield (name[: found.start()], name[found.end() :], width), int(digits)
+        yield (name[: match.start()], name[match.end() :], width), int(digits)
 
 
 def _run(name: str, template: Sequence[str] = (), width: int = 0, count: int = 1) -> _Run:
@@ -216,8 +216,8 @@ class _Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """A file, its name as splits have it, and its size."""
+class _File:
+    """A file, its name in splits, and its size."""
 
     path: str
     name: str
@@ -225,15 +225,15 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Described:
-    """Facts that a file gives about itself; text gives none, and its rows count as none."""
+class _FileFacts:
+    """Facts in a file's footer; text files have none, and count as zero rows."""
 
     rows: int
     event_time_max: int | None
 
 
 class FileSplitDiscovery:
-    """Looks into the folder of one source. Used by one call at a time."""
+    """Lists the folder of one source. Not thread-safe."""
 
     def __init__(
         self, source: FileSourceSettings, operator_id: OperatorId, filesystem: FileSystem | ObjectStore
@@ -241,10 +241,10 @@ class FileSplitDiscovery:
         self._source = source
         self._operator_id = operator_id
         self._filesystem = filesystem
-        # Where `_known` and `_listed` are; None where a look has failed, and they are nowhere.
+        # The position of `_known` and `_listed`; None after a failed discovery, when they are undefined.
         self._position: bytes | None = b""
         self._known = KnownNames()
-        self._listed: deque[_Found] = deque()
+        self._listed: deque[_File] = deque()
         self._is_last_listing = False
         self._missing_path: str | None = None
         self._times = FolderTimes()
@@ -253,10 +253,10 @@ class FileSplitDiscovery:
         self.changed = self._times.changed if is_watched else None
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """The batches that are new, in reading order.
+        """Return the new batches, in reading order.
 
         Raises:
-            SourceNotFoundError: there is no such path; a monitored folder may come later.
+            SourceNotFoundError: the path does not exist; a monitored folder may be created later.
             EmptySourceError: a bounded source has no file.
             UnreadableFileError: a file is not parquet.
             FileSchemaError: a file does not have the columns of the source.
@@ -284,12 +284,12 @@ class FileSplitDiscovery:
         )
 
     def _list(self) -> None:
-        # Before the listing: what arrives between the two is then seen by the listing that ends the discovery.
+        # Before the listing: files that arrive between the two are then in the listing that ends the discovery.
         self._is_last_listing = self._source.interval_ms is None or self._is_finished()
         self._listed.extend(self._new_files())
 
     def _groups(self) -> Iterator[list[_Piece]]:
-        """The groups of a look: whole files in the order of their paths, or all parts of one that is cut."""
+        """Yield groups of pieces: whole files in the order of their paths, or all parts of a file that is cut."""
         groups, group = 0, list[_Piece]()
         while self._listed and groups < SPLITS_PER_LOOK:
             file = self._listed[0]
@@ -313,24 +313,24 @@ class FileSplitDiscovery:
             return self._filesystem.exists(f"{self._source.path}/{until}")
         return until is not None and until()
 
-    def _pieces(self, file: _Found) -> Iterator[_Piece]:
-        """The file, whole or cut into ranges."""
-        described = self._described(file.path, file.name)
+    def _pieces(self, file: _File) -> Iterator[_Piece]:
+        """Yield the file, whole or cut into ranges."""
+        facts = self._read_facts(file.path, file.name)
         limit = self._source.rows_limit
-        if limit is None or described.rows <= limit:
-            yield self._piece(file, file.name, 0, described.rows, described)
+        if limit is None or facts.rows <= limit:
+            yield self._piece(file, file.name, 0, facts.rows, facts)
             return
-        for start in range(0, described.rows, limit):
-            rows = min(limit, described.rows - start)
-            yield self._piece(file, f"{file.name}{_RANGE}{start}-{rows}", start, rows, described)
+        for start in range(0, facts.rows, limit):
+            rows = min(limit, facts.rows - start)
+            yield self._piece(file, f"{file.name}{_RANGE}{start}-{rows}", start, rows, facts)
 
-    def _described(self, path: str, name: str) -> _Described:
+    def _read_facts(self, path: str, name: str) -> _FileFacts:
         if not self._source.file_format.has_footers:
-            return _Described(rows=0, event_time_max=None)
+            return _FileFacts(rows=0, event_time_max=None)
         read = footer(path, self._source.event_time, self._filesystem.open)
         # A source that is not bound to a job has no schema of its own.
         if isinstance(self._source.schema, StructType) and read.schema is not None:
-            wrong = misfit(
+            wrong = schema_mismatch(
                 self._source.schema,
                 read.schema,
                 elsewhere={column.lower() for column in partition_in(unquote(name))},
@@ -338,24 +338,24 @@ class FileSplitDiscovery:
             )
             if wrong is not None:
                 raise FileSchemaError(f"{plain_path(path)} does not fit the schema of the source: {wrong}")
-        return _Described(rows=read.rows, event_time_max=read.event_time_max)
+        return _FileFacts(rows=read.rows, event_time_max=read.event_time_max)
 
-    def _piece(self, file: _Found, name: str, start: int, rows: int, described: _Described) -> _Piece:
-        whole = rows == described.rows
+    def _piece(self, file: _File, name: str, start: int, rows: int, facts: _FileFacts) -> _Piece:
+        whole = rows == facts.rows
         split = FileSplit(split_id=SplitId(name), path=file.path, start_row=start, rows=rows, whole_file=whole)
         # The statistics are those of the whole file: for a part of it they would run ahead of the rows.
-        event_time_max = described.event_time_max if whole else None
+        event_time_max = facts.event_time_max if whole else None
         return _Piece(name=name, split=split, event_time_max=event_time_max, size_bytes=file.size_bytes)
 
-    def _new_files(self) -> Iterator[_Found]:
+    def _new_files(self) -> Iterator[_File]:
         new = [(path, name) for path, name in self._files() if name not in self._known]
         readable = self._settled([path for path, _ in new])
         for path, name in new:
             if path in readable:
-                yield _Found(path=path, name=name, size_bytes=self._filesystem.size_bytes(path))
+                yield _File(path=path, name=name, size_bytes=self._filesystem.size_bytes(path))
 
     def _settled(self, paths: list[str]) -> set[str]:
-        """The files that may be read now: all where there is no later look, or none that comes soon."""
+        """Return the files that may be read now: all if there is no later discovery, or none soon."""
         if self.changed is None or self._is_last_listing:
             return set(paths)
         local = {path: self._filesystem.local(path) for path in paths}
@@ -363,20 +363,20 @@ class FileSplitDiscovery:
         return {path for path, each in local.items() if each is None or each in settled}
 
     def _files(self) -> Iterator[tuple[str, str]]:
-        """The paths of all files, with their names as splits have them."""
+        """Yield the paths of all files, with their names in splits."""
         root = self._root
         self._missing_path = None
         self._times.clear()
         if not self._filesystem.exists(root):
             if self._source.interval_ms is not None:
-                self._times.note(self._source.path)
+                self._times.record(self._source.path)
                 self._missing_path = self._source.path_as_written or self._source.path
                 return
             raise SourceNotFoundError(f"nothing to read at {self._source.path}: there is no such folder or file")
         if not self._filesystem.is_folder(root):
             yield root, quote(root.rsplit("/", 1)[1])
             return
-        for path in self._filesystem.paths_below(root, self._times.note):
+        for path in self._filesystem.paths_below(root, self._times.record):
             name = path.removeprefix(root).lstrip("/")
             if name != self._source.until:
                 yield path, quote(name)
@@ -384,7 +384,7 @@ class FileSplitDiscovery:
     def _fits(self, group: list[_Piece], piece: _Piece) -> bool:
         limit = self._source.rows_limit
         if limit is None:
-            # Without a limit the reader decides what is read together.
+            # Without a limit the reader decides which files are read together.
             return len(group) < (self._source.files_limit or 1)
         # A range is read by row number, which starts at 0 in each file: it is a batch of its own.
         whole = piece.split.whole_file and group[0].split.whole_file

@@ -1,4 +1,4 @@
-"""AvroFormat: values that are records of Avro, decoded by fastavro in Spark's Python workers.
+"""AvroFormat: Avro records as values, decoded by fastavro in Spark's Python workers.
 
 Types are those of Spark's own reader: a union of null and a type is that type, a fixed is bytes, an enum is text.
 """
@@ -68,9 +68,9 @@ _REFUSED = frozenset({"time-millis", "time-micros", "duration"})
 
 @dataclass(frozen=True, slots=True)
 class AvroFormat(ValueFormat):
-    """A record per value by `avro_schema`, a text of JSON: the schema with which it was written.
+    """Each value is a record, written with `avro_schema`, a JSON text.
 
-    With `registry_header` the five bytes before it are passed over that serializers of a schema registry put there.
+    `registry_header` skips the five bytes that serializers of a schema registry put before it.
     """
 
     avro_schema: str
@@ -82,16 +82,16 @@ class AvroFormat(ValueFormat):
         check_on_corrupt(self.on_corrupt)
 
     def schema(self, session: SparkSession) -> StructType:
-        """The fields of the record. Raises `PrototypeError` where it is no schema, or has a type that Spark lacks."""
+        """Return the fields of the record. Raises `PrototypeError` for an invalid schema or unsupported type."""
         declared = _declared(self.avro_schema)
-        made = _type(declared, {}, str(declared.get("name", "")))
-        if not isinstance(made, StructType):
+        data_type = _type(declared, {}, str(declared.get("name", "")))
+        if not isinstance(data_type, StructType):
             raise PrototypeError(f"values of Avro are records, not {declared.get('type')!r}")
-        kept = [StructField(CORRUPT_RECORD, StringType())] if self.on_corrupt == "keep" else []
-        return StructType([*made.fields, *kept])
+        corrupt_column = [StructField(CORRUPT_RECORD, StringType())] if self.on_corrupt == "keep" else []
+        return StructType([*data_type.fields, *corrupt_column])
 
     def decoded(self, records: DataFrame, schema: StructType) -> DataFrame:
-        """Decode each value. One more pass through Python."""
+        """Decode each value, in one more pass through Python."""
         others = [field for field in records.schema.fields if field.name != "value"]
         own = [field for field in schema.fields if field.name not in {other.name for other in others}]
         marks = [StructField(IS_CORRUPT, BooleanType())] if self.on_corrupt == "skip" else []
@@ -138,8 +138,8 @@ class DecodeAvro:
         try:
             row = schemaless_reader(stream, parsed, None)
             if stream.read(1):
-                raise ValueError("there are bytes behind the record")
-        except Exception as unreadable:  # noqa: BLE001 - fastavro raises whatever the bytes lead it to
+                raise ValueError("there are bytes after the record")
+        except Exception as unreadable:  # noqa: BLE001 - fastavro may raise anything for malformed bytes
             return self._corrupt(data, unreadable, batch, place)
         return {**_plain(row), IS_CORRUPT: False}
 
@@ -165,24 +165,26 @@ def _declared(avro_schema: str) -> dict[str, Any]:
     return declared if isinstance(declared, dict) else {"type": declared}
 
 
-def _type(avro: Any, named: dict[str, DataType | None], where: str) -> DataType:
-    """The type of Spark for a type of Avro at the place `where`. `named` are the types so far, None those around it."""
+def _type(avro: Any, types_by_name: dict[str, DataType | None], where: str) -> DataType:
+    """Return Spark's type for an Avro type at the place `where`. `named` are the named types so far, None for enclosing
+    ones.
+    """
     if isinstance(avro, list):
-        return _of_union([each for each in avro if each != "null"], named, where)
+        return _of_union([each for each in avro if each != "null"], types_by_name, where)
     if isinstance(avro, str):
         if avro in _PRIMITIVE:
             return _PRIMITIVE[avro]
-        known = named.get(avro)
-        if known is None:
+        named_type = types_by_name.get(avro)
+        if named_type is None:
             raise PrototypeError(f"{where} has the type {avro!r} of Avro, which no column can have")
-        return known
-    made = _of_schema(avro, named, where)
+        return named_type
+    data_type = _of_schema(avro, types_by_name, where)
     if "name" in avro:
-        named[avro["name"]] = made
-    return made
+        types_by_name[avro["name"]] = data_type
+    return data_type
 
 
-def _of_schema(avro: dict[str, Any], named: dict[str, DataType | None], where: str) -> DataType:
+def _of_schema(avro: dict[str, Any], types_by_name: dict[str, DataType | None], where: str) -> DataType:
     kind, logical = avro["type"], str(avro.get("logicalType"))
     if logical == "decimal":
         return DecimalType(avro["precision"], avro.get("scale", 0))
@@ -192,22 +194,25 @@ def _of_schema(avro: dict[str, Any], named: dict[str, DataType | None], where: s
         raise PrototypeError(f"{where} has the logical type {logical!r} of Avro, which no column can have")
     match kind:
         case "record":
-            named[avro["name"]] = None
+            types_by_name[avro["name"]] = None
             fields = avro["fields"]
             return StructType(
-                [StructField(each["name"], _type(each["type"], named, f"{where}.{each['name']}")) for each in fields]
+                [
+                    StructField(each["name"], _type(each["type"], types_by_name, f"{where}.{each['name']}"))
+                    for each in fields
+                ]
             )
         case "array":
-            return ArrayType(_type(avro["items"], named, f"{where}[]"))
+            return ArrayType(_type(avro["items"], types_by_name, f"{where}[]"))
         case "map":
-            return MapType(StringType(), _type(avro["values"], named, f"{where}{{}}"))
+            return MapType(StringType(), _type(avro["values"], types_by_name, f"{where}{{}}"))
         case _:
-            return _type(kind, named, where)
+            return _type(kind, types_by_name, where)
 
 
-def _of_union(members: list[Any], named: dict[str, DataType | None], where: str) -> DataType:
+def _of_union(members: list[Any], types_by_name: dict[str, DataType | None], where: str) -> DataType:
     if len(members) == 1:
-        return _type(members[0], named, where)
+        return _type(members[0], types_by_name, where)
     if set(map(str, members)) == {"int", "long"}:
         return LongType()
     if set(map(str, members)) == {"float", "double"}:
@@ -216,7 +221,7 @@ def _of_union(members: list[Any], named: dict[str, DataType | None], where: str)
 
 
 def _plain(value: Any) -> Any:
-    """A value of fastavro's as Arrow takes it."""
+    """Convert a value of fastavro for Arrow."""
     match value:
         case dict():
             return {key: _plain(each) for key, each in value.items()}

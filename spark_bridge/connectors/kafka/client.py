@@ -1,4 +1,4 @@
-"""Clients of a Kafka cluster: made of the properties that the user gives, and asked with a deadline."""
+"""Clients of a Kafka cluster, created with the user's properties and called with a deadline."""
 
 from __future__ import annotations
 
@@ -31,38 +31,38 @@ _OURS = frozenset({"enable.auto.commit", "enable.auto.offset.store", "auto.offse
 
 
 def checked_properties(properties: Mapping[str, object], what: str) -> Properties:
-    """Properties of librdkafka, whose names the user gives with `_` for `.`.
+    """Check properties of librdkafka, whose names the user writes with `_` for `.`.
 
     Raises:
         MissingExtraError: confluent-kafka is not installed.
-        ValueError: flykka decides on this one.
+        ValueError: flykka sets this property itself.
     """
     require("confluent_kafka", extra="kafka", what=what)
     remember_secrets(properties)
-    named = {key if key in _WITH_UNDERSCORE else key.replace("_", "."): value for key, value in properties.items()}
-    if refused := sorted(_OURS.intersection(named)):
+    by_name = {key if key in _WITH_UNDERSCORE else key.replace("_", "."): value for key, value in properties.items()}
+    if refused := sorted(_OURS.intersection(by_name)):
         raise ValueError(
             f"the property {refused[0]!r} does not apply: {what} decides it, for rows to come exactly once"
         )
-    return tuple(sorted((key, _text(value)) for key, value in named.items()))
+    return tuple(sorted((key, _text(value)) for key, value in by_name.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster, by its addresses and the properties of its clients."""
+    """A cluster, with its addresses and the properties of its clients."""
 
     bootstrap_servers: str
     properties: Properties = field(default=(), repr=False)
 
     def consumer(self, group_id: str, **own: Any) -> Consumer:
-        """Make a consumer of committed records, which commits nothing by itself; own settings come last."""
+        """Create a consumer of committed records that does not commit by itself; `own` settings take precedence."""
         from confluent_kafka import Consumer
 
         ours = {"group.id": group_id, "enable.auto.commit": False, "isolation.level": "read_committed"}
         return Consumer(self._settings(**ours, **own), logger=_LIBRDKAFKA)
 
     def producer(self, **own: Any) -> Producer:
-        """Make a producer, which tells of records that were refused, and of no others; own settings come last."""
+        """Create a producer that only reports refused records; `own` settings take precedence."""
         from confluent_kafka import Producer
 
         ours = {"delivery.report.only.error": True}
@@ -78,24 +78,24 @@ class Cluster:
 
 
 class OffsetReader:
-    """Asks a cluster for partitions and offsets. Used by one call at a time; its connection stays open."""
+    """Queries a cluster for partitions and offsets. Not thread-safe; its connection stays open."""
 
     def __init__(self, cluster: Cluster, group_id: str | None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._cluster = cluster
         self._group_id = group_id
         self._timeout = timeout_seconds
-        self._made: Consumer | None = None
+        self._opened: Consumer | None = None
         self._admin: AdminClient | None = None
-        self._heard: list[KafkaError] = []
+        self._errors: list[KafkaError] = []
 
     @property
     def _consumer(self) -> Consumer:
-        if self._made is None:
-            self._made = self._cluster.consumer(self._group_id or "flykka", error_cb=self._heard.append)
-        return self._made
+        if self._opened is None:
+            self._opened = self._cluster.consumer(self._group_id or "flykka", error_cb=self._errors.append)
+        return self._opened
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """The partitions of topics that are there. Raises `SourceError`."""
+        """Return the partitions of existing topics. Raises `SourceError`."""
         there = self._metadata()
         return [
             TopicPartition(topic, number)
@@ -108,94 +108,98 @@ class OffsetReader:
         return sorted(name for name in self._metadata() if name[:2] != "__")
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """The ids of topics: one that is deleted and made again has another one. Raises `SourceError`.
+        """Return the ids of topics: a topic that is deleted and created again gets a new one. Raises `SourceError`.
 
-        Without those of topics that are not there; a cluster that has no ids gives none.
+        Missing topics are left out; the result is empty for a cluster without topic ids.
         """
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
         if self._admin is None:
             self._admin = self._cluster.admin()
-        found: dict[str, str] = {}
-        with self._told():
-            asked = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=self._timeout)
-            for topic, answer in asked.items():
+        topic_ids: dict[str, str] = {}
+        with self._source_errors():
+            answers = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=self._timeout)
+            for topic, answer in answers.items():
                 try:
-                    found[topic] = str(answer.result().topic_id)
+                    topic_ids[topic] = str(answer.result().topic_id)
                 except KafkaException as refused:
                     if refused.args[0].code() not in (
                         KafkaError.UNKNOWN_TOPIC_OR_PART,
                         KafkaError._UNSUPPORTED_FEATURE,
                     ):
                         raise
-        return {topic: each for topic, each in found.items() if each != _NO_ID}
+        return {topic: each for topic, each in topic_ids.items() if each != _NO_ID}
 
     def _metadata(self) -> dict[str, Any]:
-        """All topics, by name. Raises `SourceError`: at once where a password or a certificate is refused.
+        """Return all topics, by name. Raises `SourceError`, at once if a password or a certificate is refused.
 
-        librdkafka would try it again until the time is over, and then say nothing of the reason.
+        librdkafka would retry until the timeout, and then not report the reason.
         """
         from confluent_kafka import KafkaException
 
         deadline, patience = time.monotonic() + self._timeout, _FIRST_PATIENCE_SECONDS
-        with self._told():
+        with self._source_errors():
             while True:
-                left = deadline - time.monotonic()
+                seconds_left = deadline - time.monotonic()
                 try:
-                    return dict(self._consumer.list_topics(timeout=max(0.0, min(patience, left))).topics)
+                    return dict(self._consumer.list_topics(timeout=max(0.0, min(patience, seconds_left))).topics)
                 except KafkaException:
                     self._consumer.poll(0)
-                    if refused := [each for each in self._heard if each.name() in _REFUSALS]:
+                    if refused := [each for each in self._errors if each.name() in _REFUSALS]:
                         raise KafkaException(refused[-1]) from None
-                    if left <= patience:
+                    if seconds_left <= patience:
                         raise
                 patience *= 2
 
     def bounds(self, at: TopicPartition) -> tuple[int, int]:
-        """The first offset that is there, and the one behind the last that a reader may see. Raises `SourceError`."""
+        """Return the first offset, and the one after the last that a reader may see. Raises `SourceError`."""
         from confluent_kafka import TopicPartition as Named
 
-        with self._told(at):
+        with self._source_errors(at):
             low, high = self._consumer.get_watermark_offsets(Named(*at), timeout=self._timeout)
         return low, high
 
-    def behind_last(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets behind the last records that a reader may see. Raises `SourceError`."""
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets after the last records that a reader may see. Raises `SourceError`."""
         return {at: self.bounds(at)[1] for at in partitions}
 
     def first_at_time(self, ranges: Sequence[OffsetRange], timestamp_ms: int) -> dict[TopicPartition, int]:
-        """The first offsets in ranges of this time or a later one; their ends where there is none. `SourceError`."""
+        """Return the first offsets in ranges with this time or a later one, or the ends of the ranges. Raises
+        `SourceError`.
+        """
         ends = {each.at: each.end for each in ranges}
         return {at: ends[at] if offset is None else offset for at, offset in self._since(ends, timestamp_ms).items()}
 
     def at_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
-        """The first offsets of this time or a later one; behind the last where there is none. Raises `SourceError`."""
-        found = self._since(partitions, timestamp_ms)
-        return {at: self.bounds(at)[1] if offset is None else offset for at, offset in found.items()}
+        """Return the first offsets with this time or a later one, or the end offsets. Raises `SourceError`."""
+        offsets = self._since(partitions, timestamp_ms)
+        return {at: self.bounds(at)[1] if offset is None else offset for at, offset in offsets.items()}
 
     def _since(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
         from confluent_kafka import TopicPartition as Named
 
-        asked = [Named(*at, timestamp_ms) for at in partitions]
-        with self._told():
-            found = self._consumer.offsets_for_times(asked, timeout=self._timeout) if asked else []
-        return {TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else None for each in found}
+        queries = [Named(*at, timestamp_ms) for at in partitions]
+        with self._source_errors():
+            answers = self._consumer.offsets_for_times(queries, timeout=self._timeout) if queries else []
+        return {
+            TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else None for each in answers
+        }
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets that the group has committed, of the partitions where it has. Raises `SourceError`."""
+        """Return the offsets committed by the group, for partitions that have one. Raises `SourceError`."""
         from confluent_kafka import TopicPartition as Named
 
-        with self._told():
-            found = self._consumer.committed([Named(*at) for at in partitions], timeout=self._timeout)
-        return {TopicPartition(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+        with self._source_errors():
+            answers = self._consumer.committed([Named(*at) for at in partitions], timeout=self._timeout)
+        return {TopicPartition(each.topic, each.partition): each.offset for each in answers if each.offset >= 0}
 
     def close(self) -> None:
-        if self._made is not None:
-            self._made.close()
-            self._made = self._admin = None
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = self._admin = None
 
     @contextmanager
-    def _told(self, at: TopicPartition | None = None) -> Iterator[None]:
+    def _source_errors(self, at: TopicPartition | None = None) -> Iterator[None]:
         from confluent_kafka import KafkaException
 
         try:
@@ -203,7 +207,7 @@ class OffsetReader:
         except KafkaException as refused:
             of = "" if at is None else f" of {at}"
             raise SourceError(
-                f"Kafka at {self._cluster.bootstrap_servers} does not say the offsets{of}: {told(refused)}"
+                f"Kafka at {self._cluster.bootstrap_servers} does not return the offsets{of}: {error_text(refused)}"
             ) from refused
 
 
@@ -217,27 +221,23 @@ _REPLACED = (
 _ADVICE = {
     "MSG_SIZE_TOO_LARGE": ": make the rows smaller, or raise max.message.bytes of the topic and message_max_bytes of"
     " the sink",
-    # So librdkafka says of an answer that it takes for too long.
+    # librdkafka reports this for an answer that it considers too long.
     "_BAD_MSG": ": if records are large, raise receive_message_max_bytes of the source",
     "_FENCED": _REPLACED,
     "PRODUCER_FENCED": _REPLACED,
     "INVALID_PRODUCER_EPOCH": _REPLACED,
 }
-"""Advice, by the names of librdkafka's errors."""
+"""Advice by the names of librdkafka's errors."""
 
 
-def told(error: Exception | KafkaError) -> str:
+def error_text(error: Exception | KafkaError) -> str:
     cause = error.args[0] if isinstance(error, Exception) and error.args else error
     text, name = getattr(cause, "str", None), getattr(cause, "name", None)
     return f"{text()}{_ADVICE.get(name(), '')}" if callable(text) and callable(name) else str(cause)
 
 
 def topics_there(cluster: Cluster) -> list[str]:
-    """The topics of a cluster.
-
-    Raises:
-        SinkError: it does not answer.
-    """
+    """Return the topics of a cluster. Raises `SinkError` if it does not answer."""
     reader = OffsetReader(cluster, None)
     try:
         return reader.topics()
@@ -247,7 +247,7 @@ def topics_there(cluster: Cluster) -> list[str]:
         reader.close()
 
 
-# For what librdkafka says by itself: what matters of it comes as an error.
+# For librdkafka's own log: important problems are reported as errors.
 _LIBRDKAFKA = logging.getLogger("flykka.librdkafka")
 _LIBRDKAFKA.addHandler(logging.NullHandler())
 _LIBRDKAFKA.propagate = False
@@ -263,18 +263,18 @@ PENDING_MAX = 3
 
 
 class OffsetCommitter:
-    """Commits the offsets of one source to a group, for others to look at: nothing waits for it or depends on it.
+    """Commits the offsets of one source to a group, for monitoring only: nothing waits for it or depends on it.
 
-    It does so on a thread of its own, which ends when there is nothing to commit. At most a few commits are under way:
-    where the cluster does not answer, the oldest offsets are dropped, for newer ones take their place. That is counted
-    and told.
+    It uses a thread of its own, which ends when there is nothing to commit. Only a few commits may be pending: if the
+    cluster does not answer, the oldest offsets are dropped, since newer ones replace them. Dropped ones are counted and
+    logged.
     """
 
     def __init__(self) -> None:
         self.dropped = 0
         self._lock = Lock()
         self._pending: deque[tuple[Cluster, str, Offsets]] = deque()
-        self._is_at_work = False
+        self._is_running = False
         self._thread: Thread | None = None
 
     def commit(self, cluster: Cluster, group: str, offsets: Offsets) -> None:
@@ -286,10 +286,10 @@ class OffsetCommitter:
                 logger.warning(
                     "group %s at %s: %d commits of offsets were dropped", group, cluster.bootstrap_servers, self.dropped
                 )
-            if self._is_at_work:
+            if self._is_running:
                 return
-            self._is_at_work = True
-            self._thread = Thread(target=self._work, name="flykka-kafka-offsets", daemon=True)
+            self._is_running = True
+            self._thread = Thread(target=self._run, name="flykka-kafka-offsets", daemon=True)
         self._thread.start()
 
     def wait(self) -> None:
@@ -297,12 +297,12 @@ class OffsetCommitter:
         if thread is not None:
             thread.join()
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         consumer: Consumer | None = None
         while True:
             with self._lock:
                 if not self._pending:
-                    self._is_at_work = False
+                    self._is_running = False
                     break
                 cluster, group, offsets = self._pending.popleft()
             consumer = _commit(consumer, cluster, group, offsets)
@@ -318,5 +318,7 @@ def _commit(consumer: Consumer | None, cluster: Cluster, group: str, offsets: Of
             consumer = cluster.consumer(group)
         consumer.commit(offsets=[TopicPartition(*at, offset) for at, offset in offsets.items()], asynchronous=False)
     except KafkaException as refused:
-        logger.warning("group %s at %s does not take offsets: %s", group, cluster.bootstrap_servers, told(refused))
+        logger.warning(
+            "group %s at %s does not take offsets: %s", group, cluster.bootstrap_servers, error_text(refused)
+        )
     return consumer

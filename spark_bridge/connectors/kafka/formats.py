@@ -1,9 +1,8 @@
-"""Formats of the values of records: each says which columns a value becomes, and decodes it.
+"""Formats of the values of records: each defines the columns of a value, and decodes it.
 
-JSON and CSV are parsed by Spark, in the JVM; Avro is decoded by fastavro, where the record is read. A value that cannot
-be decoded is corrupt, and `on_corrupt` says what becomes of it: `fail`, the default, ends the attempt and names the
-record; `skip` leaves it out, and it is counted; `keep` leaves all columns null but `_corrupt_record`, which holds the
-value as text.
+Spark parses JSON and CSV in the JVM; fastavro decodes Avro where the record is read. For corrupt values, which cannot
+be decoded, `on_corrupt` decides: `fail`, the default, fails the attempt and names the record; `skip` drops and counts
+them; `keep` sets all columns to null except `_corrupt_record`, which has the value as text.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ _PARSED, _TEXT = "__parsed", "__text"
 
 
 class ValueFormat(ABC):
-    """A format; `on_corrupt` is None where nothing can be corrupt."""
+    """A format; `on_corrupt` is None if no value can be corrupt."""
 
     on_corrupt: OnCorrupt | None = None
 
     @abstractmethod
     def schema(self, session: SparkSession) -> StructType:
-        """The columns that a value becomes. Raises `PrototypeError` where the declared ones cannot be read."""
+        """Return the columns of a value. Raises `PrototypeError` if the declared ones cannot be parsed."""
 
     @abstractmethod
     def decoded(self, records: DataFrame, schema: StructType) -> DataFrame:
-        """The records with the columns of `schema` instead of `value`; of a record without a value there is nothing."""
+        """Return the records with the columns of `schema` instead of `value`; records without a value are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawFormat(ValueFormat):
-    """The bytes of the value as they are, in a column `value`, null where there is none; as text with `text=True`."""
+    """The bytes of the value in a column `value`, or null; as text with `text=True`."""
 
     text: bool = False
 
@@ -64,8 +63,8 @@ class _Parsed(ValueFormat):
 
     def schema(self, session: SparkSession) -> StructType:
         own = declared_columns(self.declared, f"the columns of {self.name} values")
-        kept = [StructField(CORRUPT_RECORD, StringType())] if self.on_corrupt == "keep" else []
-        return StructType([*own.fields, *kept])
+        corrupt_column = [StructField(CORRUPT_RECORD, StringType())] if self.on_corrupt == "keep" else []
+        return StructType([*own.fields, *corrupt_column])
 
     def decoded(self, records: DataFrame, schema: StructType) -> DataFrame:
         own = StructType([field for field in schema.fields if field.name != CORRUPT_RECORD])
@@ -82,12 +81,12 @@ class _Parsed(ValueFormat):
         if self.on_corrupt == "skip":
             columns[IS_CORRUPT] = corrupt.isNotNull()
         others = [name for name in records.columns if name != "value" and name not in columns]
-        made = [column.alias(name) for name, column in columns.items()]
-        return self._rows(parsed).select(*made, *others)
+        parsed_columns = [column.alias(name) for name, column in columns.items()]
+        return self._rows(parsed).select(*parsed_columns, *others)
 
     @abstractmethod
     def _parsed(self, text: Column, schema: StructType) -> Column:
-        """Parse; what cannot be parsed is in the column of the schema for it."""
+        """Parse the text; the schema's column for corrupt text gets text that cannot be parsed."""
 
     def _envelope(self, own: StructType) -> StructType:
         return own
@@ -101,7 +100,7 @@ class _Parsed(ValueFormat):
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat(_Parsed):
-    """An object of JSON per record, with the fields of `declared`, a StructType or DDL text; others are passed over."""
+    """Each record is a JSON object, with the fields of `declared`, a StructType or DDL text; others are ignored."""
 
     name = "JSON"
 
@@ -117,7 +116,7 @@ class JsonFormat(_Parsed):
 
 @dataclass(frozen=True, slots=True)
 class CsvFormat(_Parsed):
-    """A line of CSV per record, with the columns of `declared` in their order; `sep` stands between them."""
+    """Each record is a CSV line, with the columns of `declared` in order, separated by `sep`."""
 
     name = "CSV"
 
@@ -137,9 +136,9 @@ class CsvFormat(_Parsed):
 class DebeziumJsonFormat(_Parsed):
     """Changes of a table as Debezium writes them, with or without the schema in each record.
 
-    A change becomes a row with the columns of `declared` as they are after it, or were before a deletion, and with
-    `row_kind`: `+I` where the row is new or was there at the snapshot, `+U` where it was changed, `-D` where it was
-    deleted (Flink's RowKind). `ts_ms` is when the connector has seen it.
+    A change becomes a row with the columns of `declared`, with the values after it, or before it for a deletion, and
+    with `row_kind`: `+I` for a new row or one of the snapshot, `+U` for a changed one, `-D` for a deleted one (Flink's
+    RowKind). `ts_ms` is the time at which the connector has processed it.
     """
 
     name = "Debezium JSON"
@@ -151,11 +150,11 @@ class DebeziumJsonFormat(_Parsed):
         check_on_corrupt(self.on_corrupt)
 
     def schema(self, session: SparkSession) -> StructType:
-        """The columns of the table, the kind of the change, and its time."""
+        """Return the columns of the table, the kind of the change, and its time."""
         own = declared_columns(self.declared, f"the columns of {self.name} values")
-        kept = [StructField(CORRUPT_RECORD, StringType())] if self.on_corrupt == "keep" else []
+        corrupt_column = [StructField(CORRUPT_RECORD, StringType())] if self.on_corrupt == "keep" else []
         more = [StructField(ROW_KIND, StringType()), StructField("ts_ms", LongType())]
-        return StructType([*own.fields, *more, *kept])
+        return StructType([*own.fields, *more, *corrupt_column])
 
     def _parsed(self, text: Column, schema: StructType) -> Column:
         return F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_RECORD})
@@ -172,7 +171,7 @@ class DebeziumJsonFormat(_Parsed):
         return {**columns, ROW_KIND: _row_kind(), "ts_ms": _of_change("ts_ms")}
 
     def _rows(self, parsed: DataFrame) -> DataFrame:
-        # Neither a truncation nor a message is a change of a row.
+        # Truncations and messages are not changes of a row.
         is_change = _row_kind().isNotNull() | F.col(_PARSED)[CORRUPT_RECORD].isNotNull()
         return parsed.where(is_change)
 
@@ -190,7 +189,6 @@ def _row_kind() -> Column:
 
 
 def check_on_corrupt(on_corrupt: str) -> None:
-    """Raise `ValueError` where this is not the name of what becomes of corrupt values."""
     if on_corrupt not in ("fail", "skip", "keep"):
         raise ValueError(f"on_corrupt is 'fail', 'skip' or 'keep', not {on_corrupt!r}")
 

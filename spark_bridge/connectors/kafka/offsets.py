@@ -1,4 +1,6 @@
-"""OffsetsInitializer: where a source begins to read each partition, or ends (Flink's class of this name)."""
+"""OffsetsInitializer: the offset at which a source starts or stops reading each partition (Flink's class of this
+name).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from flykka.spark_bridge.program.source import checked_millis
 
 
 class OffsetResetStrategy(StrEnum):
-    """The offset to begin at if the group has committed none (Kafka's strategies)."""
+    """The offset to start at if the group has committed none (Kafka's strategies)."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -21,7 +23,7 @@ class OffsetResetStrategy(StrEnum):
 
 
 class OffsetKind(StrEnum):
-    """The ways to find an offset."""
+    """The ways to determine an offset."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -32,35 +34,35 @@ class OffsetKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsInitializer:
-    """Offsets that are known when the broker was asked; made by the class methods."""
+    """Offsets that are resolved with the broker; created by the class methods."""
 
     kind: OffsetKind
     reset: OffsetResetStrategy = OffsetResetStrategy.NONE
     timestamp_ms: int = 0
-    given: tuple[tuple[TopicPartition, int], ...] = ()
+    partition_offsets: tuple[tuple[TopicPartition, int], ...] = ()
 
     @classmethod
     def earliest(cls) -> Self:
-        """The first record that the broker still has."""
+        """Start at the first record that the broker still has."""
         return cls(kind=OffsetKind.EARLIEST)
 
     @classmethod
     def latest(cls) -> Self:
-        """Behind the last record that is there when the job begins."""
+        """Start after the last record that exists when the job starts."""
         return cls(kind=OffsetKind.LATEST)
 
     @classmethod
     def committed_offsets(cls, reset: OffsetResetStrategy | str = OffsetResetStrategy.NONE) -> Self:
-        """The offsets that the group has committed; where it has none, as `reset` says, or the job fails.
+        """Start at the offsets committed by the group; without one, use the strategy `reset`, or fail.
 
         Raises:
-            ValueError: this is none of Kafka's strategies.
+            ValueError: `reset` is not one of Kafka's strategies.
         """
         return cls(kind=OffsetKind.COMMITTED, reset=OffsetResetStrategy(reset))
 
     @classmethod
     def timestamp(cls, timestamp: datetime | int) -> Self:
-        """The first record with this time (ms since the epoch, or a datetime with its zone) or a later one."""
+        """Start at the first record with this time (ms since the epoch, or a datetime with a zone) or a later one."""
         return cls(kind=OffsetKind.TIMESTAMP, timestamp_ms=checked_millis(timestamp))
 
     @classmethod
@@ -69,16 +71,16 @@ class OffsetsInitializer:
         offsets: Mapping[tuple[str, int], int],
         reset: OffsetResetStrategy | str = OffsetResetStrategy.EARLIEST,
     ) -> Self:
-        """These offsets, by topic and partition; of other partitions as `reset` says.
+        """Start at these offsets, by topic and partition; other partitions use the strategy `reset`.
 
         Raises:
-            ValueError: an offset is negative, or this is none of Kafka's strategies.
+            ValueError: an offset is negative, or `reset` is not one of Kafka's strategies.
         """
         negative = [key for key, offset in offsets.items() if offset < 0]
         if negative:
             raise ValueError(f"offsets are 0 or more, not {offsets[negative[0]]} as of partition {negative[0]}")
-        given = tuple(sorted((TopicPartition(*key), offset) for key, offset in offsets.items()))
-        return cls(kind=OffsetKind.OFFSETS, reset=OffsetResetStrategy(reset), given=given)
+        partition_offsets = tuple(sorted((TopicPartition(*key), offset) for key, offset in offsets.items()))
+        return cls(kind=OffsetKind.OFFSETS, reset=OffsetResetStrategy(reset), partition_offsets=partition_offsets)
 
     def __str__(self) -> str:
         return self.kind.value

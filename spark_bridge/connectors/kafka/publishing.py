@@ -1,7 +1,7 @@
 """Produces records in a Python worker of Spark, one by one or as a transaction. For `mapInArrow`.
 
-Producers are closed with their task: what a transactional one has left open is ended by the next of its id, and what
-another has accepted is sent when it is flushed.
+Producers are closed with their task: the next producer of the same id ends an open transaction, and records accepted by
+others are sent when they are flushed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flykka.spark_bridge.connectors.kafka.client import TIMEOUT_SECONDS, Cluster, told
+from flykka.spark_bridge.connectors.kafka.client import TIMEOUT_SECONDS, Cluster, error_text
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.worker.outputs import number_of
 from flykka.spark_bridge.worker.time_columns import millis
@@ -29,7 +29,7 @@ _ROWS_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceRecords:
-    """Rows are produced as records, to `topic` or to the one that each names."""
+    """Produces rows as records, to `topic` or to the topic that each names."""
 
     cluster: Cluster
     topic: str
@@ -39,49 +39,52 @@ class ProduceRecords:
         yield number_of(self._produce(producer, batches))
 
     def _produce(self, producer: Producer, batches: Iterable[pa.RecordBatch]) -> int:
-        """Produce all rows and wait; their number. Raises `SinkError` where one is refused."""
+        """Produce all rows and wait; return their number. Raises `SinkError` if one is refused."""
         from confluent_kafka import KafkaException
 
         refused: list[str] = []
 
         def delivered(error: Any, _: Any) -> None:
             if error is not None and not refused:
-                refused.append(told(error))
+                refused.append(error_text(error))
 
-        rows = left = 0
+        rows = unsent = 0
         try:
             for batch in batches:
                 try:
                     _produce_all(producer, batch, self.topic, delivered)
                 except KafkaException as too_large:
-                    refused.append(told(too_large))
+                    refused.append(error_text(too_large))
                 rows += batch.num_rows
                 producer.poll(0)
                 if refused:
                     break
-            left = producer.flush(TIMEOUT_SECONDS)
+            unsent = producer.flush(TIMEOUT_SECONDS)
         except SystemError:
-            # confluent-kafka 2.16 loses a fatal error if it calls `delivered` behind it, with the same reason.
+            # confluent-kafka 2.16 loses a fatal error if it calls `delivered` afterwards, with the same reason.
             if not refused:
                 raise
-        if refused or left:
-            why = refused[0] if refused else f"{left} records are not there after {TIMEOUT_SECONDS:.0f} s"
+        if refused or unsent:
+            why = refused[0] if refused else f"{unsent} records are not there after {TIMEOUT_SECONDS:.0f} s"
             raise SinkError(f"Kafka at {self.cluster.bootstrap_servers} does not take the records: {why}")
         return rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishKafkaTransaction(ProduceRecords):
-    """Rows are produced in one transaction of a writer, with the id of a checkpoint, unless that was done.
+    """Produces rows in one transaction of a writer that also commits the id of a checkpoint, unless that was done.
 
-    The id is an offset of the writer's group, of the first partition of the topic: Kafka wants one that is there.
+    The id is committed as an offset of the writer's group for the first partition of the topic, for Kafka requires an
+    existing partition.
     """
 
     writer: str
     checkpoint_id: int
 
     def is_published(self) -> bool:
-        """The transaction, or a later one of the writer, is there. It may be under way, where another is at it."""
+        """Return True if the transaction, or a later one of the writer, exists; it may be in progress by another
+        attempt.
+        """
         consumer = self._consumer()
         try:
             return self._is_published(consumer)
@@ -94,7 +97,8 @@ class PublishKafkaTransaction(ProduceRecords):
         consumer = self._consumer()
         producer = self.cluster.producer(**{"transactional.id": f"flykka-{self.writer}"})
         try:
-            # Ends what another producer of the writer has left open, and fences it: what it has done is known then.
+            # This ends the open transaction of another producer of the writer, and fences it: then its outcome is
+            # known.
             producer.init_transactions(TIMEOUT_SECONDS)
             if self._is_published(consumer):
                 yield number_of(0)
@@ -108,7 +112,7 @@ class PublishKafkaTransaction(ProduceRecords):
         except KafkaException as refused:
             raise SinkError(
                 f"Kafka at {self.cluster.bootstrap_servers} does not take the transaction of checkpoint"
-                f" {self.checkpoint_id}: {told(refused)}"
+                f" {self.checkpoint_id}: {error_text(refused)}"
             ) from refused
         finally:
             consumer.close()
@@ -123,14 +127,14 @@ class PublishKafkaTransaction(ProduceRecords):
             (last,) = consumer.committed([TopicPartition(self.topic, 0)], timeout=TIMEOUT_SECONDS)
         except KafkaException as refused:
             raise SinkError(
-                f"Kafka at {self.cluster.bootstrap_servers} does not say what was published: {told(refused)}"
+                f"Kafka at {self.cluster.bootstrap_servers} does not return its last checkpoint: {error_text(refused)}"
             ) from refused
         return bool(last.offset >= self.checkpoint_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishFiles:
-    """Rows of parquet files that the worker reads by itself: the JVM would take as long as producing them does."""
+    """Rows of parquet files that the worker reads itself: through the JVM it would take as long as producing them."""
 
     transaction: PublishKafkaTransaction
     files: tuple[str, ...]
@@ -146,7 +150,9 @@ class PublishFiles:
 
 
 def _produce_all(producer: Producer, batch: pa.RecordBatch, topic: str, delivered: Callable[[Any, Any], None]) -> None:
-    """Produce the rows of a batch; what is null or no column is left to Kafka. It is as short as it can be per row."""
+    """Produce the rows of a batch; nulls and missing columns are left to Kafka. Per row it does as little as
+    possible.
+    """
     columns = {name: read(batch.column(name)) for name, read in _ARGUMENTS.items() if name in batch.schema.names}
     columns["topic"] = [each or topic for each in columns.get("topic", [None] * batch.num_rows)]
     rows = zip(*(columns.get(name, repeat(left_out)) for name, left_out in _LEFT_OUT.items()), strict=False)
@@ -157,7 +163,7 @@ def _produce_all(producer: Producer, batch: pa.RecordBatch, topic: str, delivere
                 produce(to, value, key, partition, on_delivery=delivered, timestamp=timestamp, headers=headers)
                 break
             except BufferError:
-                # There is no room.
+                # The queue is full.
                 producer.poll(0.1)
 
 
@@ -180,7 +186,7 @@ _LEFT_OUT = {
     "timestamp": _NOW,
     "headers": None,
 }
-"""The arguments of a producer, by the names of columns, and what each is where nothing is given."""
+"""The arguments of a producer by column name, with their defaults."""
 
 _ARGUMENTS: dict[str, Callable[[pa.Array], list[Any]]] = {
     "value": pa.Array.to_pylist,

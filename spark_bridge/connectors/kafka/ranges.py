@@ -1,6 +1,6 @@
-"""Ranges of offsets: what a split of Kafka is, and how the records of one batch are dealt out to Spark's tasks.
+"""Ranges of offsets: the splits of Kafka, and the distribution of one batch's records to Spark's tasks.
 
-The content of a split names all partitions that the source has, those of which it reads nothing with an empty range:
+The content of a split names all partitions of the source, with an empty range for those that it does not read:
 `{"orders": {"0": [120, 180], "1": [7, 7]}}` are the records 120 to 179 of partition 0. So the reader knows all
 partitions that event time has to wait for.
 """
@@ -16,7 +16,7 @@ from flykka.messages.tasks.source import SerializedSplit
 from flykka.messages.wire.ids import SplitId
 
 BYTES_PER_RECORD = 64
-"""Kafka does not say how large records are before they are read; how long that takes is measured anyway."""
+"""Kafka does not report the size of records before they are read; the reading time is measured anyway."""
 
 
 class TopicPartition(NamedTuple):
@@ -31,7 +31,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRange:
-    """The offsets `start` to `end` - 1 of a partition; not each of them is the offset of a record."""
+    """The offsets `start` to `end` - 1 of a partition; some may have no record."""
 
     at: TopicPartition
     start: int
@@ -39,7 +39,7 @@ class OffsetRange:
 
     @property
     def offsets(self) -> int:
-        """The number of offsets, and the most records that there can be."""
+        """The number of offsets, an upper bound of the number of records."""
         return self.end - self.start
 
 
@@ -48,7 +48,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 def offset_split(number: int, ranges: Iterable[OffsetRange]) -> SerializedSplit:
-    """The split that reads these ranges; `number` tells it from all others of its source."""
+    """Return the split that reads these ranges; `number` is unique among the splits of its source."""
     content: dict[str, dict[str, list[int]]] = {}
     rows = 0
     for each in sorted(ranges, key=lambda each: each.at):
@@ -63,7 +63,7 @@ def offset_split(number: int, ranges: Iterable[OffsetRange]) -> SerializedSplit:
 
 
 def ranges_of(splits: Iterable[SerializedSplit]) -> tuple[OffsetRange, ...]:
-    """The ranges that splits read together, one of each partition; splits of one batch follow each other."""
+    """Return the ranges that splits read together, one per partition; splits of one batch are consecutive."""
     joined: dict[TopicPartition, OffsetRange] = {}
     for split in splits:
         for topic, partitions in json.loads(split.content).items():
@@ -83,7 +83,7 @@ def written(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def read(offsets: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-    """The offsets that `written` has made JSON of."""
+    """Parse offsets from the JSON of `written`."""
     return {
         TopicPartition(topic, int(number)): offset
         for topic, partitions in offsets.items()
@@ -92,7 +92,7 @@ def read(offsets: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
 
 
 def chunk(pending: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange, ...]:
-    """The first of what is pending, about `limit` offsets: of each partition its share, so that none falls behind."""
+    """Return the first `limit` pending offsets, roughly, with a share of each partition, so that none falls behind."""
     total = sum(each.offsets for each in pending)
     if total <= limit:
         return tuple(pending)
@@ -100,7 +100,7 @@ def chunk(pending: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange, ...]
 
 
 def dealt(ranges: Sequence[OffsetRange], tasks: int) -> list[list[OffsetRange]]:
-    """Ranges for as many tasks at most, of about as many offsets each; long ranges are cut."""
+    """Distribute ranges to at most `tasks` tasks, with about as many offsets each; long ranges are cut."""
     total = sum(each.offsets for each in ranges)
     share = max(1, -(-total // tasks))
     result: list[list[OffsetRange]] = [[]]

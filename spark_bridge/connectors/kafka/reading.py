@@ -1,8 +1,7 @@
-"""Reads records in a Python worker of Spark, as Arrow. For `mapInArrow`, whose rows are numbers of tasks.
+"""Reads records in a Python worker of Spark, as Arrow. For `mapInArrow`; its input rows are numbers of tasks.
 
-A consumer stays open in its worker process, for the next batch to find it connected. It reads what it is told to and
-no more: where the last offsets of a range are those of no record, as behind a transaction, the broker says that the end
-is reached.
+A consumer stays open in its worker process, connected for the next batch. It reads only its assigned ranges: if the
+last offsets of a range have no record, as after a transaction, the broker reports the end of the partition.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from flykka.spark_bridge.connectors.kafka.client import Cluster, told
+from flykka.spark_bridge.connectors.kafka.client import Cluster, error_text
 from flykka.spark_bridge.connectors.kafka.ranges import OffsetRange, TopicPartition
 from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.rows.marks import PARTITION
@@ -24,24 +23,24 @@ if TYPE_CHECKING:
 
 _RECORDS_AT_ONCE = 10_000
 _WAIT_SECONDS = 0.05
-# Offset out of range, and no rule for where to go on then.
+# Offset out of range, with no rule to continue elsewhere.
 _GONE = frozenset({1, -140})
-# A broker is away, a name is not resolved, all brokers are away, a request took too long: librdkafka goes on by itself.
+# A broker is down, a name is not resolved, all brokers are down, a request took too long: librdkafka retries these.
 _PASSING = frozenset({-195, -193, -187, -185})
-# An answer is too large, a password or a certificate is refused: librdkafka goes on by itself here too, in vain.
+# An answer is too large, a password or a certificate is refused: librdkafka retries these too, in vain.
 _LASTING = frozenset({"_BAD_MSG", "_AUTHENTICATION", "_SSL"})
 _PATIENCE_SECONDS = 60.0
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 _Key = tuple[str | None, int | None]
-"""A topic and a partition, as a record gives them: a plain tuple is made in no time."""
+"""A topic and a partition of a record: a plain tuple is cheap."""
 
 _connections: dict[Cluster, _Connection] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRecords:
-    """The records of the ranges of a task, with these of Kafka's columns; `places` are those of the partitions."""
+    """Reads the ranges of a task, with these of Kafka's columns; `places` are the indexes of the partitions."""
 
     cluster: Cluster
     tasks: Sequence[Sequence[OffsetRange]]
@@ -59,8 +58,8 @@ class ReadRecords:
 def _records(cluster: Cluster, ranges: Sequence[OffsetRange]) -> Iterator[list[Message]]:
     connection = _connection(cluster)
     there = [each for each in ranges if each.offsets]
-    # One partition at a time takes fewer questions to each record, and a fetch for each partition: that is worth it
-    # where they are long.
+    # Reading one partition at a time needs fewer checks per record, but a fetch per partition: worth it for long
+    # ranges.
     are_long = all(each.offsets >= _RECORDS_AT_ONCE for each in there)
     for together in [[each] for each in there] if are_long else [there]:
         yield from _assigned(connection, cluster, together)
@@ -73,49 +72,51 @@ def _assigned(connection: _Connection, cluster: Cluster, ranges: Sequence[Offset
     connection.errors.clear()
     consumer.assign([Named(*each.at, each.start) for each in ranges])
     try:
-        heard = time.monotonic()
-        while reading.offsets_left:
-            # It waits for as many as it is asked for; some offsets are those of no record.
-            messages = consumer.consume(min(_RECORDS_AT_ONCE, reading.offsets_left), timeout=_WAIT_SECONDS)
-            reading.note(connection.errors)
-            records = reading.take(messages)
+        last_received = time.monotonic()
+        while reading.remaining:
+            # It waits until it has this many records; some offsets have no record.
+            messages = consumer.consume(min(_RECORDS_AT_ONCE, reading.remaining), timeout=_WAIT_SECONDS)
+            reading.check_errors(connection.errors)
+            records = reading.advance(messages)
             if records:
-                heard = time.monotonic()
+                last_received = time.monotonic()
                 yield records
-            elif time.monotonic() - heard > _PATIENCE_SECONDS:
+            elif time.monotonic() - last_received > _PATIENCE_SECONDS:
                 raise SourceError(
                     f"Kafka at {cluster.bootstrap_servers} sends no records of {reading} for {_PATIENCE_SECONDS:.0f} s,"
-                    f" which it has said are there{reading.trouble}"
+                    f" though it reports that they exist{reading.trouble}"
                 )
     finally:
         consumer.unassign()
 
 
 class _Reading:
-    """Progress of the ranges of a task. Each question to a record costs: only those are asked that decide something."""
+    """The progress of the ranges of a task. Methods of records are slow, so they are called only if necessary."""
 
     def __init__(self, cluster: Cluster, ranges: Sequence[OffsetRange]) -> None:
         self._cluster = cluster
         self._ends: dict[_Key, int] = {each.at: each.end for each in ranges}
-        self._left: dict[_Key, int] = {each.at: each.offsets for each in ranges}
+        self._remaining: dict[_Key, int] = {each.at: each.offsets for each in ranges}
         self.trouble = ""
 
     def __str__(self) -> str:
-        return ", ".join(f"{topic}-{partition}" for topic, partition in self._left)
+        return ", ".join(f"{topic}-{partition}" for topic, partition in self._remaining)
 
     @property
-    def offsets_left(self) -> int:
-        return sum(self._left.values())
+    def remaining(self) -> int:
+        return sum(self._remaining.values())
 
-    def take(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the records of the ranges among messages. Raises `SourceError` where some cannot be read."""
+    def advance(self, messages: Sequence[Message]) -> list[Message]:
+        """Return the records of the ranges among messages, advancing them. Raises `SourceError` if some cannot be
+        read.
+        """
         from confluent_kafka import Message
 
         if len(self._ends) == 1 and messages and not any(map(Message.error, messages)):
             ((key, end),) = self._ends.items()
             behind = (messages[-1].offset() or 0) + 1
             if behind <= end:
-                self._left = {key: end - behind} if behind < end else {}
+                self._remaining = {key: end - behind} if behind < end else {}
                 return list(messages)
         records: list[Message] = []
         last: dict[_Key, int] = {}
@@ -123,7 +124,7 @@ class _Reading:
             key, offset = (message.topic(), message.partition()), message.offset()
             if message.error() is not None:
                 if self._is_end(message):
-                    # It is where the next record will be.
+                    # The offset is that of the next record.
                     last[key] = (offset or 0) - 1
             elif offset is not None and offset < self._ends[key]:
                 records.append(message)
@@ -131,12 +132,12 @@ class _Reading:
             else:
                 last[key] = self._ends[key]
         for key, offset in last.items():
-            self._left[key] = max(0, self._ends[key] - offset - 1)
-        self._left = {key: left for key, left in self._left.items() if left}
+            self._remaining[key] = max(0, self._ends[key] - offset - 1)
+        self._remaining = {key: offsets for key, offsets in self._remaining.items() if offsets}
         return records
 
     def _is_end(self, message: Message) -> bool:
-        """True for the end of a partition; another error raises, unless waiting may help."""
+        """Return True for the end of a partition; raise other errors unless waiting may help."""
         from confluent_kafka import KafkaError
 
         error = message.error()
@@ -144,24 +145,24 @@ class _Reading:
         if error.code() == KafkaError._PARTITION_EOF:
             return True
         if error.code() in _PASSING:
-            self.trouble = f": {told(error)}"
+            self.trouble = f": {error_text(error)}"
             return False
-        # An error of the cluster's has no topic.
+        # An error of the cluster has no topic.
         of = str(self) if message.topic() is None else f"{message.topic()}-{message.partition()}"
         hint = ": it has deleted them before they were read" if error.code() in _GONE else ""
         raise self._refusal(error, of + hint)
 
-    def note(self, errors: list[KafkaError]) -> None:
-        """Take the errors of connections. Raises `SourceError` for one that comes again at each attempt to connect."""
+    def check_errors(self, errors: list[KafkaError]) -> None:
+        """Handle errors of connections. Raises `SourceError` for one that recurs at every attempt to connect."""
         for error in errors:
             if error.name() in _LASTING:
                 raise self._refusal(error, str(self))
-            self.trouble = f": {told(error)}"
+            self.trouble = f": {error_text(error)}"
         errors.clear()
 
     def _refusal(self, error: KafkaError, of: str) -> SourceError:
         return SourceError(
-            f"Kafka at {self._cluster.bootstrap_servers} does not give the records of {of}: {told(error)}"
+            f"Kafka at {self._cluster.bootstrap_servers} does not give the records of {of}: {error_text(error)}"
         )
 
 
@@ -169,28 +170,28 @@ class _Reading:
 class _Connection:
     consumer: Consumer
     errors: list[KafkaError]
-    """The errors that broke its connections to brokers: librdkafka connects again, and reports them here alone."""
+    """Errors that broke its connections to brokers: librdkafka reconnects, and reports them only here."""
 
 
 def _connection(cluster: Cluster) -> _Connection:
-    known = _connections.get(cluster)
-    if known is None:
+    connection = _connections.get(cluster)
+    if connection is None:
         own = {
             "enable.partition.eof": True,
-            # Records that are gone must not be passed over.
+            # Deleted records must not be skipped.
             "auto.offset.reset": "error",
             "fetch.wait.max.ms": 10,
-            # A partition of which enough waits to be read is left alone for so long, by default for a second: it may be
-            # assigned again before, for the next batch.
+            # A partition with enough queued records is not fetched for this time, by default a second; it may be
+            # assigned again sooner, for the next batch.
             "fetch.queue.backoff.ms": 2,
-            # What is fetched ahead is thrown away with the assignment of the batch.
+            # Prefetched records are discarded with the assignment of the batch.
             "queued.min.messages": _RECORDS_AT_ONCE,
         }
-        # Nothing is committed to the group: it is Kafka that wants a name.
+        # Nothing is committed to the group, but Kafka requires a name.
         errors: list[KafkaError] = []
         consumer = cluster.consumer("flykka", error_cb=errors.append, **own)
-        known = _connections[cluster] = _Connection(consumer, errors)
-    return known
+        connection = _connections[cluster] = _Connection(consumer, errors)
+    return connection
 
 
 def _timestamps(records: list[Message], places: dict[TopicPartition, int]) -> pa.Array:
@@ -222,7 +223,7 @@ METADATA = {
     "timestamp": "timestamp",
     "headers": "array<struct<key: string, value: binary>>",
 }
-"""The columns of a record beside its value, by the names and with the types of Spark's own source."""
+"""The columns of a record in addition to its value, with the names and types of Spark's own source."""
 _COLUMNS: dict[str, Callable[[list[Any], dict[TopicPartition, int]], pa.Array]] = {
     "value": lambda records, _: pa.array([each.value() for each in records], pa.binary()),
     "key": lambda records, _: pa.array([each.key() for each in records], pa.binary()),

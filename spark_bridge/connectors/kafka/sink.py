@@ -1,12 +1,12 @@
 """KafkaSink: records that appear exactly once for readers of committed ones, or at least once and without delay.
 
-Exactly once by what Kafka offers: the rows that a subtask has staged for a checkpoint are produced in one transaction,
-which also commits the id of the checkpoint as the offset of a group of the writer's own. A restore asks that group
-first. A group forgets if nothing is committed for as long as the broker's `offsets.retention.minutes` says, a week by
-default. A producer of the same transactional id fences the one before, and ends what it has left open.
+Exactly-once uses Kafka's transactions: the rows that a subtask has staged for a checkpoint are produced in one
+transaction, which also commits the id of the checkpoint as the offset of the writer's own group. A restore checks that
+group first. A group is deleted if nothing is committed for the broker's `offsets.retention.minutes`, a week by default.
+A producer with the same transactional id fences the previous one, and ends its open transaction.
 
-A row becomes a record by the names of its columns: `value` is needed, `key`, `headers`, `partition`, `topic` and
-`timestamp` may be there, as for Spark's own sink.
+Columns of a row become parts of its record by name: `value` is required; `key`, `headers`, `partition`, `topic` and
+`timestamp` are optional, as for Spark's own sink.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class DeliveryGuarantee(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSink(TransactionalSink):
-    """A topic to write to; rows with a column `topic` that is not null go to the topic that it names.
+    """A topic to write to; rows with a non-null column `topic` go to that topic instead.
 
-    With `DeliveryGuarantee.AT_LEAST_ONCE` records are there as soon as their batch is processed, and some come again
-    after a failure.
+    With `DeliveryGuarantee.AT_LEAST_ONCE` records appear as soon as their batch is processed, and some come again after
+    a failure.
     """
 
     cluster: Cluster
@@ -58,16 +58,16 @@ class KafkaSink(TransactionalSink):
 
     @classmethod
     def to_topic(cls, bootstrap_servers: str, topic: str, **properties: object) -> Self:
-        """A topic of a cluster; `properties` are librdkafka's, with `_` for `.`: `compression_type="zstd"`.
+        """Write to a topic of a cluster; `properties` are librdkafka's, with `_` for `.`: `compression_type="zstd"`.
 
         Raises:
             MissingExtraError: confluent-kafka is not installed.
-            ValueError: flykka decides on a property.
+            ValueError: flykka sets a property itself.
         """
         return cls(cluster=Cluster(bootstrap_servers, checked_properties(properties, _WHAT)), topic=topic)
 
     def delivery_guarantee(self, guarantee: DeliveryGuarantee | str) -> Self:
-        """Take this guarantee. Raises `ValueError` where there is no such."""
+        """Use this guarantee. Raises `ValueError` for an unknown one."""
         return replace(self, guarantee=DeliveryGuarantee(guarantee))
 
     @property
@@ -82,7 +82,7 @@ class KafkaSink(TransactionalSink):
         return f"{self.format} {self.topic}"
 
     def check_rows(self, prototype: DataFrame) -> None:
-        """Raise `PrototypeError` where the rows have no value, or a column that is none of a record's."""
+        """Raise `PrototypeError` if the rows have no column `value`, or a column that is not part of a record."""
         types = dict(prototype.dtypes)
         if "value" not in types:
             raise PrototypeError(
@@ -112,7 +112,7 @@ class KafkaSink(TransactionalSink):
         return TransactionalWriter(self, context) if self.publishes_per_checkpoint else AtLeastOnceWriter(self, context)
 
     def publish(self, transaction: Transaction) -> None:
-        """Produce the rows and commit the id, in one task of Spark's: rows do not pass the driver."""
+        """Produce the rows and commit the id, in one Spark task: rows do not pass through the driver."""
         work = PublishKafkaTransaction(
             cluster=self.cluster,
             topic=self.topic,
@@ -132,14 +132,14 @@ class KafkaSink(TransactionalSink):
 
 
 class AtLeastOnceWriter(SinkWriter["DataFrame"]):
-    """Produces rows as they come, and waits until they are there."""
+    """Produces rows as they come, and waits until they are acknowledged."""
 
     def __init__(self, sink: KafkaSink, context: SinkContext) -> None:
-        self._work = ProduceRecords(cluster=sink.cluster, topic=sink.topic)
+        self._run = ProduceRecords(cluster=sink.cluster, topic=sink.topic)
         self._context = context
 
     def stage(self, rows: DataFrame) -> Staged:
-        """Produce one batch. One Spark job, in one task where rows have keys: records of a key stay in their order."""
+        """Produce one batch with one Spark job, in one task if rows have keys: records of a key keep their order."""
         self._context.scope.check()
         rows = rows.coalesce(1) if "key" in rows.columns else rows
-        return Staged(rows=sum(row.rows for row in rows.mapInArrow(self._work, ROWS).collect()))
+        return Staged(rows=sum(row.rows for row in rows.mapInArrow(self._run, ROWS).collect()))

@@ -1,8 +1,8 @@
 """KafkaSource: the records of topics, by offset (Flink's KafkaSource; columns and types are those of Spark's source).
 
-The source runs in one subtask: its batches are read by all cores, and records of one partition stay in their order.
-Offsets are the splits of the source and lie in its checkpoints; the group learns of them when a checkpoint is complete,
-for others to look at. Rows never pass the driver.
+The source runs in one subtask: all cores read its batches, and records of one partition keep their order. Offsets are
+the splits of the source and are in its checkpoints; they are committed to the group when a checkpoint is complete, for
+monitoring only. Rows never pass through the driver.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _WHAT = "a KafkaSource"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSource(Source):
-    """Topics to read. Made by `of_topics` or `of_topic_pattern`; the other methods return changed copies.
+    """Topics to read. Created by `of_topics` or `of_topic_pattern`; the other methods return changed copies.
 
-    Each record is a row: the columns that `value_format` makes of its value, then those of `metadata`. Without an end
-    it is read until the job is cancelled. Only records are read whose transaction was committed.
+    Each record is a row: the columns that `value_format` decodes from its value, followed by those of `metadata`.
+    Without an end it is read until the job is cancelled. Only records of committed transactions are read.
     """
 
     parallelism_limit: ClassVar[int | None] = 1
@@ -79,11 +79,11 @@ class KafkaSource(Source):
 
     @classmethod
     def of_topics(cls, bootstrap_servers: str, *topics: str, **properties: object) -> Self:
-        """These topics of a cluster; `properties` are librdkafka's, with `_` for `.`: `security_protocol="SSL"`.
+        """Read these topics of a cluster; `properties` are librdkafka's, with `_` for `.`: `security_protocol="SSL"`.
 
         Raises:
             MissingExtraError: confluent-kafka is not installed.
-            ValueError: no topic is named, or flykka decides on a property.
+            ValueError: no topic is given, or flykka sets a property itself.
         """
         if not topics or not all(topics):
             raise ValueError(
@@ -93,20 +93,21 @@ class KafkaSource(Source):
 
     @classmethod
     def of_topic_pattern(cls, bootstrap_servers: str, pattern: str, **properties: object) -> Self:
-        """The topics whose whole name matches a regular expression, also those that are made later.
+        """Read the topics whose whole name matches a regular expression, including those created later.
 
         Raises as `of_topics` does.
         """
         return cls(cluster=Cluster(bootstrap_servers, checked_properties(properties, _WHAT)), pattern=pattern)
 
     def values(self, value_format: ValueFormat) -> Self:
-        """Decode values in this format; without one they are bytes, in a column `value`."""
+        """Decode values in this format; by default they are bytes, in a column `value`."""
         if not isinstance(value_format, ValueFormat):
             raise TypeError(f"values takes a format such as JsonFormat('id long'), not {value_format!r}")
         return replace(self, value_format=value_format)
 
     def with_metadata(self, *columns: str) -> Self:
-        """Add columns of a record beside its value: `key`, `topic`, `partition`, `offset`, `timestamp`, `headers`.
+        """Add columns of a record in addition to its value: `key`, `topic`, `partition`, `offset`, `timestamp`,
+        `headers`.
 
         Raises:
             ValueError: there is no such column.
@@ -116,41 +117,41 @@ class KafkaSource(Source):
         return replace(self, metadata=columns)
 
     def start_from(self, offsets: OffsetsInitializer) -> Self:
-        """Begin at these offsets; without it at the earliest. A job that begins from a checkpoint goes on there."""
+        """Start at these offsets, by default the earliest. A job that starts from a checkpoint continues there."""
         return replace(self, starting=offsets)
 
     def bounded(self, offsets: OffsetsInitializer) -> Self:
-        """End before these offsets, which are looked for when the job begins, and make the source a bounded one.
+        """Stop before these offsets, which are resolved when the job starts, and make the source bounded.
 
-        `latest()` is all that is there then.
+        `latest()` reads all records that exist then.
         """
         return replace(self, stopping=offsets)
 
     def group_id(self, group: str) -> Self:
-        """Commit the offsets of complete checkpoints to this group. The source does not go by them."""
+        """Commit the offsets of complete checkpoints to this group. The source itself does not use them."""
         return replace(self, group=group)
 
     def rate_limit(self, records_per_second: float) -> Self:
-        """Read no more than this on the average. Raises `ValueError` where it is not above 0."""
+        """Read at most this many records per second on average. Raises `ValueError` unless it is positive."""
         if not records_per_second > 0:
             raise ValueError(f"the rate limit must be above 0, not {records_per_second!r}")
         return replace(self, rate=records_per_second)
 
     def align_partitions(self) -> Self:
-        """Read of a backlog what is earliest in all partitions, by the timestamps of the records in Kafka.
+        """Read a backlog in the order of the records' timestamps in Kafka, across all partitions.
 
-        So no partition's event time runs ahead while others are read, if those times go with event time. Without it
-        each partition is read in proportion to what waits in it: all are through at the same moment.
+        So no partition's event time runs ahead while others are read, if the timestamps follow event time. By default
+        each partition is read in proportion to its backlog, so that all catch up at the same time.
         """
         return replace(self, aligns_partitions=True)
 
     def discover_partitions_every(self, interval: Duration) -> Self:
-        """Look for new topics and partitions at this interval (10 s by default). Raises `DurationError`."""
+        """Discover new topics and partitions at this interval (10 s by default). Raises `DurationError`."""
         return replace(self, discovery_interval_ms=positive_duration_ms(interval, "partition discovery interval"))
 
     @property
     def is_bounded(self) -> bool:
-        """True if it has an end."""
+        """True if the source has an end."""
         return self.stopping is not None
 
     @property
@@ -173,12 +174,14 @@ class KafkaSource(Source):
         return f"{self.format} {', '.join(self.topics) or self.pattern}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """With this event-time column. Raises `PrototypeError` where columns do not fit, or a group is missing."""
+        """Return the source with this event-time column. Raises `PrototypeError` if columns do not fit, or a group is
+        missing.
+        """
         needs_group = any(
             each is not None and each.kind is OffsetKind.COMMITTED for each in (self.starting, self.stopping)
         )
         if needs_group and self.group is None:
-            raise PrototypeError(f"{self} begins at the offsets of a group: say which with group_id(...)")
+            raise PrototypeError(f"{self} begins at the offsets of a group: name it with group_id(...)")
         self.prototype(session)
         return replace(self, event_time=event_time)
 
@@ -205,7 +208,7 @@ class KafkaSource(Source):
         return KafkaSplitDiscovery(self, operator_id)
 
     def partitions_of(self, splits: Sequence[SourceSplit]) -> Sequence[str]:
-        """The partitions of all topics, where there is event time."""
+        """Return the partitions of all topics, if there is event time."""
         if self.event_time is None:
             return ()
         return [str(each.at) for each in ranges_of(split_of(SerializedSplit, split, self) for split in splits)]
@@ -217,8 +220,8 @@ class KafkaSource(Source):
         return (read_records(session, self, schema, ranges),)
 
     def notify_checkpoint_complete(self, checkpoint_id: int, splits: Sequence[SourceSplit]) -> None:
-        """Let the group know how far the job has come. Does not wait for it."""
-        assert self.group is not None, "without a group it is not told of checkpoints"
+        """Commit the job's progress to the group, without waiting for that."""
+        assert self.group is not None, "without a group it is not notified of checkpoints"
         ranges = ranges_of(split_of(SerializedSplit, split, self) for split in splits)
         self.committer.commit(self.cluster, self.group, {each.at: each.end for each in ranges})
 
@@ -234,21 +237,21 @@ class _Position:
     end: dict[TopicPartition, int] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     splits: int = 0
-    begun: bool = False
+    is_started: bool = False
 
     @classmethod
     def of(cls, position: bytes) -> _Position:
         if not position:
             return cls()
         try:
-            given: Mapping[str, Any] = json.loads(position)
+            content: Mapping[str, Any] = json.loads(position)
             return cls(
-                next=read(given["next"]),
-                end=read(given["end"]),
+                next=read(content["next"]),
+                end=read(content["end"]),
                 # Checkpoints of earlier versions have none.
-                ids=dict(given.get("ids", {})),
-                splits=given["splits"],
-                begun=True,
+                ids=dict(content.get("ids", {})),
+                splits=content["splits"],
+                is_started=True,
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             raise SourceError(f"the checkpoint's position {position!r} is none of a Kafka source") from None
@@ -259,17 +262,17 @@ class _Position:
 
 
 class KafkaSplitDiscovery:
-    """Asks the cluster for records that have come since the last look. Used by one call at a time, but for `changed`.
+    """Discovers new records of the cluster. Not thread-safe, except `changed`.
 
-    The position of a look is a text of JSON: `next`, the offsets from which on nothing was found yet, by topic and
-    partition; `end`, those before which a bounded source ends; `ids`, those of the topics; and how many splits there
-    were. Partitions that appear while the job runs are read from their beginning: all that is in them has come since.
+    The position is a JSON text: `next`, the offsets from which records are new, by topic and partition; `end`, the
+    offsets at which a bounded source ends; `ids`, those of the topics; and the number of splits so far. Partitions that
+    appear while the job runs are read from their beginning, for all their records are new.
     """
 
     def __init__(
         self, source: KafkaSource, operator_id: OperatorId, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock` gives seconds."""
+        """`clock` returns seconds."""
         self._source = source
         self._operator_id = operator_id
         self._clock = clock
@@ -277,44 +280,44 @@ class KafkaSplitDiscovery:
         self._chunk = TimeOrder(self._offsets.first_at_time).chunk if source.aligns_partitions else chunk
         self._partitions_of_s: float | None = None
         self._counted: tuple[float, int] | None = None
-        self._seen: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
         self._looked_s = 0.0
         self.interval_ms: int | None = source.discovery_interval_ms if source.rate is None else _RATE_INTERVAL_MS
         self.changed: Callable[[], bool] | None = self._changed if source.rate is None else None
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """The records that are there and were not found before.
+        """Return the records that were not found before.
 
         Raises:
-            SourceError: the cluster does not answer, records are gone that were not read, or there is no such topic.
+            SourceError: the cluster does not answer, unread records were deleted, or a topic does not exist.
         """
         at = _Position.of(position)
         self._find_partitions(at)
-        self._seen = self._offsets.behind_last(at.next)
-        for each, end in self._seen.items():
+        self._ends = self._offsets.end_offsets(at.next)
+        for each, end in self._ends.items():
             if end < at.next[each]:
                 raise SourceError(
                     f"{each} ends at offset {end}, but was read up to {at.next[each]}: was the topic deleted and made"
                     " again?"
                 )
         pending = [
-            OffsetRange(at=each, start=start, end=max(start, min(self._seen[each], at.end.get(each, self._seen[each]))))
+            OffsetRange(at=each, start=start, end=max(start, min(self._ends[each], at.end.get(each, self._ends[each]))))
             for each, start in sorted(at.next.items())
         ]
-        splits, left = self._splits(pending, at)
-        reached = {each.at: each.start for each in left}
-        is_over = self._source.is_bounded and all(reached[each] >= end for each, end in at.end.items())
-        if is_over:
-            # No later look would see that the last records are those of another topic.
+        splits, remaining = self._splits(pending, at)
+        reached = {each.at: each.start for each in remaining}
+        is_finished = self._source.is_bounded and all(reached[each] >= end for each, end in at.end.items())
+        if is_finished:
+            # No later discovery would notice that the last records belong to a new topic of the same name.
             self._check_ids(at, {each.topic for each in reached})
         at.next = reached
         return SplitsDiscovered(
             operator_id=self._operator_id,
             splits=tuple(splits),
-            finished=is_over,
+            finished=is_finished,
             begun_at=position,
             position=at.encoded(),
-            more=not is_over and self._source.rate is None and any(each.offsets for each in left),
+            more=not is_finished and self._source.rate is None and any(each.offsets for each in remaining),
         )
 
     def close(self) -> None:
@@ -324,41 +327,41 @@ class KafkaSplitDiscovery:
         splits: list[SerializedSplit] = []
         room = self._due()
         while room and len(splits) < SPLITS_PER_LOOK and any(each.offsets for each in pending):
-            taken = self._chunk(pending, min(RECORDS_PER_SPLIT, room))
-            ends = {each.at: each.end for each in taken}
-            splits.append(offset_split(at.splits, taken))
+            ranges = self._chunk(pending, min(RECORDS_PER_SPLIT, room))
+            ends = {each.at: each.end for each in ranges}
+            splits.append(offset_split(at.splits, ranges))
             at.splits += 1
             room = max(0, room - splits[-1].rows)
             pending = [OffsetRange(at=each.at, start=ends[each.at], end=each.end) for each in pending]
-        self._spend(splits)
+        self._count(splits)
         return splits, pending
 
     def _due(self) -> int:
-        """The number of records that the rate allows now; time begins to count with the first look."""
+        """Return the number of records that the rate allows now; time starts with the first discovery."""
         rate = self._source.rate
         if rate is None:
             return RECORDS_PER_SPLIT * SPLITS_PER_LOOK
         now = self._clock()
         if self._counted is None:
             self._counted = now, 0
-        since, taken = self._counted
-        return max(0, round((now - since) * rate) - taken)
+        since, counted = self._counted
+        return max(0, round((now - since) * rate) - counted)
 
-    def _spend(self, splits: Iterable[SerializedSplit]) -> None:
+    def _count(self, splits: Iterable[SerializedSplit]) -> None:
         if self._counted is not None:
-            since, taken = self._counted
-            self._counted = since, taken + sum(split.rows for split in splits)
+            since, counted = self._counted
+            self._counted = since, counted + sum(split.rows for split in splits)
 
     def _changed(self) -> bool:
-        """True if there are records behind those that the last look has seen. The cluster is not asked all the time."""
+        """Return True if there are new records since the last discovery. Queries the cluster only at intervals."""
         now = self._clock()
-        if not self._seen or now - self._looked_s < 1 / _LOOKS_PER_SECOND_MAX:
+        if not self._ends or now - self._looked_s < 1 / _LOOKS_PER_SECOND_MAX:
             return False
         self._looked_s = now
         try:
-            return any(self._offsets.bounds(each)[1] > seen for each, seen in list(self._seen.items()))
+            return any(self._offsets.bounds(each)[1] > end for each, end in list(self._ends.items()))
         except SourceError:
-            # The look tells of it.
+            # The discovery reports it.
             return True
 
     # Partitions
@@ -366,19 +369,19 @@ class KafkaSplitDiscovery:
     def _find_partitions(self, at: _Position) -> None:
         now = self._clock()
         interval_s = self._source.discovery_interval_ms / 1000
-        if self._partitions_of_s is not None and now - self._partitions_of_s < interval_s and at.begun:
+        if self._partitions_of_s is not None and now - self._partitions_of_s < interval_s and at.is_started:
             return
         self._partitions_of_s = now
         there = self._offsets.partitions(self._topics())
         missing = [topic for topic in self._source.topics if all(each.topic != topic for each in there)]
         if missing or (not there and self._source.is_bounded):
-            named = ", ".join(missing) or f"that matches {self._source.pattern}"
-            raise EmptySourceError(f"there is no topic {named} at {self._source.cluster.bootstrap_servers}")
+            topics = ", ".join(missing) or f"that matches {self._source.pattern}"
+            raise EmptySourceError(f"there is no topic {topics} at {self._source.cluster.bootstrap_servers}")
         self._check_ids(at, {each.topic for each in there})
         new = [each for each in there if each not in at.next]
-        if not new or (at.begun and self._source.is_bounded):
+        if not new or (at.is_started and self._source.is_bounded):
             return
-        if at.begun:
+        if at.is_started:
             at.next |= {each: self._offsets.bounds(each)[0] for each in new}
             return
         at.next |= self._initial(self._source.starting, new)
@@ -386,10 +389,10 @@ class KafkaSplitDiscovery:
             at.end |= self._initial(self._source.stopping, new)
 
     def _check_ids(self, at: _Position, topics: set[str]) -> None:
-        """Note the ids of topics that are read. Raises `ReplacedTopicError` where one has another id than before."""
+        """Record the ids of topics. Raises `ReplacedTopicError` if one has another id than before."""
         ids = self._offsets.ids(topics) if topics else {}
-        for topic, known in at.ids.items():
-            if ids.get(topic, known) != known:
+        for topic, topic_id in at.ids.items():
+            if ids.get(topic, topic_id) != topic_id:
                 read_up_to = ", ".join(
                     f"{each} up to offset {at.next[each]}" for each in at.next if each.topic == topic
                 )
@@ -409,22 +412,22 @@ class KafkaSplitDiscovery:
             case OffsetKind.TIMESTAMP:
                 return self._offsets.at_time(partitions, initializer.timestamp_ms)
             case OffsetKind.COMMITTED:
-                known = self._offsets.committed(partitions)
+                offsets = self._offsets.committed(partitions)
             case OffsetKind.OFFSETS:
-                known = {at: offset for at, offset in initializer.given if at in partitions}
+                offsets = {at: offset for at, offset in initializer.partition_offsets if at in partitions}
             case _:
-                known = {}
+                offsets = {}
         reset = {OffsetKind.EARLIEST: OffsetResetStrategy.EARLIEST, OffsetKind.LATEST: OffsetResetStrategy.LATEST}.get(
             initializer.kind, initializer.reset
         )
-        others = [each for each in partitions if each not in known]
+        others = [each for each in partitions if each not in offsets]
         if others and reset is OffsetResetStrategy.NONE:
             raise SourceError(
-                f"the group {self._source.group!r} has committed no offset of {others[0]}: say where to begin then, as"
-                " in OffsetsInitializer.committed_offsets('earliest')"
+                f"the group {self._source.group!r} has committed no offset of {others[0]}: choose where to begin then,"
+                " as in OffsetsInitializer.committed_offsets('earliest')"
             )
         side = 0 if reset is OffsetResetStrategy.EARLIEST else 1
-        return known | {each: self._offsets.bounds(each)[side] for each in others}
+        return offsets | {each: self._offsets.bounds(each)[side] for each in others}
 
 
 _FIRST_STEP_MS = 1_000
@@ -432,15 +435,15 @@ _LATEST_MS = 253_402_300_800_000
 """The end of the year 9999."""
 
 FirstOffsets = Callable[[Sequence[OffsetRange], int], Offsets]
-"""The first offset in each range whose record has this time (ms since the epoch) or a later one."""
+"""Returns the first offset in each range whose record has this time (ms since the epoch) or a later one."""
 
 
 class TimeOrder:
-    """Takes of what is pending in several partitions the records that are earliest by their timestamps in Kafka.
+    """Chooses the pending records of several partitions that are earliest by their timestamps in Kafka.
 
-    So no partition runs ahead of another in time while a backlog is read, and event time is held back by none of them:
-    what Flink does by watermark alignment, which lets readers that are ahead wait. Here it is decided before anything
-    is read.
+    So no partition runs ahead of another in time while a backlog is read, and none holds event time back: Flink
+    achieves this by watermark alignment, which makes readers that are ahead wait. Here it is decided before anything is
+    read.
     """
 
     def __init__(self, first_offsets: FirstOffsets) -> None:
@@ -449,19 +452,19 @@ class TimeOrder:
         self._step_ms = _FIRST_STEP_MS
 
     def chunk(self, pending: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange, ...]:
-        """The earliest of what is pending, `limit` offsets at most; where more of them have one time, some of them."""
+        """Return the earliest pending records, at most `limit` offsets; if more have the same time, some of them."""
         if _records(pending) <= limit:
             return tuple(pending)
         before, behind = self._bounds(pending, limit)
         best = self._until(pending, before)
-        # A portion that is half full is as good as one that took more questions.
+        # A half full portion is good enough, compared with more queries.
         while behind - before > 1 and _records(best) < max(1, limit // 2):
             middle = (before + behind) // 2
-            found = self._until(pending, middle)
-            if _records(found) > limit:
+            candidate = self._until(pending, middle)
+            if _records(candidate) > limit:
                 behind = middle
             else:
-                before, best = middle, found
+                before, best = middle, candidate
         self._step_ms = max(1, before - self._reached_ms) if self._reached_ms else _FIRST_STEP_MS
         self._reached_ms = before
         return best if _records(best) else chunk(self._until(pending, behind), limit)
@@ -469,7 +472,7 @@ class TimeOrder:
     def _bounds(self, pending: Sequence[OffsetRange], limit: int) -> tuple[int, int]:
         before, step = self._reached_ms, self._step_ms
         if _records(self._until(pending, before)) > limit:
-            # Records were added that are earlier than others that were read.
+            # Records were added that are earlier than some that were already read.
             return 0, before
         while True:
             behind = min(before + step, _LATEST_MS)
@@ -487,13 +490,13 @@ def _records(ranges: Sequence[OffsetRange]) -> int:
 
 
 RECORDS_PER_TASK = 20_000
-"""With fewer a task takes longer to be started than to read."""
+"""With fewer, starting a task takes longer than reading."""
 
 
 def read_records(
     session: SparkSession, source: KafkaSource, schema: StructType, ranges: Sequence[OffsetRange]
 ) -> DataFrame:
-    """The rows of records; where there is event time, with the place of each one's partition in `ranges`."""
+    """Return the rows of records; with event time, with the index of their partition in `ranges`."""
     cores = max(1, session.sparkContext.defaultParallelism)
     records = sum(each.offsets for each in ranges)
     tasks = dealt(ranges, min(cores, max(1, -(-records // RECORDS_PER_TASK))))
@@ -511,7 +514,7 @@ def read_records(
 
 
 def _needed(source: KafkaSource) -> tuple[str, ...]:
-    # A corrupt record is named by where it is.
+    # Errors name a corrupt record by its position.
     where = () if source.value_format.on_corrupt in (None, "skip") else ("topic", "partition", "offset")
     partition = () if source.event_time is None else (PARTITION,)
     return tuple(dict.fromkeys(("value", *source.metadata, *where, *partition)))

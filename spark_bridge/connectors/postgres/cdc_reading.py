@@ -1,7 +1,7 @@
 """Reads a table and its changes in Python workers of Spark, as texts. For `mapInArrow`.
 
-Pages of the table are read by several tasks. The log is read by one, from the slot's confirmed place to the end of the
-last range: rows come in the order of the commits, those of one transaction in the order of its changes.
+Several tasks read pages of the table. One task reads the log, from the slot's confirmed position to the end of the last
+range: rows come in the order of the commits, and within a transaction in the order of its changes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from flykka.spark_bridge.connectors.postgres.pgoutput import (
     LoggedChange,
     LoggedTable,
     LoggedTransaction,
-    SeenTransactions,
     Truncation,
     Values,
+    VisibleTransactions,
     changes,
 )
 from flykka.spark_bridge.connectors.postgres.read_types import ReadValues, may_have_been
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Cursor = psycopg.ServerCursor[tuple[int, bytes]]
 
 METADATA = {"ts_ms": "bigint", "lsn": "bigint"}
-"""The columns beside those of the table and the kind of the row."""
+"""The metadata columns, in addition to those of the table and the kind of the row."""
 
 _MESSAGES_AT_ONCE = 5_000
 _ROWS_AT_ONCE = 10_000
@@ -54,7 +54,7 @@ _OF_SNAPSHOT_LSN = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPages:
-    """The rows of pages of the table, as a snapshot has them; the batches have the numbers of ranges."""
+    """Reads the rows of pages of the table in a snapshot; its input batches have the numbers of ranges."""
 
     database: Database
     slot: ReplicationSlot
@@ -85,9 +85,9 @@ class ReadPages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadChanges:
-    """The changes of one table in ranges of the log.
+    """Reads the changes of one table in ranges of the log.
 
-    `older_rows` are the columns that the table did not have at the start of the ranges: their values in older rows.
+    `older_rows` maps columns that the table did not have at the start of the ranges to their values in older rows.
     """
 
     database: Database
@@ -105,14 +105,14 @@ class ReadChanges:
         what = f"the changes of {self.table} at {self.database} cannot be read from the slot {self.slot.name!r}"
         for _ in batches:
             with naming_slot(self.database, self.slot), self.database.connected(SourceError, what) as connection:
-                self.slot.kept_from(connection, min(each.start for each in self.ranges))
+                self.slot.check_retained(connection, min(each.start for each in self.ranges))
                 yield from self._rows(self._messages(connection), lambda change: self._check(connection, change))
 
     def _messages(self, connection: psycopg.Connection[Any]) -> Iterator[tuple[int, bytes]]:
-        """The messages of the slot up to the end of the ranges."""
+        """Yield the messages of the slot up to the end of the ranges."""
         up_to = lsn_text(max(each.end for each in self.ranges))
 
-        def begun() -> tuple[Cursor, list[tuple[int, bytes]]]:
+        def open_cursor() -> tuple[Cursor, list[tuple[int, bytes]]]:
             connection.execute("BEGIN READ ONLY")
             cursor = connection.cursor(name="changes", binary=True)
             try:
@@ -121,19 +121,19 @@ class ReadChanges:
                     " 'proto_version', '1', 'publication_names', %s)",
                     (self.slot.name, up_to, f'"{self.slot.name}"'),
                 )
-                # All of it is decoded for the first row, and the slot is free then.
+                # The first row requires decoding everything; then the slot is free.
                 return cursor, cursor.fetchmany(_MESSAGES_AT_ONCE)
             except BaseException:
                 connection.rollback()
                 raise
 
-        found = when_free(begun, _PATIENCE_SECONDS)
-        if found is None:
+        opened = when_free(open_cursor, _PATIENCE_SECONDS)
+        if opened is None:
             raise SourceError(
                 f"the replication slot {self.slot.name!r} is in use by another session for {_PATIENCE_SECONDS:.0f} s:"
                 " give each job a slot of its own"
             )
-        cursor, messages = found
+        cursor, messages = opened
         with cursor:
             while messages:
                 yield from messages
@@ -165,17 +165,17 @@ class ReadChanges:
     def _rows(
         self, messages: Iterable[tuple[int, bytes]], check: Callable[[LoggedChange], None]
     ) -> Iterator[pa.RecordBatch]:
-        wanted = _Wanted(self.ranges)
+        transactions = _TransactionFilter(self.ranges)
         members = {self.table.oid}.union(*(each.members for each in self.ranges))
         rows = _Rows(self, check)
         for change in changes(messages):
-            if not wanted.has(change.transaction):
+            if not transactions.has(change.transaction):
                 continue
             if isinstance(change, Truncation):
                 if not self.ignores_truncations and members.intersection(change.oids):
                     raise MissingChangesError(
-                        f"{self.source}: TRUNCATE at {lsn_text(change.lsn)} has removed rows, and no change says which."
-                        f' {BEGIN_AGAIN}; with on_truncate="ignore" such rows stay as they are'
+                        f"{self.source}: TRUNCATE at {lsn_text(change.lsn)} has removed rows, and the log does not list"
+                        f' them. {BEGIN_AGAIN}; with on_truncate="ignore" such rows stay as they are'
                     )
             elif change.relation.oid in members:
                 rows.add(change)
@@ -188,7 +188,7 @@ class ReadChanges:
 
 @contextmanager
 def naming_slot(database: Database, slot: ReplicationSlot) -> Iterator[None]:
-    """Add to errors that end the job that the slot stays, and how much of the server's log it keeps."""
+    """Add to fatal errors that the slot stays, and how much of the server's log it retains."""
     try:
         yield
     except (UnreadableValueError, MissingChangesError) as fatal:
@@ -197,12 +197,12 @@ def naming_slot(database: Database, slot: ReplicationSlot) -> Iterator[None]:
         raise type(fatal)(f"{fatal}. While the job is down {retained}, and more with each change") from None
 
 
-class _Wanted:
-    """Says of transactions whether they are in the ranges."""
+class _TransactionFilter:
+    """Checks whether transactions are in the ranges."""
 
     def __init__(self, ranges: Sequence[LogRange]) -> None:
         self._ranges = [
-            (each.start, each.end, None if each.seen is None else SeenTransactions.of(each.seen)) for each in ranges
+            (each.start, each.end, None if each.seen is None else VisibleTransactions.of(each.seen)) for each in ranges
         ]
 
     def has(self, at: LoggedTransaction) -> bool:
@@ -224,25 +224,25 @@ class _Rows:
         self._relation: LoggedTable | None = None
         self._places: list[int | None] = []
         self._keys: list[int] = []
-        self._untold: list[str] = []
+        self._unlogged: list[str] = []
 
     def add(self, change: LoggedChange) -> None:
-        """Add the rows that a change is: two where it changes the key."""
+        """Add the rows of a change: two if it changes the key."""
         if change.relation is not self._relation:
             self._check(change)
             self._relation = change.relation
             self._places = [self._place(change, column.name) for column in self._work.values.columns]
             keys = self._work.values.keys or [column.name for column in self._work.values.columns]
             self._keys = [place for name in keys if (place := self._place(change, name)) is not None]
-            self._untold = [name for name in keys if name in self._relation.places.keys() - self._relation.identity]
-        if self._untold and not change.is_insert:
+            self._unlogged = [name for name in keys if name in self._relation.places.keys() - self._relation.identity]
+        if self._unlogged and not change.is_insert:
             raise SourceError(
-                f"the log of {self._relation.schema}.{self._relation.name} has no {self._untold[0]!r} of the row that"
+                f"the log of {self._relation.schema}.{self._relation.name} has no {self._unlogged[0]!r} of the row that"
                 f" was changed at {lsn_text(change.lsn)}: its replica identity was another one. {BEGIN_AGAIN}"
             )
         before, after = change.before, change.after
         if after is None:
-            assert before is not None, "a deletion tells the key"
+            assert before is not None, "a deletion has the key"
             self._add(change, DELETE, before)
         elif before is not None and any(before[place] != after[place] for place in self._keys):
             self._add(change, DELETE, before)
@@ -269,9 +269,9 @@ class _Rows:
             if isinstance(value, AbsentValue):
                 table = self._work.table
                 raise SourceError(
-                    f"an update of {table} at {lsn_text(change.lsn)} does not tell the value of {column.name!r}, which"
-                    f" is large and was left as it was: ALTER TABLE {table} REPLICA IDENTITY FULL, and begin without a"
-                    " checkpoint"
+                    f"an update of {table} at {lsn_text(change.lsn)} does not contain the value of {column.name!r},"
+                    f" which is large and was not changed: ALTER TABLE {table} REPLICA IDENTITY FULL, and begin without"
+                    " a checkpoint"
                 )
             texts.append(value)
         self._kinds.append(kind)
@@ -280,7 +280,7 @@ class _Rows:
         self.number += 1
 
     def _place(self, change: LoggedChange, name: str) -> int | None:
-        """The place of a column in the values of a change; None if the column was added later."""
+        """Return the index of a column in the values of a change; None if the column was added later."""
         place = change.relation.places.get(name)
         if place is None and name not in self._work.older_rows:
             raise SourceError(

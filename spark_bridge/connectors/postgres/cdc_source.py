@@ -1,8 +1,9 @@
-"""PostgresCdcSource: a table, and then its changes as they are committed (Flink CDC's connector `postgres-cdc`).
+"""PostgresCdcSource: a table, followed by its changes as they are committed (Flink CDC's connector `postgres-cdc`).
 
-Changes come from a logical replication slot with `pgoutput`, which every PostgreSQL has. The place in the write-ahead
-log up to which was read is the position in a checkpoint. Reading does not move the slot; it is confirmed only when a
-checkpoint is complete, so what lies behind one can be read again. The source runs in one subtask: order is kept.
+Changes come from a logical replication slot with `pgoutput`, which is built into PostgreSQL. The position in a
+checkpoint is that in the write-ahead log up to which was read. Reading does not advance the slot; it is only confirmed
+when a checkpoint is complete, so later changes can be read again. The source runs in one subtask, which keeps the
+order.
 """
 
 from __future__ import annotations
@@ -76,12 +77,12 @@ _CONFIRM_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresCdcSource(CdcSourceSettings, Source):
-    """A table to read with its changes. Made by `of_table`; the other methods return changed copies.
+    """A table to read with its changes. Created by `of_table`; the other methods return changed copies.
 
-    Each row has the columns of the table, as they are behind the change or were before a deletion, and `row_kind`:
-    `+I` for a new row and for the rows that are there at the beginning, `+U` for a changed one, `-D` for a deleted
-    one (Flink's RowKind). Of a deleted row only the columns of the replica identity are told, the primary key
-    where nothing else is said; the others are null. A change of the key is `-D` and `+I`.
+    Each row has the columns of the table, with the values after the change or before a deletion, and `row_kind`: `+I`
+    for a new row and for rows that exist at the start, `+U` for a changed one, `-D` for a deleted one (Flink's
+    RowKind). A deleted row only has the columns of the replica identity, by default the primary key; the others are
+    null. A change of the key becomes `-D` and `+I`.
     """
 
     parallelism_limit: ClassVar[int | None] = 1
@@ -97,27 +98,28 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         on_truncate: OnTruncate = "fail",
         on_unreadable: OnUnreadable = "fail",
     ) -> Self:
-        """A table of the database of a connection string.
+        """Read a table of the database of a connection string.
 
-        `slot` names the replication slot, and the publication, which the first job makes where they are not there. It
-        is the source's own: two that use one slot at a time lose changes. It stays when the job ends, and keeps the
-        log from then on: see `drop_slot`.
+        `slot` names the replication slot and the publication; the first job creates them if they do not exist. The
+        source must be their only user: two that share a slot lose changes. The slot stays when the job ends, and
+        retains the log from then on: see `drop_slot`.
 
-        A column that is added to the table while the job runs ends the job, which reads the column when it is started
-        again from its last checkpoint. With `on_schema_change="ignore"` the job warns and continues without the column.
-        A column that is dropped, renamed or given another type ends the job in both cases.
+        A column added to the table while the job runs ends the job, which reads the column when it is started again
+        from its last checkpoint. With `on_schema_change="ignore"` the job warns and continues without the column. A
+        column that is dropped, renamed or given another type ends the job in both cases.
 
-        TRUNCATE, and a partition that is dropped or detached, remove rows without changes that say which: that ends the
-        job. With `on_truncate="ignore"` such rows stay as they are.
+        TRUNCATE, and a partition that is dropped or detached, remove rows without recorded changes: that ends the job.
+        With `on_truncate="ignore"` such rows stay unchanged.
 
         A value that Spark does not have (`NaN` of a numeric, infinite dates and dates BC, a number with too many
-        digits, an array of two dimensions) ends the job as well. With `on_unreadable="null"` it is read as null,
-        unless it is one of the key; with `"side-output"` its row leaves the stream for
-        `get_side_output(OutputTag("unreadable"))`, with the texts of its values.
+        digits, an array of two dimensions) ends the job as well. With `on_unreadable="null"` it is read as null, unless
+        it is part of the key; with `"side-output"` its row goes to `get_side_output(OutputTag("unreadable"))` instead,
+        with the texts of its values.
 
         Raises:
             MissingExtraError: psycopg is not installed.
-            ValueError: the connection string cannot be read, a slot cannot have this name, or there is no such rule.
+            ValueError: the connection string cannot be parsed, the name of the slot is invalid, or an option has an
+                unknown value.
         """
         _check_word("on_schema_change", on_schema_change, get_args(OnSchemaChange))
         _check_word("on_truncate", on_truncate, get_args(OnTruncate))
@@ -132,9 +134,9 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         )
 
     def start_from(self, mode: StartupMode) -> Self:
-        """Begin with the table as it is (`initial`), with what is changed from now on (`latest-offset`), or with what
-        the slot keeps (`committed-offset`), after Flink CDC's StartupOptions. A job that begins from a checkpoint goes
-        on there.
+        """Start with the whole table (`initial`), with changes from now on (`latest-offset`), or with those that the
+        slot retains (`committed-offset`), after Flink CDC's StartupOptions. A job that starts from a checkpoint
+        continues there.
 
         Raises:
             ValueError: there is no such mode.
@@ -144,9 +146,9 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         return replace(self, startup_mode=mode)
 
     def with_metadata(self, *columns: str) -> Self:
-        """Add columns beside those of the table: `ts_ms`, when the change was committed, and `lsn`, where in the log.
+        """Add metadata columns: `ts_ms`, the commit time of the change, and `lsn`, its position in the log.
 
-        Of the changes of one row the later one has the higher `lsn`; rows that were there at the beginning have 0.
+        Of the changes of one row the later one has the higher `lsn`; rows that existed at the start have 0.
 
         Raises:
             ValueError: there is no such column.
@@ -156,19 +158,19 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         return replace(self, metadata=columns)
 
     def bounded(self, lsn: str | None = None) -> Self:
-        """End before this place in the log, such as `0/16B3748`, or where the log ends when the job begins.
+        """Stop before this position in the log, such as `0/16B3748`, or at the end of the log when the job starts.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the text is not a position.
         """
         return replace(self, is_bounded=True, until=None if lsn is None else lsn_number(lsn))
 
     def poll_every(self, interval: Duration) -> Self:
-        """Look for changes at this interval (500 ms by default). Raises `DurationError`."""
+        """Poll for changes at this interval (500 ms by default). Raises `DurationError`."""
         return replace(self, poll_interval_ms=positive_duration_ms(interval, "poll interval"))
 
     def drop_slot(self) -> None:
-        """Drop the slot and its publication, when no job is to go on from a checkpoint. Raises `SourceError`."""
+        """Drop the slot and its publication, when no job needs to continue from a checkpoint. Raises `SourceError`."""
         with self._connected() as connection:
             self.slot.drop(connection)
 
@@ -178,12 +180,12 @@ class PostgresCdcSource(CdcSourceSettings, Source):
 
     @property
     def is_notified_of_checkpoints(self) -> bool:
-        """True: the slot lets go of what lies behind one."""
+        """True: the slot is confirmed at checkpoints."""
         return True
 
     @property
     def side_output(self) -> SideOutput | None:
-        """The rows that have a value which Spark has not, as texts."""
+        """Rows with a value that Spark does not have, as texts."""
         if self.on_unreadable != "side-output":
             return None
         columns = StructType.fromDDL(f"{self._beside}, unreadable array<string>, texts map<string, string>")
@@ -191,11 +193,11 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         return SideOutput(tag="unreadable", column=UNREADABLE, columns=columns)
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """With this event-time column, and the columns that the table has now. Asks the database.
+        """Return the source with this event-time column, and the table's current columns. Queries the database.
 
         Raises:
             SourceError: the database does not answer, or changes of the table cannot be read.
-            PrototypeError: a column of the table has a name that is taken.
+            PrototypeError: a column of the table has a reserved name.
         """
         with self._connected() as connection:
             bound = replace(self, event_time=event_time, bound_to=table_for_changes(connection, self))
@@ -203,16 +205,16 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         return bound
 
     def prototype(self, session: SparkSession) -> DataFrame:
-        taken = (ROW_KIND, *self.metadata)
+        reserved = (ROW_KIND, *self.metadata)
         columns = self._columns(self._bound_table().table)
-        if twice := [column.name for column in columns if column.name in taken]:
+        if twice := [column.name for column in columns if column.name in reserved]:
             raise PrototypeError(f"{self} has two columns {twice[0]!r}: the table's own, and the one of its changes")
-        check_distinct(session, str(self), [*(column.name for column in columns), *taken])
+        check_distinct(session, str(self), [*(column.name for column in columns), *reserved])
         schema = session.createDataFrame([], ", ".join([*(each.declared for each in columns), self._beside])).schema
         return session.createDataFrame([], StructType([StructField(each.name, each.dataType) for each in schema]))
 
     def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
-        """Ask whether changes can be read. Raises `SourceError`, with what is to be done."""
+        """Check whether changes can be read. Raises `SourceError`, with the remedy."""
         with self._connected() as connection:
             check_decoding(connection, self)
 
@@ -259,15 +261,15 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         return tuple(frames)
 
     def notify_checkpoint_complete(self, checkpoint_id: int, splits: Sequence[SourceSplit]) -> None:
-        """Let the slot go of the log that these splits have read, and end the snapshot when all of it was read.
+        """Confirm the log that these splits have read, and close the snapshot when all pages were read.
 
-        A slot that is being read all the time is confirmed with a later checkpoint.
+        A slot that is being read all the time is confirmed at a later checkpoint.
         """
         log = log_ranges(split_of(SerializedSplit, split, self) for split in splits)
         if not log:
             return
-        # Ranges of the log come behind all pages.
-        self.held.close()
+        # Ranges of the log come after all pages.
+        self.open_snapshot.close()
         end = max(each.end for each in log)
         with self._connected() as connection:
             when_free(lambda: self.slot.confirm(connection, end), _CONFIRM_SECONDS)
@@ -286,7 +288,7 @@ class PostgresCdcSource(CdcSourceSettings, Source):
             return table_for_changes(connection, self)
 
     def _columns(self, table: Table) -> tuple[ReadColumn, ...]:
-        # The log has no values that are made of others.
+        # The log has no values of generated columns.
         return tuple(ReadColumn.of(column) for column in table.columns if not column.is_generated)
 
     def _rows(self, session: SparkSession, work: ReadPages | ReadChanges, tasks: int) -> DataFrame:
@@ -300,7 +302,7 @@ class PostgresCdcSource(CdcSourceSettings, Source):
 
 
 def _older_rows(table: Table, columns: Sequence[int] | None) -> dict[str, str | None]:
-    """The columns that were added since the table had `columns` alone, with their values in older rows, if known."""
+    """Return columns added since the table had only `columns`, with their values in older rows if known."""
     if columns is None:
         return {}
     added = (column for column in table.columns if column.number not in columns)
@@ -320,11 +322,11 @@ _INSERTED = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
 
 
 class PostgresCdcDiscovery:
-    """Asks the database how far its log goes. Used by one call at a time. Connects for each look.
+    """Queries how far the database's log goes. Not thread-safe. Each discovery connects.
 
-    Splits are the pages of the table, then the log as it grows, in ranges. The first look makes the slot, and only then
-    the snapshot: all that the snapshot has not seen is in the slot's log. What it has seen and the log has too is left
-    out by the numbers of the transactions.
+    Splits are the pages of the table, and then the growing log, in ranges. The first discovery creates the slot, and
+    only then the snapshot: so the slot's log has all transactions that are not visible in the snapshot. Those that are
+    in both are left out by their numbers.
     """
 
     changed: Callable[[], bool] | None = None
@@ -335,30 +337,30 @@ class PostgresCdcDiscovery:
         self.interval_ms: int | None = source.poll_interval_ms
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """The pages and the log that are there and were not found before.
+        """Return pages and log that were not found before.
 
         Raises:
-            SourceError: the database does not answer, or does not keep the changes that come next.
+            SourceError: the database does not answer, or does not retain the next changes.
             SchemaChangedError: the columns of the table have changed.
             MissingChangesError: rows have come or gone with a partition.
         """
         with self._source.database.connected(SourceError, self._source) as connection:
             if position:
                 at = CdcPosition.read(position)
-                self._source.slot.kept_from(connection, at.lsn)
+                self._source.slot.check_retained(connection, at.lsn)
                 check_published(connection, self._source)
             else:
-                at = self._begun(connection)
+                at = self._initial_position(connection)
             if self._source.is_bounded and at.until is None:
                 at.until = _number(connection, _FLUSHED) if self._source.until is None else self._source.until
             splits: list[SerializedSplit] = []
             while at.snapshot is not None and len(splits) < SPLITS_PER_LOOK:
                 splits.append(at.next_pages())
             end = _number(connection, _FLUSHED)
-            # Looked at after the end was read: the columns are those of a change before it, or newer.
+            # Read after the end of the log: the columns are those of a change before that end, or newer.
             changed = table_for_changes(connection, self._source)
-            self._note_columns(at, changed.table)
-            members = self._note_members(connection, at, changed)
+            self._record_columns(at, changed.table)
+            members = self._record_members(connection, at, changed)
             retained = self._source.slot.retained(connection)
         end = end if at.until is None else min(end, at.until)
         while at.snapshot is None and at.lsn < end and len(splits) < SPLITS_PER_LOOK:
@@ -375,8 +377,8 @@ class PostgresCdcDiscovery:
             retained=None if retained is None else f"{retained} for {self._source}",
         )
 
-    def _note_columns(self, at: CdcPosition, table: Table) -> None:
-        """Note the columns that are ignored from here on, and report those that were and are read now."""
+    def _record_columns(self, at: CdcPosition, table: Table) -> None:
+        """Record the columns that are ignored from here on, and report those that were and are read now."""
         source = self._source
         added = check_schema(source, source.bound_to.table if source.bound_to else table, table)
         for name in sorted(added - at.ignored.keys()):
@@ -400,19 +402,19 @@ class PostgresCdcDiscovery:
                     name,
                 )
 
-    def _note_members(
+    def _record_members(
         self, connection: psycopg.Connection[Any], at: CdcPosition, changed: ChangedTable
     ) -> tuple[int, ...]:
-        """Note the tables that rows lie in, and return the numbers of those that may have changes up to now."""
+        """Record the tables with the source's rows, and return the numbers of those that may have changes up to now."""
         now = attached(changed.members)
-        known = now if at.members is None else at.members
-        if known != now:
-            check_attached(connection, self._source, known, changed.members)
+        before = now if at.members is None else at.members
+        if before != now:
+            check_attached(connection, self._source, before, changed.members)
         at.members = now
-        return tuple(sorted(map(int, {*known, *now, str(changed.table.oid)})))
+        return tuple(sorted(map(int, {*before, *now, str(changed.table.oid)})))
 
-    def _begun(self, connection: psycopg.Connection[Any]) -> CdcPosition:
-        """The position at which a job begins that has no checkpoint."""
+    def _initial_position(self, connection: psycopg.Connection[Any]) -> CdcPosition:
+        """Return the position at which a job without a checkpoint starts."""
         source = self._source
         changed = table_for_changes(connection, source)
         source.slot.create(connection, changed.table)
@@ -420,11 +422,11 @@ class PostgresCdcDiscovery:
         confirmed = source.slot.confirmed(connection)
         if confirmed is None:
             raise SourceError(f"the replication slot {source.slot.name!r} was dropped when it had just been made")
-        # Of before the snapshot: it must have all rows of these.
+        # Read before the snapshot is taken, which then has all rows of these tables.
         at = CdcPosition(lsn=confirmed, members=attached(changed.members))
         match source.startup_mode:
             case "initial":
-                at.snapshot = source.held.open(source.database)
+                at.snapshot = source.open_snapshot.open(source.database)
                 at.seen = at.snapshot.seen
                 at.seen_to = _number(connection, _INSERTED)
                 size = connection.execute("SELECT pg_relation_size(%s::oid)", (changed.table.oid,)).fetchone()
@@ -440,6 +442,6 @@ class PostgresCdcDiscovery:
 
 
 def _number(connection: psycopg.Connection[Any], query: Any) -> int:
-    found = connection.execute(query).fetchone()
-    assert found is not None
-    return int(found[0])
+    row = connection.execute(query).fetchone()
+    assert row is not None
+    return int(row[0])

@@ -1,7 +1,7 @@
-"""The table of a PostgresCdcSource: its settings, the tables that its rows lie in, and whether changes can be read.
+"""The table of a PostgresCdcSource: its settings, the tables that contain its rows, and whether changes can be read.
 
-The rows of a table lie in itself, its partitions, and tables that inherit from it. Each has changes of its own in the
-log, and tells of a changed or deleted row what its own replica identity says.
+The rows of a table are in itself, its partitions, and tables that inherit from it. Each has changes of its own in the
+log, and its own replica identity determines the columns logged for a changed or deleted row.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from flykka.spark_bridge.connectors.postgres.database import Database, HeldSnapshot
+from flykka.spark_bridge.connectors.postgres.database import Database, OpenSnapshot
 from flykka.spark_bridge.connectors.postgres.read_types import OnUnreadable
 from flykka.spark_bridge.connectors.postgres.replication_slot import ReplicationSlot
 from flykka.spark_bridge.connectors.postgres.tables import Table
@@ -46,7 +46,7 @@ ORDER BY c.oid, path
 
 
 PARTITIONED = "p"
-"""The kind of a table that has no rows of its own."""
+"""The kind of a table without rows of its own."""
 
 
 _KINDS = {"f": "a foreign table", "u": "an unlogged table", "t": "a temporary table"}
@@ -54,10 +54,10 @@ _KINDS = {"f": "a foreign table", "u": "an unlogged table", "t": "a temporary ta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A table that rows lie in. `kind`, `persistence` and `replica_identity` are the catalog's letters.
+    """A table that contains rows. `kind`, `persistence` and `replica_identity` are the catalog's letters.
 
-    `path` are the tables from the one that is read down to it, and `attached` the transactions that have connected
-    them. `identity` are the columns that the log has of a deleted row, unless it `tells_all`.
+    `path` leads from the source's table down to it, and `attached` are the transactions that have connected these
+    tables. `identity` are the columns that the log has of a deleted row, unless it `logs_whole_rows`.
     """
 
     oid: int
@@ -72,7 +72,7 @@ class Member:
     identity: tuple[str, ...]
 
     @property
-    def tells_all(self) -> bool:
+    def logs_whole_rows(self) -> bool:
         return self.replica_identity == "f"
 
     def __str__(self) -> str:
@@ -80,8 +80,8 @@ class Member:
 
 
 def members_of(connection: psycopg.Connection[Any], table: Table) -> tuple[Member, ...]:
-    """The tables that have changes of `table`, itself first where it has rows of its own. Raises `psycopg.Error`."""
-    found = connection.execute(_MEMBERS, {"oid": table.oid}).fetchall()
+    """Return the tables with changes of `table`, itself first if it has rows of its own. Raises `psycopg.Error`."""
+    rows = connection.execute(_MEMBERS, {"oid": table.oid}).fetchall()
     members = [
         Member(
             oid=oid,
@@ -93,27 +93,27 @@ def members_of(connection: psycopg.Connection[Any], table: Table) -> tuple[Membe
             path=tuple(path),
             attached=attached,
             primary_key=tuple(primary_key),
-            identity=tuple(told),
+            identity=tuple(identity_columns),
         )
-        for oid, schema, name, kind, persistence, identity, path, attached, primary_key, told in found
+        for oid, schema, name, kind, persistence, identity, path, attached, primary_key, identity_columns in rows
     ]
     return tuple(sorted(members, key=lambda each: (len(each.path), each.oid)))
 
 
 def keys_of(members: Sequence[Member]) -> tuple[str, ...]:
-    """The columns by which rows of a table are told apart; none where only whole rows can be."""
+    """Return the columns that identify rows of a table; empty if only whole rows do."""
     table = members[0]
     return table.primary_key or table.identity
 
 
 def check_members(database: Database, members: Sequence[Member]) -> None:
-    """Raise `SourceError` where changes of one of the tables do not come, or do not tell which row was changed."""
+    """Raise `SourceError` if changes of a table are not logged, or do not identify the changed row."""
     keys = keys_of(members)
     for member in members:
         what = _KINDS.get(member.kind) or _KINDS.get(member.persistence)
         if what is not None:
             raise SourceError(f"{member} at {database} is {what}, and has no changes to read")
-        if member.kind == PARTITIONED or member.tells_all:
+        if member.kind == PARTITIONED or member.logs_whole_rows:
             continue
         if not member.identity:
             raise SourceError(
@@ -126,7 +126,7 @@ def check_members(database: Database, members: Sequence[Member]) -> None:
             key = (
                 f"the key column {missing[0]!r}"
                 if missing
-                else f"the other columns, which tell rows of {members[0]} apart"
+                else f"the other columns, which identify rows of {members[0]}"
             )
             raise SourceError(
                 f"of a changed or deleted row of {member} at {database} the log has only"
@@ -136,7 +136,7 @@ def check_members(database: Database, members: Sequence[Member]) -> None:
 
 
 def attached(members: Sequence[Member]) -> dict[str, str]:
-    """The tables with rows, by their numbers, and when they were attached."""
+    """Return the tables with rows, by their numbers, and when they were attached."""
     return {str(member.oid): member.attached for member in members if member.kind != PARTITIONED}
 
 
@@ -145,7 +145,7 @@ BEGIN_AGAIN = "Begin without a checkpoint, with a new slot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedTable:
-    """A table whose changes are read, and the tables that its rows lie in, which begin with it."""
+    """A table whose changes are read, and the tables that contain its rows, beginning with itself."""
 
     table: Table
     members: tuple[Member, ...]
@@ -159,7 +159,7 @@ _POLL_INTERVAL_MS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CdcSourceSettings:
-    """The fields of a `PostgresCdcSource`, for its discovery of splits and what it looks at before."""
+    """The fields of a `PostgresCdcSource`, for its discovery of splits and the checks before."""
 
     database: Database
     table: str
@@ -174,11 +174,11 @@ class CdcSourceSettings:
     poll_interval_ms: int = _POLL_INTERVAL_MS
     event_time: str | None = None
     bound_to: ChangedTable | None = field(default=None, compare=False, repr=False)
-    held: HeldSnapshot = field(default_factory=HeldSnapshot, compare=False, repr=False)
+    open_snapshot: OpenSnapshot = field(default_factory=OpenSnapshot, compare=False, repr=False)
 
     @property
     def format(self) -> str:
-        """The word of Flink CDC's connector."""
+        """The name of Flink CDC's connector."""
         return "postgres-cdc"
 
     def __str__(self) -> str:
@@ -194,7 +194,7 @@ SELECT current_setting('wal_level'), current_user::text, rolreplication OR rolsu
 FROM pg_roles WHERE rolname = current_user
 """
 
-# Before version 15 a publication has neither row filters nor lists of columns.
+# Before version 15 a publication has neither row filters nor column lists.
 _PUBLICATION = """
 SELECT pubinsert AND pubupdate AND pubdelete, pubtruncate, pubviaroot,
        ARRAY(SELECT c.oid::bigint FROM pg_publication_tables t JOIN pg_namespace n ON n.nspname = t.schemaname
@@ -208,11 +208,11 @@ FROM pg_publication p WHERE pubname = %(name)s
 
 
 def table_for_changes(connection: psycopg.Connection[Any], source: CdcSourceSettings) -> ChangedTable:
-    """The table of a source.
+    """Find the table of a source.
 
     Raises:
-        SourceNotFoundError: there is none.
-        SourceError: its changes cannot be read, or publishing them would keep others from updating it.
+        SourceNotFoundError: it does not exist.
+        SourceError: its changes cannot be read, or publishing them would prevent updates by others.
     """
     table = Table.find(connection, source.table)
     if table is None:
@@ -225,7 +225,7 @@ def table_for_changes(connection: psycopg.Connection[Any], source: CdcSourceSett
 
 
 def check_published(connection: psycopg.Connection[Any], source: CdcSourceSettings) -> None:
-    """See to it that changes of the table still come. Raises `SourceError` where they do not."""
+    """Raise `SourceError` if changes of the table are not published any more."""
     bound = source.bound_to and source.bound_to.table
     table = Table.find(connection, source.table)
     members = () if table is None or (bound and bound.oid != table.oid) else members_of(connection, table)
@@ -233,7 +233,7 @@ def check_published(connection: psycopg.Connection[Any], source: CdcSourceSettin
     if missing is None or missing[:1] == members[:1]:
         raise SourceError(
             f"the publication {source.slot.name!r} at {source.database} has no {bound or source.table} any more, and"
-            " what is changed in it does not come: was it dropped, or renamed? Begin without a checkpoint"
+            " its changes are not published: was it dropped, or renamed? Begin without a checkpoint"
         )
     if missing:
         raise SourceError(
@@ -245,16 +245,14 @@ def check_published(connection: psycopg.Connection[Any], source: CdcSourceSettin
 def _unpublished(
     connection: psycopg.Connection[Any], source: CdcSourceSettings, members: Sequence[Member]
 ) -> tuple[Member, ...] | None:
-    """The tables of a source that its publication does not have; None if there is no publication.
-
-    Raises:
-        SourceError: it leaves some of their changes out.
+    """Return the tables of a source that its publication lacks; None if there is no publication. Raises `SourceError`
+    if it excludes some of their changes.
     """
     oids = [member.oid for member in members]
-    found = connection.execute(_PUBLICATION, {"name": source.slot.name, "oids": oids}).fetchone()
-    if found is None:
+    publication = connection.execute(_PUBLICATION, {"name": source.slot.name, "oids": oids}).fetchone()
+    if publication is None:
         return None
-    has_changes, has_truncations, is_of_roots, published, filtered = found
+    has_changes, has_truncations, is_of_roots, published, filtered = publication
     what = f"the publication {source.slot.name!r} at {source.database}"
     if filtered:
         raise SourceError(
@@ -271,7 +269,7 @@ def _unpublished(
 
 
 def check_schema(source: CdcSourceSettings, bound: Table, now: Table) -> frozenset[str]:
-    """Compare the columns that a job reads with those that the table has now; return the added ones to ignore.
+    """Compare the columns that a job reads with the table's current ones; return the added ones to ignore.
 
     Raises:
         SchemaChangedError: a column was added and the source does not ignore it, or one was dropped, renamed or given
@@ -280,13 +278,13 @@ def check_schema(source: CdcSourceSettings, bound: Table, now: Table) -> frozens
     current = {column.number: column for column in now.columns}
     changed: list[str] = []
     for column in bound.columns:
-        found = current.pop(column.number, None)
-        if found is None:
+        same = current.pop(column.number, None)
+        if same is None:
             changed.append(f"{column.name!r} was dropped")
-        elif found.name != column.name:
-            changed.append(f"{column.name!r} is called {found.name!r}")
-        elif found.type != column.type:
-            changed.append(f"{column.name!r} is {found.type}, it was {column.type}")
+        elif same.name != column.name:
+            changed.append(f"{column.name!r} is called {same.name!r}")
+        elif same.type != column.type:
+            changed.append(f"{column.name!r} is {same.type}, it was {column.type}")
     added = [column.name for column in current.values() if not column.is_generated]
     if source.on_schema_change == "fail":
         changed += [f"{name!r} was added" for name in added]
@@ -296,7 +294,7 @@ def check_schema(source: CdcSourceSettings, bound: Table, now: Table) -> frozens
 
 
 def schema_changed_text(source: str, change: str) -> str:
-    """The message for a table whose columns have changed under a job."""
+    """Return the message for a table whose columns have changed while a job runs."""
     return (
         f"{source}: the columns of the table have changed while the job runs: {change}. Run the program again: it reads"
         ' the columns that are there then, from its last checkpoint on. With on_schema_change="ignore" added columns'
@@ -305,12 +303,12 @@ def schema_changed_text(source: str, change: str) -> str:
 
 
 def check_decoding(connection: psycopg.Connection[Any], source: CdcSourceSettings) -> None:
-    """Look before a job whether the changes of a source can be read. Raises `SourceError`, with what is to be done."""
+    """Check before a job whether the changes of a source can be read. Raises `SourceError`, with the remedy."""
     changed = table_for_changes(connection, source)
     table = changed.table
-    found = connection.execute(_SERVER, (table.oid,)).fetchone()
-    assert found is not None, "a user has a role"
-    level, user, may_replicate, slots_max, slots, has_row_security = found
+    server = connection.execute(_SERVER, (table.oid,)).fetchone()
+    assert server is not None, "a user has a role"
+    level, user, may_replicate, slots_max, slots, has_row_security = server
     at = source.database
     if level != "logical":
         raise SourceError(
@@ -335,8 +333,8 @@ def check_decoding(connection: psycopg.Connection[Any], source: CdcSourceSetting
         )
 
 
-# What a transaction has written before it attached a table has a lower command number. All that others have written
-# into a table that was made and attached by one transaction came later.
+# Rows that a transaction wrote before it attached a table have a lower command number. If one transaction created and
+# attached the table, rows of other transactions came later.
 _ROWS_BEFORE_ATTACHED = """
 SELECT EXISTS (
     SELECT FROM ONLY {} AS r, pg_inherits i, pg_attribute a
@@ -353,10 +351,10 @@ def check_attached(
     known: Mapping[str, str],
     members: Sequence[Member],
 ) -> None:
-    """Compare the tables that were `known`, and when they were attached, with those that there are now.
+    """Compare the `known` tables, and when they were attached, with the current ones.
 
     Raises:
-        MissingChangesError: one was attached that had rows already, or one is gone with its rows.
+        MissingChangesError: one was attached with existing rows, or one is gone with its rows.
     """
     for member in members:
         if (
@@ -365,15 +363,15 @@ def check_attached(
             and _had_rows(connection, member)
         ):
             raise MissingChangesError(
-                f"{source}: {member} had rows already when it was attached to {members[0]}, and no change tells of"
-                f" them. {BEGIN_AGAIN}"
+                f"{source}: {member} had rows already when it was attached to {members[0]}, and the log does"
+                f" not contain them. {BEGIN_AGAIN}"
             )
     gone = known.keys() - attached(members).keys()
     if gone and source.on_truncate == "fail":
         names = [str(name) for (name,) in connection.execute(_NAMES, ([int(oid) for oid in sorted(gone)],)).fetchall()]
         which = ", ".join(names) if names else "a table that has been dropped"
         raise MissingChangesError(
-            f"{source}: {which} belongs to {members[0]} no more, and no change tells that its rows are gone."
+            f"{source}: {which} belongs to {members[0]} no more, and the log does not contain that its rows are gone."
             f' {BEGIN_AGAIN}; on_truncate="ignore" leaves such rows as they are'
         )
 
@@ -388,5 +386,5 @@ def _had_rows(connection: psycopg.Connection[Any], member: Member) -> bool:
     query = sql.SQL(_ROWS_BEFORE_ATTACHED).format(
         sql.Identifier(member.schema, member.name), path=path, oid=sql.Literal(member.oid)
     )
-    found = connection.execute(query).fetchone()
-    return found is not None and bool(found[0])
+    row = connection.execute(query).fetchone()
+    return row is not None and bool(row[0])

@@ -1,4 +1,4 @@
-"""A database, and connections to it. What is shown of it, in names and in errors, is without passwords."""
+"""A database, and connections to it. Its names and errors are shown without passwords."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _CONNECT_TIMEOUT_S = "30"
 
-# Texts of values are read and written: whatever the role has set, they are of one form.
+# Values are read and written as texts: their form must not depend on the role's settings.
 _SETTINGS = """
 SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, YMD', false),
        set_config('IntervalStyle', 'iso_8601', false), set_config('bytea_output', 'hex', false),
@@ -30,18 +30,18 @@ _SECRETS = ("password", "sslpassword")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """A database by its connection string. `name` is host and database, to be shown."""
+    """A database with its connection string. `name` is host and database, for messages."""
 
     conninfo: str = field(repr=False)
     name: str
 
     @classmethod
     def of(cls, conninfo: str, what: str) -> Self:
-        """The database of a connection string, `host=... dbname=...` or `postgresql://...`, as libpq reads it.
+        """Parse a connection string, `host=... dbname=...` or `postgresql://...`, as libpq does.
 
         Raises:
             MissingExtraError: psycopg is not installed.
-            ValueError: it cannot be read. The text does not say what is in it: that may be a password.
+            ValueError: it cannot be parsed. The message does not show it, for it may contain a password.
         """
         require("psycopg", extra="postgres", what=what)
         import psycopg
@@ -50,28 +50,28 @@ class Database:
         if not isinstance(conninfo, str):
             raise TypeError(f"{what} takes a connection string, not a {type(conninfo).__name__}")
         try:
-            given: dict[str, Any] = conninfo_to_dict(conninfo)
+            parameters: dict[str, Any] = conninfo_to_dict(conninfo)
         except psycopg.ProgrammingError:
             raise ValueError(
                 f"the connection string of {what} cannot be read: write it as 'host=db1 dbname=shop user=flykka' or as"
                 " 'postgresql://flykka@db1/shop'; values with blanks in them stand between single quotes"
             ) from None
-        remember_secrets(given)
+        remember_secrets(parameters)
         defaults = {"application_name": "flykka", "connect_timeout": _CONNECT_TIMEOUT_S}
-        host = given.get("host") or given.get("hostaddr") or given.get("service") or "localhost"
-        name = f"{host}/{given.get('dbname') or given.get('user') or ''}"
-        return cls(conninfo=make_conninfo(**{**defaults, **given}), name=name)
+        host = parameters.get("host") or parameters.get("hostaddr") or parameters.get("service") or "localhost"
+        name = f"{host}/{parameters.get('dbname') or parameters.get('user') or ''}"
+        return cls(conninfo=make_conninfo(**{**defaults, **parameters}), name=name)
 
     def __str__(self) -> str:
         return self.name
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        """Connect; each statement is a transaction, but in `transaction()`. Raises `psycopg.Error`."""
+        """Connect; each statement is a transaction, except in `transaction()`. Raises `psycopg.Error`."""
         import psycopg
 
         connection = psycopg.connect(self.conninfo, autocommit=True, client_encoding="UTF8")
         try:
-            # A writer that waits for another one has to see what that has done.
+            # A writer that waits for another one has to see its changes.
             connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             connection.execute(_SETTINGS)
         except BaseException:
@@ -81,17 +81,17 @@ class Database:
 
     @contextmanager
     def connected(self, error: type[SparkBridgeError], what: object) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-        """A connection until the block is left; what the database refuses is raised as `error`, and names `what`."""
+        """Connect for the duration of the block; errors of the database are raised as `error`, naming `what`."""
         import psycopg
 
         try:
             with self.connect() as connection:
                 yield connection
         except psycopg.Error as refused:
-            raise error(f"{what}: {self.told(refused)}") from None
+            raise error(f"{what}: {self.error_text(refused)}") from None
 
-    def told(self, error: psycopg.Error) -> str:
-        """The text of an error of the database's, with its detail and hint."""
+    def error_text(self, error: psycopg.Error) -> str:
+        """Return the text of a database error, with its detail and hint."""
         from psycopg.conninfo import conninfo_to_dict
 
         diagnosis = error.diag
@@ -105,43 +105,43 @@ class Database:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSnapshot:
-    """A snapshot of the table, kept open under `name`; it has seen the transactions of `seen`, and is of `at_ms`."""
+    """A snapshot of the table, kept open under `name`; `seen` are its transactions, `at_ms` is its time."""
 
     name: str
     seen: str
     at_ms: int
 
 
-class HeldSnapshot:
-    """The snapshot of one source, if it has one open: for pages of a table, which may be read again and again.
+class OpenSnapshot:
+    """The open snapshot of one source, if any, for pages of a table, which may be read repeatedly.
 
-    It is a transaction of the driver's that does nothing; sessions of the executors go by its name. While it is open,
-    the database keeps old versions of rows. It ends when a checkpoint is complete in which all pages were read.
+    It is an idle transaction of the driver; sessions of the executors import it by its name. While it is open, the
+    database retains old versions of rows. It is closed when a checkpoint is complete in which all pages were read.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._close: finalize[..., HeldSnapshot] | None = None
+        self._close: finalize[..., OpenSnapshot] | None = None
 
     def open(self, database: Database) -> TableSnapshot:
-        """Open a snapshot, and close the one before. Raises `psycopg.Error`."""
+        """Open a snapshot, and close the previous one. Raises `psycopg.Error`."""
         connection = database.connect()
         try:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            # Pages may be read for hours, while nothing happens here.
+            # Reading the pages may take hours, while this session is idle.
             connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-            found = connection.execute(
+            row = connection.execute(
                 "SELECT pg_export_snapshot(), pg_current_snapshot()::text,"
                 " (extract(epoch FROM transaction_timestamp()) * 1000)::bigint"
             ).fetchone()
         except BaseException:
             connection.close()
             raise
-        assert found is not None
-        name, seen, at_ms = found
+        assert row is not None
+        name, seen, at_ms = row
         self.close()
         with self._lock:
-            # The source may be forgotten before it comes to its end.
+            # The source may be garbage-collected before it ends.
             self._close = finalize(self, connection.close)
         return TableSnapshot(name=name, seen=seen, at_ms=at_ms)
 
@@ -153,11 +153,7 @@ class HeldSnapshot:
 
 
 def import_snapshot(connection: psycopg.Connection[Any], snapshot: TableSnapshot, target: str) -> None:
-    """Let a transaction that has done nothing yet see what the snapshot does.
-
-    Raises:
-        SourceError: the snapshot is gone: the session that held it has ended.
-    """
+    """Make a new transaction see exactly the data of the snapshot. Raises `SourceError` if its session has ended."""
     import psycopg
     from psycopg import sql
 
@@ -165,11 +161,11 @@ def import_snapshot(connection: psycopg.Connection[Any], snapshot: TableSnapshot
     errors = psycopg.errors
     try:
         connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(snapshot.name))
-        found = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
+        row = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
     except (errors.InvalidParameterValue, errors.UndefinedObject, errors.ObjectNotInPrerequisiteState):
-        found = None
-    # Names come again when the server was started again.
-    if found is None or found[0] != snapshot.seen:
+        row = None
+    # Names are reused after a restart of the server.
+    if row is None or row[0] != snapshot.seen:
         raise SourceError(
             f"the snapshot by which {target} is read at first is gone: the session that held it has ended, and the"
             " table was not read to its end. Begin without a checkpoint"

@@ -1,8 +1,8 @@
-"""The splits of a source of changes: pages of the table at first, then ranges of the write-ahead log.
+"""The splits of a source of changes: first pages of the table, then ranges of the write-ahead log.
 
-The table is read as one snapshot of it has it, which the slot's changes go on from: where the slot begins before the
-snapshot, the transactions that the snapshot has seen are left out. So a range of the log that may have such says which
-snapshot that was. A transaction belongs to the range in which its commit record begins.
+The table is read in one snapshot, from which the slot's changes continue: if the slot begins before the snapshot,
+transactions visible in the snapshot are left out. So a range of the log that may contain such names the snapshot. A
+transaction belongs to the range in which its commit record begins.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOG_BYTES_PER_SPLIT = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRange:
-    """The pages `first` to `behind` - 1 of a table; without an end all that follow."""
+    """The pages from `first` to before `behind` of a table; None: to its end."""
 
     first: int
     behind: int | None
@@ -35,8 +35,8 @@ class PageRange:
 class LogRange:
     """The transactions whose commits begin at `start` or later, before `end`, except for the `seen` ones.
 
-    `columns` are the numbers of the columns that the table had at `start`; None if that is not known. `members` are the
-    numbers of the tables that rows lie in.
+    `columns` are the numbers of the columns that the table had at `start`; None if unknown. `members` are the numbers
+    of the tables that contain its rows.
     """
 
     start: int
@@ -48,13 +48,13 @@ class LogRange:
 
 @dataclass(slots=True, kw_only=True)
 class CdcPosition:
-    """The position of a discovery: how far the table, and then the log, was given out.
+    """The position of a discovery: how far the table, and then the log, was discovered.
 
-    `lsn` is where the next range of the log begins, `until` where a bounded source ends. There is a `snapshot` while
-    pages of it are left, from `page` on, of `pages`. `seen` are the transactions that are left out up to `seen_to`.
-    `columns` are the numbers of the table's columns at `lsn`, None if that is not known. `ignored` are the columns
-    without which changes were read, each with the place in the log from which on. `members` are the numbers of the
-    tables that rows lie in, each with when it was attached; None if they are not known.
+    `lsn` is the start of the next range of the log, `until` the end of a bounded source. `snapshot` is set while pages
+    are left, from `page` on, of `pages`. `seen` are the transactions that are left out up to `seen_to`. `columns` are
+    the numbers of the table's columns at `lsn`, None if unknown. `ignored` are columns without which changes were read,
+    each with the position in the log where that began. `members` are the numbers of the tables with rows, each with
+    when it was attached; None if unknown.
     """
 
     lsn: int
@@ -71,13 +71,13 @@ class CdcPosition:
 
     @classmethod
     def read(cls, position: bytes) -> CdcPosition:
-        """The position that `written` has made. Raises `SourceError` where it is none."""
+        """Parse a position from `written`. Raises `SourceError` for anything else."""
         try:
-            given: Mapping[str, Any] = json.loads(position)
-            snapshot, columns = given["snapshot"], given.get("columns")
+            content: Mapping[str, Any] = json.loads(position)
+            snapshot, columns = content["snapshot"], content.get("columns")
             return cls(
                 **{
-                    **given,
+                    **content,
                     "snapshot": None if snapshot is None else TableSnapshot(**snapshot),
                     "columns": None if columns is None else tuple(columns),
                 }
@@ -100,7 +100,7 @@ class CdcPosition:
         return self._split(content, size)
 
     def next_log(self, end: int, members: Sequence[int]) -> SerializedSplit:
-        """Give out the log up to `end`, with the changes of some tables."""
+        """Return the split of the log up to `end`, with the changes of some tables."""
         seen = self.seen if self.lsn < self.seen_to else None
         content = {"log": [self.lsn, end], "seen": seen, "columns": self.columns, "members": members}
         size = end - self.lsn
@@ -109,7 +109,7 @@ class CdcPosition:
 
     def _split(self, content: Mapping[str, object], size_bytes: int) -> SerializedSplit:
         self.splits += 1
-        # How many rows there are, nobody knows before they are read.
+        # The number of rows is unknown before they are read.
         return SerializedSplit(
             split_id=SplitId(str(self.splits)), rows=0, content=json.dumps(content), size_bytes=size_bytes
         )
@@ -125,7 +125,7 @@ def page_ranges(splits: Iterable[SerializedSplit]) -> tuple[PageRange, ...]:
 
 
 def log_ranges(splits: Iterable[SerializedSplit]) -> tuple[LogRange, ...]:
-    """The ranges of the log that splits read, in their order."""
+    """Return the ranges of the log that splits read, in order."""
     contents = [json.loads(split.content) for split in splits]
     return tuple(
         LogRange(
@@ -145,7 +145,7 @@ def lsn_text(lsn: int) -> str:
 
 
 def lsn_number(text: str) -> int:
-    """The place in the log that a text names. Raises `ValueError` where it is none."""
+    """Parse a position in the log. Raises `ValueError` for anything else."""
     high, slash, low = text.partition("/")
     if not slash:
         raise ValueError(f"a place in the write-ahead log is written like 0/16B3748, not {text!r}")

@@ -1,7 +1,7 @@
-"""Reads the messages of pgoutput, the decoding plugin that PostgreSQL comes with (logical replication protocol 1).
+"""Parses the messages of pgoutput, PostgreSQL's built-in decoding plugin (logical replication protocol 1).
 
-A transaction comes as a whole, when it has committed: `B`, its changes, `C`. Before the first change of a table `R`
-says which columns it has. Values are texts; of a large value that an update has left as it was there is none.
+A transaction comes as a whole after its commit: `B`, its changes, `C`. Before the first change of a table `R` describes
+its columns. Values are texts; a large value that an update has not changed is omitted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _XIDS = 1 << 32
 
 
 class AbsentValue(Enum):
-    """A value that is not told, because an update has left it as it was."""
+    """A value that is omitted because an update has not changed it."""
 
     UNCHANGED = "unchanged"
 
@@ -32,9 +32,9 @@ Values = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedTable:
-    """A table as it was when it was written to; `places` are those of its columns in a row, `types` their types.
+    """A table at the time of a write; `places` are the indexes of its columns in a row, `types` their types.
 
-    Of a changed or deleted row the log has what was in the `identity` columns.
+    For a changed or deleted row the log has the values of the `identity` columns.
     """
 
     oid: int
@@ -47,7 +47,7 @@ class LoggedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedTransaction:
-    """A transaction: where its commit lies in the log, when that was (ms), and its number without the epoch."""
+    """A transaction: the position of its commit in the log, its time (ms), and its number without the epoch."""
 
     commit_lsn: int
     at_ms: int
@@ -56,7 +56,9 @@ class LoggedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedChange:
-    """A change of a row: `before` is there where the table's replica identity tells it, `after` where a row is left."""
+    """A change of a row: `before` is set if the table's replica identity includes it, `after` unless the row was
+    deleted.
+    """
 
     transaction: LoggedTransaction
     relation: LoggedTable
@@ -68,7 +70,7 @@ class LoggedChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation:
-    """All rows of some tables, by their numbers, are gone."""
+    """The removal of all rows of some tables, by their numbers."""
 
     transaction: LoggedTransaction
     lsn: int
@@ -76,26 +78,26 @@ class Truncation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenTransactions:
-    """The transactions that a snapshot has seen: all below `behind`, except for the `running` ones."""
+class VisibleTransactions:
+    """The transactions visible in a snapshot: all below `behind`, except for the `running` ones."""
 
     behind: int
     running: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, snapshot: str) -> Self:
-        """The transactions of a snapshot as `pg_current_snapshot()` writes it: `xmin:xmax:xip,...`."""
+        """Parse a snapshot from `pg_current_snapshot()`: `xmin:xmax:xip,...`."""
         _, behind, running = snapshot.split(":")
         return cls(behind=int(behind), running=frozenset(int(each) for each in running.split(",") if each))
 
     def __contains__(self, xid: int) -> bool:
-        # The log has the last 32 bits of a number: of all that end so, the nearest is meant.
+        # The log has the last 32 bits of a number: the nearest number with these bits is meant.
         whole = self.behind + (xid - self.behind + _XIDS // 2) % _XIDS - _XIDS // 2
         return whole < self.behind and whole not in self.running
 
 
 def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[LoggedChange | Truncation]:
-    """The changes in messages, each with its place in the log."""
+    """Yield the changes in messages, each with its position in the log."""
     relations: dict[int, LoggedTable] = {}
     transaction: LoggedTransaction | None = None
     for lsn, data in messages:
@@ -123,7 +125,7 @@ def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[LoggedChange | Tr
                 assert transaction is not None, "truncations come in transactions"
                 yield Truncation(transaction=transaction, lsn=lsn, oids=message.truncated())
             case _:
-                # Commits, origins, types: none is a change of rows.
+                # Commits, origins and types are not changes of rows.
                 pass
 
 
@@ -137,7 +139,7 @@ _OF_IDENTITY: Final = 1
 
 
 class _Message:
-    """A message, read from its beginning to its end."""
+    """A message, parsed from beginning to end."""
 
     __slots__ = ("_at", "_data")
 
@@ -177,7 +179,7 @@ class _Message:
         return tuple(self.unpack(_OID)[0] for _ in range(number))
 
     def tuples(self, kind: str) -> tuple[Values | None, Values | None]:
-        """The row before a change and behind it."""
+        """Return the row before a change and after it."""
         before: Values | None = None
         letter = self.letter()
         is_whole = letter == "O"

@@ -1,7 +1,7 @@
-"""Writes the rows of a transaction in a Python worker of Spark, by statements that the driver has made.
+"""Writes the rows of a transaction in a Python worker of Spark, with statements built by the driver.
 
-The writer's own row in the table of checkpoints is locked first: another attempt that takes itself for the writer waits
-for it, and then sees that the checkpoint is done. What a worker that has died was at, the database rolls back.
+The writer's own row in the table of checkpoints is locked first: another attempt of the same writer waits for it, and
+then sees that the checkpoint is done. The database rolls back the transaction of a worker that has died.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from flykka.spark_bridge.connectors.postgres.database import Database
-from flykka.spark_bridge.connectors.postgres.written_types import WrittenColumn, made_type
+from flykka.spark_bridge.connectors.postgres.written_types import WrittenColumn, column_type_for
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER
 from flykka.spark_bridge.worker.outputs import number_of
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 _STAGED = "flykka_staged"
 KINDS = (INSERT, UPDATE_AFTER, DELETE)
-"""The kinds of rows that are written; `-U` rows are left out before (Flink's RowKind)."""
+"""The kinds of rows that are written; `-U` rows are dropped before (Flink's RowKind)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A query that finds a row where something is wrong, and how to tell of it; `{}` is for the values of the row."""
+    """A query that finds an invalid row, and the message for it; `{}` stands for the values of the row."""
 
     query: bytes
     text: str
@@ -44,14 +44,14 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkStatements:
-    """The statements of one transaction, in their order. None takes parameters: names may have percent signs.
+    """The statements of one transaction, in order. They take no parameters: names may contain percent signs.
 
-    Rows that replace others are copied into a temporary table. There the last row of each key is chosen, and rows that
-    leave the choice open are found, before one statement deletes, changes and inserts.
+    Upserts are copied into a temporary table. There the last row of each key is chosen, and ambiguous rows are
+    detected, before one statement deletes, updates and inserts.
     """
 
     lock: bytes
-    noted: bytes
+    recorded: bytes
     note: bytes
     copy: bytes
     before: tuple[bytes, ...] = ()
@@ -70,7 +70,7 @@ def statements(
     keys: Sequence[str],
     sequence_by: Sequence[str],
 ) -> SinkStatements:
-    """The statements by which `columns` are written to the table; columns `beside` decide how, `kind` among them.
+    """Return the statements that write `columns` to the table; columns `beside` control how, `kind` among them.
 
     `keys` and `sequence_by` are those of the sink.
     """
@@ -85,7 +85,7 @@ def statements(
         "checkpoint_id": sql.Literal(transaction.checkpoint_id),
     }
     lock = "INSERT INTO {checkpoints} (writer, checkpoint_id) VALUES ({writer}, -1) ON CONFLICT DO NOTHING"
-    noted = "SELECT checkpoint_id FROM {checkpoints} WHERE writer = {writer} FOR UPDATE"
+    recorded = "SELECT checkpoint_id FROM {checkpoints} WHERE writer = {writer} FOR UPDATE"
     note = "UPDATE {checkpoints} SET checkpoint_id = {checkpoint_id} WHERE writer = {writer}"
     names = [*(each.name for each in columns), *(field.name for field in beside)]
     target = table.identifier if not keys else sql.Identifier("pg_temp", _STAGED)
@@ -93,7 +93,7 @@ def statements(
     upsert = _Upsert(table, keys, sequence_by, [each.name for each in columns], beside, kind)
     return SinkStatements(
         lock=encoded(sql.SQL(lock).format(**marks)),
-        noted=encoded(sql.SQL(noted).format(**marks)),
+        recorded=encoded(sql.SQL(recorded).format(**marks)),
         note=encoded(sql.SQL(note).format(**marks)),
         copy=encoded(copy),
         before=(encoded(upsert.staging()),) if keys else (),
@@ -111,14 +111,14 @@ def create_checkpoints(table: sql.Identifier) -> sql.Composed:
 
 
 def create_table(name: tuple[str, str], fields: Iterable[StructField], keys: Sequence[str]) -> sql.Composed:
-    """The statement that makes a table for rows; all of their types have one of the database's."""
+    """Return the statement that creates a table for rows, all of whose types have one in the database."""
     from psycopg import sql
 
     parts: list[sql.Composable] = []
     for field in fields:
-        made = made_type(field.dataType)
-        assert made is not None, "types are checked before"
-        parts.append(sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(made)))
+        column_type = column_type_for(field.dataType)
+        assert column_type is not None, "types are checked before"
+        parts.append(sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(column_type)))
     if keys:
         parts.append(sql.SQL("PRIMARY KEY ({})").format(_listed(keys)))
     return sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(sql.Identifier(*name), sql.SQL(", ").join(parts))
@@ -144,12 +144,12 @@ class _Upsert:
         self._kind = kind
 
     def staging(self) -> sql.Composed:
-        """Make the temporary table, with the types of the target."""
+        """The statement that creates the temporary table, with the types of the target."""
         from psycopg import sql
 
         more = [
             sql.SQL("NULL::{} AS {}").format(
-                sql.SQL(made_type(field.dataType) or "text"),
+                sql.SQL(column_type_for(field.dataType) or "text"),
                 sql.Identifier(field.name),
             )
             for field in self._beside
@@ -160,7 +160,7 @@ class _Upsert:
         )
 
     def checks(self) -> list[tuple[sql.Composed, str]]:
-        """Find kinds that there are not, and rows of one key of which none is the last."""
+        """Queries for unknown kinds, and for keys with several rows of which none is the last."""
         from psycopg import sql
 
         keys, staged = self._keys, sql.Identifier("pg_temp", _STAGED)
@@ -171,11 +171,11 @@ class _Upsert:
             " rank() OVER (PARTITION BY {keys} {order}) AS flykka_place FROM {staged} AS staged) AS ranked"
             " WHERE flykka_place = 1 GROUP BY {keys} HAVING count(DISTINCT flykka_row) > 1 LIMIT 1"
         ).format(key=key, keys=_listed(keys), order=order, staged=staged)
-        named, by = ", ".join(keys), ", ".join(self._sequence_by)
-        text = f"several rows have the key {named} = {{}}: name the column that tells the last one with sequence_by"
+        key_names, by = ", ".join(keys), ", ".join(self._sequence_by)
+        text = f"several rows have the key {key_names} = {{}}: name the column that orders them with sequence_by"
         if by:
-            text = f"several rows of the key {named} = {{}} agree in {by}: name another column in sequence_by too"
-        found = [(tie, text)]
+            text = f"several rows of the key {key_names} = {{}} agree in {by}: name another column in sequence_by too"
+        queries = [(tie, text)]
         if self._kind is not None:
             kind = sql.Identifier(self._kind)
             unknown = sql.SQL(
@@ -183,12 +183,12 @@ class _Upsert:
             )
             kinds = sql.SQL("({})").format(sql.SQL(", ").join(map(sql.Literal, KINDS)))
             query = sql.SQL("{} LIMIT 1").format(unknown.format(kind=kind, staged=staged, kinds=kinds))
-            text = f"the column {self._kind!r} says {{}}, which is no kind of row: +I, +U, -U and -D are"
-            found.insert(0, (query, text))
-        return found
+            text = f"the column {self._kind!r} contains {{}}, which is no kind of row: +I, +U, -U and -D are"
+            queries.insert(0, (query, text))
+        return queries
 
     def merge(self) -> sql.Composed:
-        """Let the last row of each key delete, change or insert."""
+        """The statement with which the last row of each key deletes, updates or inserts."""
         from psycopg import sql
 
         keys = _listed(self._keys)
@@ -234,14 +234,14 @@ class _Upsert:
         return sql.SQL("UPDATE SET {}{}").format(changes, self._unless_older(" WHERE ", "excluded"))
 
     def _unless_older(self, word: str, row: str) -> sql.Composable:
-        """A condition that the row in the table is not a later one, where it says so."""
+        """Return a condition that the row in the table is not later, if there are sequence columns."""
         from psycopg import sql
 
         sequence = self._sequence_by
         if not sequence or any(name not in self._names for name in sequence):
             return sql.SQL("")
-        kept, new = (sql.SQL(", ").join(sql.Identifier(of, name) for name in sequence) for of in ("kept", row))
-        return sql.SQL("{}(ROW({}) > ROW({})) IS NOT TRUE").format(sql.SQL(word), kept, new)
+        stored, new = (sql.SQL(", ").join(sql.Identifier(of, name) for name in sequence) for of in ("kept", row))
+        return sql.SQL("{}(ROW({}) > ROW({})) IS NOT TRUE").format(sql.SQL(word), stored, new)
 
     def _latest_first(self) -> sql.Composed:
         from psycopg import sql
@@ -262,7 +262,7 @@ _DURABLE = "SELECT set_config(name, 'on', true) FROM pg_settings WHERE name = 's
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishPostgresTransaction:
-    """Rows are written in one transaction of a writer, with the id of a checkpoint, unless that was done."""
+    """Writes rows in one transaction of a writer, with the id of a checkpoint, unless that was done."""
 
     database: Database
     checkpoint_id: int
@@ -270,20 +270,20 @@ class PublishPostgresTransaction:
     statements: SinkStatements
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows, and tell how many they are: none where they are there."""
+        """Write the rows, and yield their number, 0 if they were written before."""
         what = f"{self.target} at {self.database} does not take the transaction of checkpoint {self.checkpoint_id}"
         with self.database.connected(SinkError, what) as connection, connection.transaction():
             rows = 0 if self._is_published(connection) else self._write(connection, batches)
         yield number_of(rows)
 
     def _is_published(self, connection: psycopg.Connection[Any]) -> bool:
-        """Wait for any other of the writer's transactions, and say whether the checkpoint is done."""
-        # What is staged is deleted behind the commit: the database must have it on its disk.
+        """Wait for other transactions of the writer, and return whether the checkpoint is done."""
+        # The staged rows are deleted after the commit: the database must have it on its disk.
         connection.execute(_DURABLE)
         connection.execute(self.statements.lock)
-        noted = connection.execute(self.statements.noted).fetchone()
-        assert noted is not None, "the statement before has seen to it"
-        return bool(noted[0] >= self.checkpoint_id)
+        recorded = connection.execute(self.statements.recorded).fetchone()
+        assert recorded is not None, "the statement before has seen to it"
+        return bool(recorded[0] >= self.checkpoint_id)
 
     def _write(self, connection: psycopg.Connection[Any], batches: Iterable[pa.RecordBatch]) -> int:
         rows = 0
@@ -294,9 +294,9 @@ class PublishPostgresTransaction:
                 copy.write(_csv(batch))
                 rows += batch.num_rows
         for check in self.statements.checks:
-            found = connection.execute(check.query).fetchone()
-            if found is not None:
-                values = ", ".join(map(str, found))
+            row = connection.execute(check.query).fetchone()
+            if row is not None:
+                values = ", ".join(map(str, row))
                 raise SinkError(
                     f"the rows of checkpoint {self.checkpoint_id} cannot be written to {self.target}:"
                     f" {check.text.replace('{}', values)}"
@@ -308,12 +308,12 @@ class PublishPostgresTransaction:
 
 
 def _csv(batch: pa.RecordBatch) -> memoryview:
-    """The rows as PostgreSQL reads CSV: what is null is empty, and every text between quotes."""
+    """Return the rows as PostgreSQL's CSV: nulls are empty, and every text is quoted."""
     from pyarrow import csv
 
     buffer = BytesIO()
     csv.write_csv(
-        # PostgreSQL need not know the time zone of Spark's session.
+        # PostgreSQL may not know the time zone of Spark's session.
         as_held(batch),
         buffer,
         csv.WriteOptions(include_header=False, quoting_style="needed"),

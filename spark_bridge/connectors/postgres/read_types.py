@@ -1,7 +1,7 @@
-"""Columns of a table as columns of rows: the type that a value has in Spark, and how it is made of PostgreSQL's text.
+"""Converts columns of a table: the type of a value in Spark, and its conversion from PostgreSQL's text.
 
-Values come as the texts that PostgreSQL writes, from COPY and from logical decoding alike, and are cast by Spark, in
-the JVM. Arrays come as lists of the texts of their elements. What Spark has no type for stays a text.
+Values come as the texts that PostgreSQL writes, from COPY and from logical decoding alike, and Spark casts them in the
+JVM. Arrays come as lists of the texts of their elements. Types that Spark lacks stay texts.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ _TIME = r" \d\d:\d\d:\d\d(\.\d+)?"
 # int2, int4, int8, numeric; varchar, text.
 _WIDENED = ((21, 23, 20, 1700), (1043, 25))
 _READABLE = {"date": _DATE, "timestamp_ntz": _DATE + _TIME, "timestamp": rf"{_DATE}{_TIME}\+00"}
-"""Patterns of the texts that Spark can read, for the types that do not have all of PostgreSQL's values."""
+"""Patterns of readable texts, for types that do not have all of PostgreSQL's values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadColumn:
     """A column that is read. `type` is Spark's; `readable` is the pattern of texts, or of elements, that fit it.
 
-    Of an array `delimiter` is what stands between its elements. `type_id` and `sql_type` are the type that the column
-    has in the database, as the log and as SQL write it.
+    `delimiter` separates the elements of an array. `type_id` and `sql_type` are the column's type in the database, in
+    the notation of the log and of SQL.
     """
 
     name: str
@@ -87,7 +87,7 @@ class ReadColumn:
         return f"{quoted(self.name)} {self.type}"
 
     def parsed(self, texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
-        """The values as Spark casts them, and which of them it has no value for; None where it has all."""
+        """Return the values for Spark's cast, and a mask of those that Spark does not have; None if it has all."""
         if self.delimiter is not None:
             lists = [None if text is None else array_elements(text, self.delimiter) for text in texts.to_pylist()]
             fits = [self._fits(elements) for elements in lists]
@@ -102,7 +102,7 @@ class ReadColumn:
         return compute.if_else(unfit, pa.scalar(None, pa.string()), texts), unfit
 
     def _fits(self, elements: Sequence[object] | None) -> bool:
-        """True of null, and of elements that fit, none of which is a list: an array of Spark's has one dimension."""
+        """Return True for null, and for elements that fit and are not lists: arrays of Spark have one dimension."""
         return elements is None or all(
             element is None
             or (
@@ -114,14 +114,14 @@ class ReadColumn:
     def value(self) -> Column:
         text = named(self.name)
         if self.type == "binary":
-            made = F.unhex(F.substr(text, F.lit(3)))
+            value = F.unhex(F.substr(text, F.lit(3)))
         else:
-            made = text if self.type in ("string", "array<string>") else text.cast(self.type)
-        return made.alias(self.name)
+            value = text if self.type in ("string", "array<string>") else text.cast(self.type)
+        return value.alias(self.name)
 
 
 def decoded(texts: DataFrame, columns: Sequence[ReadColumn], beside: Sequence[str] = ()) -> DataFrame:
-    """Rows of texts as rows of values; columns `beside` are as they are."""
+    """Convert rows of texts to rows of values; columns `beside` stay unchanged."""
     return texts.select(*(column.value() for column in columns), *(named(name) for name in beside))
 
 
@@ -132,18 +132,20 @@ def as_texts(columns: Sequence[ReadColumn]) -> str:
 
 
 def may_have_been(column: ReadColumn, type_id: tuple[int, int]) -> bool:
-    """True if texts of another type that a column had are texts of its type: it was widened, or has other limits."""
+    """Return True if texts of a former type of a column are valid for its type: it was widened, or its limit
+    changed.
+    """
     before, now = type_id[0], column.type_id[0]
     return before == now or any(before in kinds and now in kinds[kinds.index(before) :] for kinds in _WIDENED)
 
 
 def check_distinct(session: SparkSession, what: str, names: Iterable[str]) -> None:
-    """Raise `PrototypeError` where names differ in upper and lower case alone, and Spark takes them for one."""
+    """Raise `PrototypeError` if names differ only by case, which Spark ignores."""
     if session.conf.get("spark.sql.caseSensitive") == "true":
         return
-    seen: dict[str, str] = {}
+    by_lower_case: dict[str, str] = {}
     for name in names:
-        other = seen.setdefault(name.lower(), name)
+        other = by_lower_case.setdefault(name.lower(), name)
         if other != name:
             raise PrototypeError(
                 f"{what} has the columns {other!r} and {name!r}, which Spark takes for one: rename one of them, or set"
@@ -152,9 +154,9 @@ def check_distinct(session: SparkSession, what: str, names: Iterable[str]) -> No
 
 
 def array_elements(text: str, delimiter: str) -> list[object]:
-    """The elements of an array as PostgreSQL writes it, lists for those of several dimensions."""
+    """Parse an array as PostgreSQL writes it, with nested lists for several dimensions."""
     lists: list[list[Any]] = [[]]
-    # Bounds that do not begin at 1 stand before it, as in [0:1]={a,b}.
+    # Bounds that do not begin at 1 precede it, as in [0:1]={a,b}.
     for token in _tokens(delimiter).finditer(text, text.index("{")):
         match token.lastgroup:
             case "open":
@@ -181,7 +183,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def _type(base: str, precision: tuple[int, int] | None) -> tuple[str, str | None]:
-    """Spark's type for one of PostgreSQL's, and the pattern of the texts that fit it; None where all do."""
+    """Return Spark's type for one of PostgreSQL's, and the pattern of the texts that fit it; None if all do."""
     if base != "numeric":
         kind = _TYPES.get(base, "string")
         return kind, _READABLE.get(kind)
@@ -194,16 +196,16 @@ def _type(base: str, precision: tuple[int, int] | None) -> tuple[str, str | None
 OnUnreadable = Literal["fail", "null", "side-output"]
 
 UNREADABLE = "__unreadable"
-"""The column of a row that is put aside: its texts, and the columns that have no value. Null in all others."""
+"""The column of a row that is put aside: its texts, and the columns without a value. Null in all other rows."""
 
 _SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadValues:
-    """The values of the texts of a table's `columns`, which are the first of a batch.
+    """Converts the texts of a table's `columns`, which are the first of a batch, to values.
 
-    `keys` name the row in errors; of rows without a key all columns do. Errors name "side-output" if the reader
+    Errors name a row by its `keys`, or by all columns if it has no key, and name "side-output" if the reader
     `puts_aside` rows. With it the batch has the column `UNREADABLE` too: a struct of the columns after the table's, of
     the names of unreadable columns, and of the texts of the row.
     """
@@ -215,7 +217,7 @@ class ReadValues:
     on_unreadable: OnUnreadable = "fail"
 
     def of(self, texts: pa.RecordBatch) -> pa.RecordBatch:
-        """The values. Raises `UnreadableValueError` where the rule says so."""
+        """Return the values. Raises `UnreadableValueError` if the rule requires that."""
         parsed = [column.parsed(texts.column(place)) for place, column in enumerate(self.columns)]
         unreadable: dict[int, list[str]] = {}
         for column, (_, unfit) in zip(self.columns, parsed, strict=True):

@@ -1,7 +1,7 @@
-"""A logical replication slot of PostgreSQL, and the publication that says which table it is about.
+"""A logical replication slot of PostgreSQL, and the publication that names its table.
 
-A slot keeps the write-ahead log from the place that was confirmed on. It is read without moving it, so what was read
-can be read again; what lies behind a complete checkpoint is confirmed. One session at a time may use a slot.
+A slot retains the write-ahead log from the confirmed position. Reading does not advance it, so changes can be read
+again; positions before a complete checkpoint are confirmed. Only one session at a time may use a slot.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.connectors.postgres.tables import Table
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 _NAME = re.compile(r"[a-z0-9_]{1,63}")
 _PAUSE_SECONDS = 0.02
@@ -41,19 +41,17 @@ class ReplicationSlot:
             )
 
     def confirmed(self, connection: psycopg.Connection[Any]) -> int | None:
-        """The place from which on the slot keeps the log; None where there is no slot.
-
-        Raises:
-            SourceError: it is another database's, of another plugin, or has lost what it was to keep.
+        """Return the position from which the slot retains the log; None if there is no slot. Raises `SourceError` if it
+        belongs to another database or plugin, or has lost a part of the log.
         """
-        found = connection.execute(
+        row = connection.execute(
             "SELECT plugin, database = current_database(), wal_status, (confirmed_flush_lsn - '0/0')::bigint"
             " FROM pg_replication_slots WHERE slot_name = %s",
             (self.name,),
         ).fetchone()
-        if found is None:
+        if row is None:
             return None
-        plugin, is_of_database, status, lsn = found
+        plugin, is_of_database, status, lsn = row
         if plugin != PLUGIN or not is_of_database:
             whose = f"the plugin {plugin}" if plugin != PLUGIN else "another database"
             raise SourceError(f"there is a replication slot {self.name!r} already, of {whose}: take another name")
@@ -65,33 +63,34 @@ class ReplicationSlot:
         return int(lsn)
 
     def retained(self, connection: psycopg.Connection[Any]) -> str | None:
-        """The size of the log that the server keeps for the slot, in words; None where there is no slot."""
-        found = connection.execute(
+        """Return the size of the log retained for the slot, in words; None if there is no slot."""
+        row = connection.execute(
             "SELECT pg_size_pretty(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)) FROM pg_replication_slots"
             " WHERE slot_name = %s",
             (self.name,),
         ).fetchone()
-        return None if found is None else f"the replication slot {self.name!r} keeps {found[0]} of the server's log"
+        return None if row is None else f"the replication slot {self.name!r} keeps {row[0]} of the server's log"
 
-    def kept_from(self, connection: psycopg.Connection[Any], lsn: int) -> None:
-        """See to it that the slot keeps the log from this place on. Raises `SourceError` where it does not."""
+    def check_retained(self, connection: psycopg.Connection[Any], lsn: int) -> None:
+        """Raise `SourceError` unless the slot retains the log from this position on."""
         confirmed = self.confirmed(connection)
         if confirmed is None:
             raise SourceError(
-                f"there is no replication slot {self.name!r} any more, and with it are gone the changes since"
-                f" {lsn_text(lsn)}, from where the job goes on: begin without a checkpoint"
+                f"there is no replication slot {self.name!r} any more, which had the changes since {lsn_text(lsn)},"
+                " from which the job continues: begin without a checkpoint"
             )
         if confirmed > lsn:
             raise SourceError(
-                f"the replication slot {self.name!r} keeps the changes since {lsn_text(confirmed)}, and the job goes on"
-                f" from {lsn_text(lsn)}: was it made again, or does another job use it? Begin without a checkpoint"
+                f"the replication slot {self.name!r} keeps the changes since {lsn_text(confirmed)}, and the job"
+                f" continues from {lsn_text(lsn)}: was it created again, or does another job use it? Begin without a"
+                " checkpoint"
             )
 
     def create(self, connection: psycopg.Connection[Any], table: Table) -> None:
-        """Create the publication and the slot where they are not there. Raises `psycopg.Error`."""
+        """Create the publication and the slot if they do not exist. Raises `psycopg.Error`."""
         from psycopg import sql
 
-        # The plugin looks for it as of the change that it decodes: it has to be there before the slot.
+        # The plugin looks it up as of the change that it decodes: it must exist before the slot.
         there = connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (self.name,)).fetchone()
         if there is None:
             connection.execute(
@@ -103,13 +102,13 @@ class ReplicationSlot:
             connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", (self.name, PLUGIN))
 
     def confirm(self, connection: psycopg.Connection[Any], lsn: int) -> None:
-        """Let go of the log before this place. Raises `psycopg.Error`; `ObjectInUse` where the slot is being read."""
+        """Release the log before this position. Raises `psycopg.Error`; `ObjectInUse` if the slot is being read."""
         confirmed = self.confirmed(connection)
         if confirmed is not None and confirmed < lsn:
             connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", (self.name, lsn_text(lsn)))
 
     def drop(self, connection: psycopg.Connection[Any]) -> None:
-        """Drop the slot and the publication, where they are there. Raises `psycopg.Error`."""
+        """Drop the slot and the publication if they exist. Raises `psycopg.Error`."""
         from psycopg import sql
 
         if self.confirmed(connection) is not None:
@@ -117,8 +116,8 @@ class ReplicationSlot:
         connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(self.name)))
 
 
-def when_free(use: Callable[[], Made], patience_seconds: float) -> Made | None:
-    """Use a slot when no other session does; None where one does all the time. Raises what `use` raises."""
+def when_free(use: Callable[[], Result], patience_seconds: float) -> Result | None:
+    """Use a slot when no other session does; None if it never becomes free in time. Raises the errors of `use`."""
     import psycopg
 
     deadline = time.monotonic() + patience_seconds

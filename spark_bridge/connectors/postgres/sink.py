@@ -1,8 +1,8 @@
-"""PostgresSink: rows that are in a table exactly once, added to it or put in the place of those with the same key.
+"""PostgresSink: rows that are in a table exactly once, appended or replacing those with the same key.
 
-The rows that a subtask has staged for a checkpoint are copied in one transaction, which also notes the id of the
-checkpoint in `flykka_checkpoints`, beside the table. A restore looks there first. Rows go from the executors to the
-database, and do not pass the driver.
+The rows that a subtask has staged for a checkpoint are copied in one transaction, which also records the id of the
+checkpoint in `flykka_checkpoints`, next to the table. A restore checks there first. Rows go from the executors to the
+database, without passing through the driver.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flykka.spark_bridge.connectors.postgres.publishing import (
     statements,
 )
 from flykka.spark_bridge.connectors.postgres.tables import CHECKPOINTS, Table, names_of
-from flykka.spark_bridge.connectors.postgres.written_types import made_type, named, written_columns
+from flykka.spark_bridge.connectors.postgres.written_types import column_type_for, named, written_columns
 from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.program.prototype import PrototypeError
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
 _WHAT = "a PostgresSink"
-# Any number will do, if it is the same for all: makers of tables wait for each other.
+# Any number will do, if all use the same: sessions that create tables wait for each other.
 _MAKING_TABLES = 0x666C796B6B61
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresSink(TransactionalSink):
-    """A table to write to. Made by `append` or `upsert`. The columns of the rows go to those of the same names."""
+    """A table to write to. Created by `append` or `upsert`. Columns of the rows go to those of the same names."""
 
     needs_order: ClassVar[bool] = False
 
@@ -53,11 +53,11 @@ class PostgresSink(TransactionalSink):
 
     @classmethod
     def append(cls, conninfo: str, table: str) -> Self:
-        """Add the rows to a table, `"orders"` or `"shop.orders"`, of the database of a connection string.
+        """Append the rows to a table, `"orders"` or `"shop.orders"`, of the database of a connection string.
 
         Raises:
             MissingExtraError: psycopg is not installed.
-            ValueError: the connection string cannot be read.
+            ValueError: the connection string cannot be parsed.
         """
         return cls(database=Database.of(conninfo, _WHAT), table=table)
 
@@ -71,17 +71,17 @@ class PostgresSink(TransactionalSink):
         row_kind: str | None = None,
         sequence_by: str | Sequence[str] = (),
     ) -> Self:
-        """Insert rows, or change the ones with the same `keys`, for which the table has a unique index.
+        """Insert rows, or update the ones with the same `keys`, for which the table has a unique index.
 
-        `row_kind` names the column that says what is done with a row, as Flink's RowKind does: `-D` deletes the row of
-        its key, `+I` and `+U` write it, `-U` is left out. Without it `row_kind` is taken for it if the rows have that.
-        It is not written. `sequence_by` names columns that order the rows of one key: the last one holds, and where the
-        table has these columns, a row that is older than that in the table changes nothing. Without it, no key may come
-        twice between two checkpoints.
+        `row_kind` names the column with the kind of a row, as in Flink's RowKind: `-D` deletes the row of its key, `+I`
+        and `+U` write it, `-U` is ignored. By default a column named `row_kind` is used if the rows have one. It is not
+        written. `sequence_by` names columns that order the rows of one key: the last one counts, and if the table has
+        these columns, a row older than the stored one changes nothing. Without it, no key may occur twice between two
+        checkpoints.
 
         Raises:
             MissingExtraError: psycopg is not installed.
-            ValueError: the connection string cannot be read, or there are no keys.
+            ValueError: the connection string cannot be parsed, or there are no keys.
         """
         sequence = (sequence_by,) if isinstance(sequence_by, str) else tuple(sequence_by)
         if isinstance(keys, str) or not keys:
@@ -95,7 +95,7 @@ class PostgresSink(TransactionalSink):
         )
 
     def create_table(self) -> Self:
-        """Have the table made where there is none: with the columns of the rows, and the keys as its primary key."""
+        """Create a missing table, with the columns of the rows, and the keys as its primary key."""
         return replace(self, creates_table=True)
 
     @property
@@ -105,12 +105,12 @@ class PostgresSink(TransactionalSink):
     def __str__(self) -> str:
         return f"{self.format} {self.table} at {self.database}"
 
-    # Looked at before a job
+    # Checks before a job
 
     def check_rows(self, prototype: DataFrame) -> None:
-        """Raise `PrototypeError` where the rows have no place in the table; asks the database. May block.
+        """Raise `PrototypeError` if the rows do not fit the table; queries the database. May block.
 
-        Where there is no table yet, only what can be known without it is looked at.
+        For a missing table only the checks that do not need it are done.
         """
         TransactionalSink.check_rows(self, prototype)
         needed = (*self.keys, *self.sequence_by, self.row_kind or self.keys[0]) if self.keys else ()
@@ -122,23 +122,23 @@ class PostgresSink(TransactionalSink):
         with self.database.connected(SinkError, self) as connection:
             table = Table.find(connection, self.table)
         if table is not None:
-            misfit = written_columns(table, fields, self.sequence_by)
+            mismatch = written_columns(table, fields, self.sequence_by)
             kind = self._kind_in(prototype.columns)
             if kind is not None and table.column(kind) is not None:
-                misfit = (
-                    f"the column {kind!r} of the rows says what is done with them, and {table} has a column of this"
+                mismatch = (
+                    f"the column {kind!r} of the rows is the kind of their change, and {table} has a column of this"
                     " name too: rename the column of the rows, and name it with row_kind"
                 )
-            if isinstance(misfit, str):
-                raise PrototypeError(misfit)
-        elif unknown := [field for field in fields if made_type(field.dataType) is None]:
+            if isinstance(mismatch, str):
+                raise PrototypeError(mismatch)
+        elif unknown := [field for field in fields if column_type_for(field.dataType) is None]:
             raise PrototypeError(
                 f"PostgreSQL has no type for the column {unknown[0].name!r}, which is of type"
                 f" {unknown[0].dataType.simpleString()}: cast it"
             )
 
     def check_target(self, filesystem: FileSystem) -> None:
-        """Raise `SinkError` where there is no table, the keys are not unique, or something is not allowed."""
+        """Raise `SinkError` if the table does not exist, the keys are not unique, or a permission is missing."""
         with self.database.connected(SinkError, self) as connection:
             table = Table.find(connection, self.table)
             if table is None and not self.creates_table:
@@ -166,8 +166,8 @@ class PostgresSink(TransactionalSink):
         has_checkpoints, may_create, user = there
         if not may_create and (table is None or not has_checkpoints):
             missing = self.table if table is None else f"{schema}.{CHECKPOINTS}"
-            made = create_checkpoints(checkpoints).as_string(connection)
-            statement = "" if table is None else f", by {made}"
+            statement_text = create_checkpoints(checkpoints).as_string(connection)
+            statement = "" if table is None else f", by {statement_text}"
             raise SinkError(f"{user} may not create {missing} at {self.database}: let another role do it{statement}")
         changed = ("INSERT", "SELECT", "UPDATE")
         needed: list[tuple[sql.Identifier, tuple[str, ...]]] = [(checkpoints, changed)] if has_checkpoints else []
@@ -188,14 +188,14 @@ class PostgresSink(TransactionalSink):
             if self._is_published(connection, transaction):
                 return
             rows = transaction.rows
-            table = self._tables_made(connection, rows)
+            table = self._create_tables(connection, rows)
             fields = self._written_fields(rows.schema.fields)
             columns = written_columns(table, fields, self.sequence_by)
             if isinstance(columns, str):
                 raise SinkError(f"{columns} (the table was changed since the job began)")
             beside = [field for field in rows.schema.fields if field.name not in {each.name for each in columns}]
             kind = self._kind_in(rows.columns)
-            made = statements(
+            sink_statements = statements(
                 connection,
                 table,
                 columns,
@@ -212,16 +212,16 @@ class PostgresSink(TransactionalSink):
             database=self.database,
             checkpoint_id=transaction.checkpoint_id,
             target=str(table),
-            statements=made,
+            statements=sink_statements,
         )
         texts = [each.text(types[each.name]) for each in columns]
         texts += [named(field.name) for field in beside]
-        # Spark's `mapInArrow` looks columns up by names without quoting them.
+        # Spark's `mapInArrow` looks up columns by unquoted names.
         numbered = rows.select(*texts).toDF(*map(str, range(len(texts))))
         numbered.coalesce(1).mapInArrow(work, ROWS).collect()
 
     def _is_published(self, connection: psycopg.Connection[Any], transaction: Transaction) -> bool:
-        """The checkpoint, or a later one, is noted. It may be under way, where another is at it."""
+        """Return True if the checkpoint, or a later one, is recorded; it may be in progress by another attempt."""
         from psycopg import sql
 
         table = Table.find(connection, self.table)
@@ -234,8 +234,8 @@ class PostgresSink(TransactionalSink):
         )
         return connection.execute(query).fetchone() is not None
 
-    def _tables_made(self, connection: psycopg.Connection[Any], rows: DataFrame) -> Table:
-        """The table, made together with that of checkpoints where they are not there."""
+    def _create_tables(self, connection: psycopg.Connection[Any], rows: DataFrame) -> Table:
+        """Return the table; it is created together with that of checkpoints if they do not exist."""
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING_TABLES,))
             table = Table.find(connection, self.table)

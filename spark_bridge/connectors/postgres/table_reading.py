@@ -1,7 +1,7 @@
 """A table of the database as a DataFrame, to join streams with: read by Spark's tasks, by COPY, without JDBC.
 
 `join` computes a static DataFrame again for every batch: so the table is read again. With `refresh` each Python worker
-keeps what it has read for so long.
+caches the rows for that time.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _WHAT = "a postgres_table"
 _BYTES_AT_ONCE = 4 * 1024 * 1024
 _INTEGERS = frozenset({"int2", "int4", "int8"})
 BROADCAST_BYTES_MAX = 64 * 1024 * 1024
-"""A table that is larger is not sent to all executors as a whole: Spark cannot see how large it is."""
+"""A larger table is not broadcast to all executors: Spark does not know its size."""
 
-_kept: dict[tuple[str, bytes, str], tuple[float, list[pa.RecordBatch]]] = {}
-"""Rows by connection string, query and rule for unreadable values, and when they were read, of this process."""
+_cached: dict[tuple[str, bytes, str], tuple[float, list[pa.RecordBatch]]] = {}
+"""Cached rows of this process, by connection string, query and rule for unreadable values, with their reading time."""
 
 
 def postgres_table(
@@ -47,25 +47,24 @@ def postgres_table(
     partitions: int = 1,
     on_unreadable: Literal["fail", "null"] = "fail",
 ) -> DataFrame:
-    """A table, view or foreign table as a DataFrame that is read whenever it is computed.
+    """Return a table, view or foreign table as a DataFrame that is read whenever it is computed.
 
         prices = postgres_table(env.spark, "host=db1 dbname=shop", "prices", refresh="1min")
         orders.join(prices, "item", "left")
 
-    With `refresh` a Python worker that has read rows uses them again for so long: rows are as old as that at most, and
-    two workers may have them of different age. One task reads the table, as it is at one moment. With `partition_by`,
-    an integer column, it is read in `partitions` ranges of that column by as many tasks, each at its own moment.
-    A value that Spark does not have, such as a date BC, raises `UnreadableValueError`, or is null with
-    `on_unreadable="null"`.
+    With `refresh` a Python worker reuses the rows it has read for that time: rows may be that old, and of different age
+    in two workers. One task reads the table, as of one moment. With `partition_by`, an integer column, it is read in
+    `partitions` ranges of that column by as many tasks, each as of its own moment. A value that Spark does not have,
+    such as a date BC, raises `UnreadableValueError`, or is null with `on_unreadable="null"`.
 
     Raises:
         MissingExtraError: psycopg is not installed.
-        SourceNotFoundError: there is no such table.
-        SourceError: the database does not answer, or `partition_by` is no integer column.
-        PrototypeError: names of columns differ in upper and lower case alone.
-        ValueError: the connection string cannot be read, `partitions` is not positive, or `on_unreadable` is another
-            word.
-        DurationError: `refresh` is no length of time.
+        SourceNotFoundError: the table does not exist.
+        SourceError: the database does not answer, or `partition_by` is not an integer column.
+        PrototypeError: names of columns differ only by case.
+        ValueError: the connection string cannot be parsed, `partitions` is not positive, or `on_unreadable` has an
+            unknown value.
+        DurationError: `refresh` is not a duration.
     """
     database = Database.of(conninfo, _WHAT)
     refresh_ms = None if refresh is None else positive_duration_ms(refresh, "refresh")
@@ -74,14 +73,14 @@ def postgres_table(
     if positive(partitions, "partitions") > 1 and partition_by is None:
         raise ValueError("with partitions, partition_by names the integer column whose ranges they are")
     with database.connected(SourceError, f"{table} at {database} cannot be read") as connection:
-        found = Table.find(connection, table)
-        if found is None:
+        catalog_table = Table.find(connection, table)
+        if catalog_table is None:
             raise SourceNotFoundError(f"there is no table {table} at {database}")
-        columns = tuple(ReadColumn.of(column) for column in found.columns)
-        check_distinct(session, f"{found} at {database}", (column.name for column in columns))
-        queries = _queries(connection, found, columns, partition_by, partitions)
-        size = connection.execute("SELECT pg_table_size(%s::oid)", (found.oid,)).fetchone()
-    values = ReadValues(table=str(found), columns=columns, puts_aside=False, on_unreadable=on_unreadable)
+        columns = tuple(ReadColumn.of(column) for column in catalog_table.columns)
+        check_distinct(session, f"{catalog_table} at {database}", (column.name for column in columns))
+        queries = _queries(connection, catalog_table, columns, partition_by, partitions)
+        size = connection.execute("SELECT pg_table_size(%s::oid)", (catalog_table.oid,)).fetchone()
+    values = ReadValues(table=str(catalog_table), columns=columns, puts_aside=False, on_unreadable=on_unreadable)
     work = ReadTable(database=database, queries=queries, values=values, refresh_ms=refresh_ms)
     tasks = session.range(0, len(queries), 1, len(queries))
     rows = decoded(tasks.mapInArrow(work, as_texts(columns)), columns)
@@ -90,7 +89,7 @@ def postgres_table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTable:
-    """The rows of the queries whose numbers are in the batches, as texts. For `mapInArrow`."""
+    """Reads the rows of the queries whose numbers are in the batches, as texts. For `mapInArrow`."""
 
     database: Database
     queries: Sequence[bytes]
@@ -106,10 +105,10 @@ class ReadTable:
         if self.refresh_ms is None:
             return self._read(query)
         key, now = (self.database.conninfo, query, self.values.on_unreadable), time.monotonic()
-        kept = _kept.get(key)
-        if kept is None or now - kept[0] >= self.refresh_ms / 1000:
-            kept = _kept[key] = now, list(self._read(query))
-        return kept[1]
+        cached = _cached.get(key)
+        if cached is None or now - cached[0] >= self.refresh_ms / 1000:
+            cached = _cached[key] = now, list(self._read(query))
+        return cached[1]
 
     def _read(self, query: bytes) -> Iterator[pa.RecordBatch]:
         names = [column.name for column in self.values.columns]
@@ -119,11 +118,7 @@ class ReadTable:
 def copied(
     database: Database, query: bytes, names: Sequence[str], target: str, snapshot: TableSnapshot | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a query as texts, as they are now or as a snapshot has them.
-
-    Raises:
-        SourceError: the database does not give them; the text names `target`.
-    """
+    """Yield the rows of a query as texts, now or in a snapshot. Raises `SourceError` naming `target`."""
     what = f"{target} at {database} cannot be read"
     with database.connected(SourceError, what) as connection, connection.transaction():
         if snapshot is not None:
@@ -140,7 +135,7 @@ def copied(
 
 
 def _parsed(lines: bytes, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Rows of CSV as PostgreSQL writes it: what is null is empty, an empty text is two quotes."""
+    """Parse rows of PostgreSQL's CSV: null is empty, an empty text is two quotes."""
     from pyarrow import csv
 
     if not lines:
@@ -183,7 +178,7 @@ def _queries(
     cuts = sorted({low + (high - low) * number // partitions for number in range(1, partitions)} - {low})
     if not cuts:
         return (rows.as_bytes(None),)
-    # Rows that come later may be outside of these bounds: the first range and the last one are open.
+    # Rows that arrive later may be outside of these bounds: the first range and the last one are open.
     conditions = [
         sql.SQL("{0} < {1} OR {0} IS NULL").format(name, cuts[0]),
         *(sql.SQL("{0} >= {1} AND {0} < {2}").format(name, first, behind) for first, behind in pairwise(cuts)),

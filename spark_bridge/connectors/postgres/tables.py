@@ -1,4 +1,4 @@
-"""Tables as the catalog of the database has them, found by the names that users write."""
+"""Tables as described by the database's catalog, looked up by the names that users write."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from psycopg import sql
 
 CHECKPOINTS = "flykka_checkpoints"
-"""The table of what sinks have published: it lies in the schema of the tables that they write to."""
+"""The table of published checkpoints, in the schema of the tables that sinks write to."""
 
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.atttypid::bigint, a.atttypmod,
@@ -66,13 +66,13 @@ WHERE c.oid = to_regclass(%s)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableColumn:
-    """A column. `type` is as it was declared, `base` the name of the type below domains, `category` PostgreSQL's.
+    """A column. `type` is as declared, `base` the name of the type below domains, `category` PostgreSQL's.
 
-    Of an array `element` is the type of what is in it, and `delimiter` stands between elements. `modifier` holds the
-    precision of a numeric; `type_oid` and `type_modifier` are as the log has them, those of a domain included.
-    `is_identity`: its values are always made by the database, as those of a generated column are. `number` is the
-    catalog's: it stays when the column is renamed. `missing_value` is the text of the value in rows that are older than
-    the column (`attmissingval`).
+    For an array `element` is the type of its elements, and `delimiter` separates them. `modifier` has the precision of
+    a numeric; `type_oid` and `type_modifier` are as in the log, including those of a domain. `is_identity`: the
+    database always generates its values, like those of a generated column. `number` is the catalog's: it stays when the
+    column is renamed. `missing_value` is the text of the value in rows that are older than the column
+    (`attmissingval`).
     """
 
     name: str
@@ -93,14 +93,14 @@ class TableColumn:
 
     @property
     def value_of_older_rows(self) -> tuple[str | None] | None:
-        """The value in rows that are older than the column; None if the catalog does not say."""
+        """The value in rows that are older than the column; None if the catalog does not have it."""
         if self.missing_value is not None:
             return (self.missing_value,)
         return None if self.is_not_null or self.has_default else (None,)
 
     @property
     def precision(self) -> tuple[int, int] | None:
-        """Precision and scale of a numeric that has them."""
+        """Precision and scale of a numeric, or None."""
         if self.base != "numeric" or self.modifier < 0:
             return None
         packed = self.modifier - 4
@@ -123,12 +123,12 @@ class Table:
     unique: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def find(cls, connection: psycopg.Connection[Any], written: str) -> Self | None:
-        """The table of a name as one writes it in SQL; None where there is none. Raises `psycopg.Error`."""
-        found = connection.execute(_TABLE, (written,)).fetchone()
-        if found is None:
+    def find(cls, connection: psycopg.Connection[Any], name_in_sql: str) -> Self | None:
+        """Find a table by its name in SQL; None if it does not exist. Raises `psycopg.Error`."""
+        row = connection.execute(_TABLE, (name_in_sql,)).fetchone()
+        if row is None:
             return None
-        oid, schema, name, kind = found
+        oid, schema, name, kind = row
         return cls(
             oid=oid,
             schema=schema,
@@ -140,7 +140,7 @@ class Table:
 
     @staticmethod
     def columns_of(connection: psycopg.Connection[Any], oid: int) -> tuple[TableColumn, ...]:
-        """The columns that a table has now. Raises `psycopg.Error`."""
+        """Return the table's current columns. Raises `psycopg.Error`."""
         rows = connection.execute(_COLUMNS, (oid,)).fetchall()
         return tuple(TableColumn(**dict(zip(_FIELDS, row, strict=True))) for row in rows)
 
@@ -171,10 +171,10 @@ class Table:
         return f"{self.schema}.{self.name}"
 
 
-def names_of(connection: psycopg.Connection[Any], written: str) -> tuple[str, str]:
-    """Schema and name of a table that is to be made. Raises `psycopg.Error` where the text is no name of a table."""
-    found = connection.execute("SELECT parse_ident(%s), current_schema()", (written,)).fetchone()
-    assert found is not None
-    parts, current = found
+def names_of(connection: psycopg.Connection[Any], name_in_sql: str) -> tuple[str, str]:
+    """Return schema and name of a table to be created. Raises `psycopg.Error` for an invalid name."""
+    row = connection.execute("SELECT parse_ident(%s), current_schema()", (name_in_sql,)).fetchone()
+    assert row is not None
+    parts, current = row
     *schema, name = parts
     return (schema[-1] if schema else current or "public"), name

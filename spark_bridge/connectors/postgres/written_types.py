@@ -1,7 +1,7 @@
-"""Columns of rows beside those of a table: what fits, and how a value becomes the text that PostgreSQL reads.
+"""Matches columns of rows and of a table, and converts values to the text that PostgreSQL reads.
 
-Rows are copied as CSV, which Arrow writes: numbers, texts and times as they are; bytes, arrays and nested values are
-made texts by Spark before. Nothing is cut, rounded or guessed: what does not fit is to be cast by the user.
+Rows are copied as CSV, which Arrow writes: numbers, texts and times unchanged; Spark first converts bytes, arrays and
+nested values to texts. Nothing is cut, rounded or guessed: the user must cast values that do not fit.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _TAKES: dict[type[DataType], frozenset[str]] = {
 }
 _TEXTS = (StringType, VarcharType, CharType)
 _NESTED = (StructType, MapType, ArrayType, VariantType)
-# Of strings, enums, addresses, shapes, bits, ranges and what users have defined, such as uuid and json.
+# For strings, enums, addresses, shapes, bits, ranges and user-defined types, such as uuid and json.
 _READ_FROM_TEXT = frozenset("SEIGVRU")
 _MADE: dict[type[DataType], str] = {
     ByteType: "smallint",
@@ -90,7 +90,7 @@ class WrittenForm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenColumn:
-    """A column of the rows that is copied, and the type that the database has for it."""
+    """A column of the rows that is copied, and its type in the database."""
 
     name: str
     form: WrittenForm
@@ -100,24 +100,24 @@ class WrittenColumn:
         column = named(self.name)
         match self.form:
             case WrittenForm.PLAIN:
-                made = column
+                result = column
             case WrittenForm.HEX:
-                made = F.concat(F.lit("\\x"), F.hex(column))
+                result = F.concat(F.lit("\\x"), F.hex(column))
             case WrittenForm.JSON:
-                made = F.to_json(column, {"ignoreNullFields": "false"})
+                result = F.to_json(column, {"ignoreNullFields": "false"})
             case WrittenForm.ARRAY:
                 assert isinstance(kind, ArrayType), "it was found to be one"
                 elements = F.transform(column, lambda each: _element(each, kind.elementType))
-                made = F.concat(F.lit("{"), F.array_join(elements, ","), F.lit("}"))
-        return made.alias(self.name)
+                result = F.concat(F.lit("{"), F.array_join(elements, ","), F.lit("}"))
+        return result.alias(self.name)
 
 
 def named(name: str) -> Column:
     return F.col(quoted(name))
 
 
-def form_of(kind: DataType, column: TableColumn) -> WrittenForm | None:
-    """The form in which values of a type of Spark's go into a column; None where they do not fit."""
+def written_form(kind: DataType, column: TableColumn) -> WrittenForm | None:
+    """Return the form in which values of a Spark type are written to a column; None if they do not fit."""
     is_plain = False
     match kind:
         case ByteType() | ShortType() | IntegerType() | LongType():
@@ -142,12 +142,12 @@ def form_of(kind: DataType, column: TableColumn) -> WrittenForm | None:
     return WrittenForm.PLAIN if is_plain else None
 
 
-def made_type(kind: DataType) -> str | None:
-    """The type of a column that is made for values of a type of Spark's; None where there is none."""
+def column_type_for(kind: DataType) -> str | None:
+    """Return the type of a new column for values of a Spark type; None if there is none."""
     if isinstance(kind, DecimalType):
         return f"numeric({kind.precision},{kind.scale})"
     if isinstance(kind, ArrayType):
-        element = made_type(kind.elementType)
+        element = column_type_for(kind.elementType)
         return f"{element}[]" if element is not None and _is_simple(kind.elementType) else "jsonb"
     return _MADE.get(type(kind))
 
@@ -155,11 +155,11 @@ def made_type(kind: DataType) -> str | None:
 def written_columns(
     table: Table, fields: Sequence[StructField], beside: Iterable[str] = ()
 ) -> tuple[WrittenColumn, ...] | str:
-    """The columns of the table that rows are written to, or why rows do not fit it.
+    """Return the columns of the table that rows are written to, or the reason why rows do not fit it.
 
     `beside` are columns of the rows that the table need not have.
     """
-    found: list[WrittenColumn] = []
+    columns: list[WrittenColumn] = []
     for field in fields:
         column = table.column(field.name)
         if column is None:
@@ -169,22 +169,22 @@ def written_columns(
             return f"{table} has no column {field.name!r}, which the rows have; its columns are {there}"
         if column.is_generated or column.is_identity:
             return f"{table} makes the values of its column {field.name!r} itself: leave it out of the rows"
-        form = form_of(field.dataType, column)
+        form = written_form(field.dataType, column)
         if form is None:
             return (
                 f"the column {field.name!r} of {table} is of type {column.type} and takes no"
                 f" {field.dataType.simpleString()}: cast it"
             )
-        found.append(WrittenColumn(name=field.name, form=form, type=column.type))
-    names = {each.name for each in found}
+        columns.append(WrittenColumn(name=field.name, form=form, type=column.type))
+    names = {each.name for each in columns}
     for column in table.columns:
         if column.is_not_null and not (column.has_default or column.is_generated) and column.name not in names:
             return f"the column {column.name!r} of {table} must have a value, and the rows have none"
-    return tuple(found) if found else f"the rows have no column of {table}"
+    return tuple(columns) if columns else f"the rows have no column of {table}"
 
 
 def _is_simple(kind: DataType) -> bool:
-    return made_type(kind) is not None and not isinstance(kind, (*_NESTED, BinaryType))
+    return column_type_for(kind) is not None and not isinstance(kind, (*_NESTED, BinaryType))
 
 
 def _is_element(kind: DataType, element: str) -> bool:
@@ -203,7 +203,7 @@ _NOT_OF_TEXT = frozenset({*_BYTES, *(name for takes in _TAKES.values() for name 
 
 
 def _element(value: Column, kind: DataType) -> Column:
-    """An element as it stands between the braces of an array."""
+    """Return an element as it is written between the braces of an array."""
     if isinstance(kind, _TEXTS):
         escaped = F.replace(F.replace(value, F.lit("\\"), F.lit("\\\\")), F.lit('"'), F.lit('\\"'))
         text = F.concat(F.lit('"'), escaped, F.lit('"'))

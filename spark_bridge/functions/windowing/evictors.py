@@ -1,4 +1,4 @@
-"""Evictors remove rows of a window that fires, before its function or behind it, by Flink's names."""
+"""Evictors remove rows of a window that fires, before or after its function, by Flink's names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flykka.spark_bridge.functions.windowing.windows import Window
 
 
 class TimestampedValue(NamedTuple):
-    """A row of a window; `timestamp` is its event time, None where it has none."""
+    """A row of a window; `timestamp` is its event time, or None."""
 
     value: Row
     timestamp: int | None
@@ -23,7 +23,7 @@ Elements = list[TimestampedValue]
 
 
 class EvictorContext(Protocol):
-    """Tells an evictor the time."""
+    """Returns the current times to an evictor."""
 
     def get_current_watermark(self) -> int:
         """Return the watermark; -2^63 before there is one."""
@@ -32,18 +32,18 @@ class EvictorContext(Protocol):
         """Return the processing time."""
 
 
-class Evictor(ABC):  # noqa: B024 - either method may be left as it is
-    """Returns of the elements of a window those that stay; they are in the order in which they came.
+class Evictor(ABC):  # noqa: B024 - either method may keep its default
+    """Removes elements of a window that fires; elements are in their order of arrival.
 
-    An evictor of the user's own is a subclass, and is pickled.
+    To write an evictor, subclass this; evictors are pickled.
     """
 
     def evict_before(self, elements: Elements, window: Window, ctx: EvictorContext) -> Elements:
-        """Return the elements that the function is to see."""
+        """Return the elements that are passed to the function."""
         return elements
 
     def evict_after(self, elements: Elements, window: Window, ctx: EvictorContext) -> Elements:
-        """Return the elements that stay in the window behind the function."""
+        """Return the elements that stay in the window after the function."""
         return elements
 
 
@@ -62,7 +62,7 @@ class _OnceEvictor(Evictor):
 
 
 class CountEvictor(_OnceEvictor):
-    """Keeps the last rows of a window, so many."""
+    """Keeps at most the last `max_count` rows of a window."""
 
     def __init__(self, max_count: int, do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after)
@@ -72,7 +72,7 @@ class CountEvictor(_OnceEvictor):
 
     @classmethod
     def of(cls, max_count: int, do_evict_after: bool = False) -> Self:
-        """Return the evictor. Raises `WindowError` where the number is none from 1."""
+        """Return the evictor. Raises `WindowError` unless the number is a positive integer."""
         return cls(max_count, do_evict_after)
 
     def _left(self, elements: Elements) -> Elements:
@@ -80,7 +80,7 @@ class CountEvictor(_OnceEvictor):
 
 
 class TimeEvictor(_OnceEvictor):
-    """Keeps the rows that are less than a time older than the latest one. Rows without event time stay."""
+    """Keeps the rows that are less than `window_size` older than the latest one. Rows without event time stay."""
 
     def __init__(self, window_size_ms: int, do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after)
@@ -88,7 +88,7 @@ class TimeEvictor(_OnceEvictor):
 
     @classmethod
     def of(cls, window_size: Duration, do_evict_after: bool = False) -> Self:
-        """Return the evictor. Raises `DurationError` where the size is no time above zero."""
+        """Return the evictor. Raises `DurationError` if the size is not a positive duration."""
         return cls(positive_duration_ms(window_size, "size of a TimeEvictor"), do_evict_after)
 
     def _left(self, elements: Elements) -> Elements:
@@ -113,7 +113,7 @@ class DeltaEvictor(_OnceEvictor):
 
     @classmethod
     def of(cls, threshold: float, delta_function: Callable[[Row, Row], float], do_evict_after: bool = False) -> Self:
-        """Return the evictor; the function gets a row and the last one. Raises `WindowError` where it is none."""
+        """Return the evictor; the function gets a row and the last one. Raises `WindowError` if it is not callable."""
         return cls(threshold, delta_function, do_evict_after)
 
     def _left(self, elements: Elements) -> Elements:

@@ -1,4 +1,4 @@
-"""Windows that are not laid out in advance: sessions of event and processing time, and the global window."""
+"""Windows whose bounds depend on rows: sessions of event and processing time, and the global window."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ Gap = Callable[[Row], Duration]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SessionWindows(MergingWindowAssigner):
-    """The gap of all rows, or a function of a row."""
+    """A gap for all rows, or a function from a row to its gap."""
 
     gap_ms: int | None = None
     dynamic_gap: Gap | None = None
 
     @classmethod
     def with_gap(cls, gap: Duration) -> Self:
-        """Sessions that end when no row has come for `gap`.
+        """Return sessions that end when no row has come for `gap`.
 
         Raises:
-            DurationError: the gap cannot be read, or is not above zero.
+            DurationError: the gap cannot be parsed, or is not positive.
         """
         return cls(gap_ms=positive_duration_ms(gap, "session gap"))
 
     @classmethod
     def with_dynamic_gap(cls, gap: Gap) -> Self:
-        """Sessions that last for as long behind each row as `gap` returns for it, such as `"30s"`.
+        """Return sessions that last after each row for the duration that `gap` returns for it, such as `"30s"`.
 
         Raises:
-            DurationError: `gap` is no function. While the job runs: it has returned no time above zero.
+            DurationError: `gap` is not a function, or (while the job runs) returns no positive duration.
         """
         if not callable(gap):
             raise DurationError(f"with_dynamic_gap takes a function of a row that returns its gap, not {gap!r}")
@@ -92,7 +92,7 @@ class ProcessingTimeSessionWindows(_SessionWindows):
 
 @dataclass(frozen=True, slots=True)
 class GlobalWindows(WindowAssigner):
-    """Window of all rows of a key, which never ends: it needs a trigger."""
+    """The window of all rows of a key, which never ends: it needs a trigger."""
 
     @classmethod
     def create(cls) -> Self:

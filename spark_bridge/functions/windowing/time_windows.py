@@ -20,7 +20,7 @@ class _Periodic(EventTimeWindows, WindowAssigner):
     __slots__ = ()
 
     def _windows_at(self, time_ms: int) -> Sequence[TimeWindow]:
-        """Return the windows of a time, from the earliest."""
+        """Return the windows of a time, earliest first."""
         size, slide = self.size_ms, self.slide_ms
         last = time_ms - (time_ms - self.offset_ms) % slide
         if size == slide:
@@ -36,7 +36,7 @@ class _EventTime(_Periodic):
         return self._windows_at(timestamp)
 
     def get_default_trigger(self) -> Trigger:
-        """Fire once when the watermark comes to the end of a window, and for every row that comes later."""
+        """Fires once when the watermark reaches the end of a window, and for every later row."""
         return EventTimeTrigger.create()
 
     def is_event_time(self) -> bool:
@@ -61,12 +61,13 @@ class _Tumbling(_Periodic):
 
     @classmethod
     def of(cls, size: Duration, offset: Duration = 0) -> Self:
-        """Windows of `size`, moved by `offset`, which is shorter than the size and may be negative.
+        """Return windows of `size`, shifted by `offset`, which is shorter than the size and may be negative.
 
-        So days of China, eight hours ahead of UTC, are `of("1d", offset="-8h")`, and the same as `of("1d", "16h")`.
+        For example, days in China, eight hours ahead of UTC, are `of("1d", offset="-8h")`, the same as `of("1d",
+        "16h")`.
 
         Raises:
-            DurationError: size or offset cannot be read, or do not fit each other.
+            DurationError: size or offset cannot be parsed, or do not fit each other.
         """
         size_ms = positive_duration_ms(size, "window size")
         return cls(size_ms=size_ms, slide_ms=size_ms, offset_ms=_offset_ms(offset, "size", size_ms, size))
@@ -77,10 +78,11 @@ class _Sliding(_Periodic):
 
     @classmethod
     def of(cls, size: Duration, slide: Duration, offset: Duration = 0) -> Self:
-        """Windows of `size` at every `slide`, moved by `offset`, which is shorter than the slide and may be negative.
+        """Return windows of `size` at every `slide`, shifted by `offset`, which is shorter than the slide and may be
+        negative.
 
         Raises:
-            DurationError: size, slide or offset cannot be read, or do not fit each other.
+            DurationError: size, slide or offset cannot be parsed, or do not fit each other.
         """
         size_ms = positive_duration_ms(size, "window size")
         slide_ms = positive_duration_ms(slide, "window slide")
@@ -89,27 +91,27 @@ class _Sliding(_Periodic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TumblingEventTimeWindows(_Tumbling, _EventTime):
-    """Windows of one size, side by side: `[k * size + offset, (k + 1) * size + offset)` since the epoch, in UTC."""
+    """Adjacent windows of one size: `[k * size + offset, (k + 1) * size + offset)` since the epoch, in UTC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlidingEventTimeWindows(_Sliding, _EventTime):
     """Windows of one size that begin at every slide: `[k * slide + offset, k * slide + offset + size)`, in UTC.
 
-    Where the slide is shorter than the size a row belongs to several windows. Aggregates of columns keep it once all
-    the same, and put every window together when it fires; other functions keep it in each of its windows. Where the
-    slide is longer, rows between two windows belong to none.
+    If the slide is shorter than the size, a row belongs to several windows. Aggregates of columns still store it only
+    once, and assemble each window when it fires; other functions store it in each of its windows. If the slide is
+    longer, rows between two windows belong to no window.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TumblingProcessingTimeWindows(_Tumbling, _ProcessingTime):
-    """As `TumblingEventTimeWindows`, of the processing time at which rows are processed."""
+    """Like `TumblingEventTimeWindows`, by the processing time of rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlidingProcessingTimeWindows(_Sliding, _ProcessingTime):
-    """As `SlidingEventTimeWindows`, of the processing time at which rows are processed."""
+    """Like `SlidingEventTimeWindows`, by the processing time of rows."""
 
 
 PeriodicEventTimeWindows = TumblingEventTimeWindows | SlidingEventTimeWindows

@@ -1,6 +1,6 @@
-"""The trigger of an operator with the window at work: its time, timers and state.
+"""The trigger of an operator with the current window: its time, timers and state.
 
-A runner knows a timer by key and time, a window system by its window too.
+A runner identifies a timer by key and time, a window operator by its window too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STATES = {TimeDomain.EVENT_TIME: "window_event_timers", TimeDomain.PROCESSING_T
 
 
 class WindowTimers:
-    """The timers of one time domain: for each window its times."""
+    """The timers of one time domain: the times by window."""
 
     def __init__(self, domain: TimeDomain, context: FunctionRuntimeContext, namespace: Namespace) -> None:
         self._is_event_time = domain is TimeDomain.EVENT_TIME
@@ -34,7 +34,7 @@ class WindowTimers:
         self._of_window = cast("ListState[int]", self._times.state)
 
     def register(self, time: int, timers: TimerService) -> None:
-        """Register a timer of the window at work; the end of time never comes."""
+        """Register a timer of the current window; the maximum time never comes."""
         at = min(time, WATERMARK_MAX)
         if at in self._times.namespaces().get(self._namespace.name, ()):
             return
@@ -45,7 +45,7 @@ class WindowTimers:
         self._of_window.add(at)
 
     def delete(self, time: int, timers: TimerService) -> None:
-        """Delete a timer of the window at work."""
+        """Delete a timer of the current window."""
         if not self._removed(time):
             return
         if any(time in times for times in self._times.namespaces().values()):
@@ -56,11 +56,11 @@ class WindowTimers:
             timers.delete_processing_time_timer(time)
 
     def due(self, time: int) -> list[str]:
-        """Return the names of the windows that have a timer at a time, which fires now."""
+        """Return the names of the windows with a timer at a time that fires now."""
         return [name for name, times in self._times.namespaces().items() if time in times]
 
     def fired(self, time: int) -> bool:
-        """Remove a timer of the window at work, which fires; False where it has none."""
+        """Remove a timer of the current window, which fires; False if there is none."""
         return self._removed(time)
 
     def _removed(self, time: int) -> bool:
@@ -72,7 +72,7 @@ class WindowTimers:
 
 
 class WindowTriggerContext:
-    """Calls a trigger for the window at work, and is the context that it is given."""
+    """Calls a trigger for the current window, and is the context passed to it."""
 
     def __init__(self, trigger: Trigger, context: FunctionRuntimeContext) -> None:
         self._trigger = trigger

@@ -1,4 +1,4 @@
-"""The triggers that exist, by Flink's names."""
+"""The built-in triggers, by Flink's names."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from flykka.spark_bridge.functions.windowing.windows import Window
 CONTINUE, FIRE, FIRE_AND_PURGE = TriggerResult.CONTINUE, TriggerResult.FIRE, TriggerResult.FIRE_AND_PURGE
 
 
-class _Quiet(Trigger):
-    """Does nothing when time passes."""
+class _TimersIgnored(Trigger):
+    """Ignores timers."""
 
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         return CONTINUE
@@ -31,18 +31,18 @@ class _Quiet(Trigger):
         return CONTINUE
 
 
-class NeverTrigger(_Quiet):
-    """Never fires; the trigger of `GlobalWindows` where no other is given."""
+class NeverTrigger(_TimersIgnored):
+    """Never fires; the default trigger of `GlobalWindows`."""
 
     def on_element(self, element: Row, timestamp: int | None, window: Window, ctx: TriggerContext) -> TriggerResult:
         return CONTINUE
 
     def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Have nothing to clear."""
+        """Does nothing: there is no state."""
 
 
-class EventTimeTrigger(_Quiet):
-    """Fires when the watermark comes to the end of a window, and for every row that comes to it later."""
+class EventTimeTrigger(_TimersIgnored):
+    """Fires when the watermark reaches the end of a window, and for every later row."""
 
     @classmethod
     def create(cls) -> Self:
@@ -63,7 +63,7 @@ class EventTimeTrigger(_Quiet):
         return True
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Wait for the end of the merged window; where the watermark is there the row at work fires it."""
+        """Register the end of the merged window; if the watermark has passed it, the current row fires the window."""
         if (last := window.max_timestamp()) > ctx.get_current_watermark():
             ctx.register_event_time_timer(last)
 
@@ -71,8 +71,8 @@ class EventTimeTrigger(_Quiet):
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
-class ProcessingTimeTrigger(_Quiet):
-    """Fires when processing time comes to the end of a window."""
+class ProcessingTimeTrigger(_TimersIgnored):
+    """Fires when processing time reaches the end of a window."""
 
     @classmethod
     def create(cls) -> Self:
@@ -97,8 +97,8 @@ class ProcessingTimeTrigger(_Quiet):
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
-class CountTrigger(_Quiet):
-    """Fires when so many rows have come to a window, and begins to count from zero."""
+class CountTrigger(_TimersIgnored):
+    """Fires when a window has received `max_count` rows, and restarts counting from zero."""
 
     def __init__(self, max_count: int) -> None:
         if not isinstance(max_count, int) or isinstance(max_count, bool) or max_count < 1:
@@ -110,7 +110,7 @@ class CountTrigger(_Quiet):
 
     @classmethod
     def of(cls, max_count: int) -> Self:
-        """Return the trigger. Raises `WindowError` where the number is none from 1."""
+        """Return the trigger. Raises `WindowError` unless the number is a positive integer."""
         return cls(max_count)
 
     @property
@@ -129,15 +129,15 @@ class CountTrigger(_Quiet):
         return True
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Add the counts; the row at work fires the window where there are enough."""
+        """Add the counts; the current row fires the window if the sum is large enough."""
         ctx.merge_partitioned_state(self._count)
 
     def clear(self, window: Window, ctx: TriggerContext) -> None:
         ctx.get_partitioned_state(self._count).clear()
 
 
-class _Continuous(_Quiet):
-    """Keeps the time at which a window fires next."""
+class _Continuous(_TimersIgnored):
+    """Stores the time at which a window fires next."""
 
     def __init__(self, interval_ms: int) -> None:
         self._interval_ms = interval_ms
@@ -145,7 +145,7 @@ class _Continuous(_Quiet):
 
     @classmethod
     def of(cls, interval: Duration) -> Self:
-        """Return the trigger. Raises `DurationError` where the interval is no time above zero."""
+        """Return the trigger. Raises `DurationError` if the interval is not a positive duration."""
         return cls(positive_duration_ms(interval, "interval of a continuous trigger"))
 
     @property
@@ -155,8 +155,8 @@ class _Continuous(_Quiet):
     def can_merge(self) -> bool:
         return True
 
-    def _begun(self, now_ms: int, ctx: TriggerContext) -> int | None:
-        """Return the next time of a window that had none."""
+    def _first_time(self, now_ms: int, ctx: TriggerContext) -> int | None:
+        """Set and return the first time of a window that has none."""
         next_fire = ctx.get_partitioned_state(self._next)
         if next_fire.get() is not None:
             return None
@@ -164,8 +164,8 @@ class _Continuous(_Quiet):
         next_fire.add(at_ms)
         return at_ms
 
-    def _passed(self, time: int, ctx: TriggerContext) -> int | None:
-        """Return the next time, where a time is the one at which the window fires."""
+    def _next_time(self, time: int, ctx: TriggerContext) -> int | None:
+        """Set and return the next time if `time` is the one at which the window fires."""
         next_fire = ctx.get_partitioned_state(self._next)
         if next_fire.get() != time:
             return None
@@ -194,14 +194,14 @@ class ContinuousEventTimeTrigger(_Continuous):
             return FIRE
         ctx.register_event_time_timer(last)
         since = ctx.get_current_watermark() if timestamp is None else timestamp
-        if (at_ms := self._begun(since, ctx)) is not None:
+        if (at_ms := self._first_time(since, ctx)) is not None:
             ctx.register_event_time_timer(at_ms)
         return CONTINUE
 
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         if time == window.max_timestamp():
             return FIRE
-        at_ms = self._passed(time, ctx)
+        at_ms = self._next_time(time, ctx)
         if at_ms is None:
             return CONTINUE
         ctx.register_event_time_timer(at_ms)
@@ -221,12 +221,12 @@ class ContinuousProcessingTimeTrigger(_Continuous):
     """Fires at every interval of processing time in which the window has rows."""
 
     def on_element(self, element: Row, timestamp: int | None, window: Window, ctx: TriggerContext) -> TriggerResult:
-        if (at_ms := self._begun(ctx.get_current_processing_time(), ctx)) is not None:
+        if (at_ms := self._first_time(ctx.get_current_processing_time(), ctx)) is not None:
             ctx.register_processing_time_timer(at_ms)
         return CONTINUE
 
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        at_ms = self._passed(time, ctx)
+        at_ms = self._next_time(time, ctx)
         if at_ms is None:
             return CONTINUE
         ctx.register_processing_time_timer(at_ms)
@@ -241,8 +241,8 @@ class ContinuousProcessingTimeTrigger(_Continuous):
             ctx.delete_processing_time_timer(at_ms)
 
 
-class DeltaTrigger(_Quiet):
-    """Fires when a row differs from the one of the last firing by more than a threshold. Sessions cannot use it."""
+class DeltaTrigger(_TimersIgnored):
+    """Fires when a row differs from the row of the last firing by more than a threshold. Not usable for sessions."""
 
     def __init__(self, threshold: float, delta_function: Callable[[Row, Row], float], columns: str) -> None:
         if not callable(delta_function):
@@ -257,11 +257,11 @@ class DeltaTrigger(_Quiet):
     def of(cls, threshold: float, delta_function: Callable[[Row, Row], float], columns: str) -> Self:
         """Return the trigger: `DeltaTrigger.of(5, lambda last, row: row["km"] - last["km"], "km double")`.
 
-        The function gets two rows of `columns`, which are columns of the stream with their types.
+        The function is passed two rows of `columns`, which are columns of the stream with their types.
 
         Raises:
-            StateDescriptorError: the columns cannot be read.
-            WindowError: `delta_function` is no function.
+            StateDescriptorError: the columns cannot be parsed.
+            WindowError: `delta_function` is not callable.
         """
         return cls(threshold, delta_function, columns)
 
@@ -288,7 +288,7 @@ class DeltaTrigger(_Quiet):
 
 
 class PurgingTrigger(Trigger):
-    """Fires when another trigger does, and drops the contents of the window then."""
+    """Fires when the nested trigger does, and then drops the contents of the window."""
 
     def __init__(self, nested_trigger: Trigger) -> None:
         if not isinstance(nested_trigger, Trigger):
@@ -297,7 +297,7 @@ class PurgingTrigger(Trigger):
 
     @classmethod
     def of(cls, nested_trigger: Trigger) -> Self:
-        """Return the trigger. Raises `WindowError` where the other is none."""
+        """Return the trigger. Raises `WindowError` if the nested one is not a trigger."""
         return cls(nested_trigger)
 
     @property

@@ -1,4 +1,4 @@
-"""Bases of the assigners of rows to windows, by Flink's names."""
+"""Base classes that assign rows to windows, by Flink's names."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class WindowAssignerContext(Protocol):
-    """Tells an assigner the time."""
+    """Returns the current time to an assigner."""
 
     def get_current_processing_time(self) -> int:
         """Return the processing time."""
 
 
 class WindowAssigner(ABC):
-    """Assigns rows to windows. An assigner of the user's own is a subclass, and is pickled."""
+    """Assigns rows to windows. To write an assigner, subclass this; assigners are pickled."""
 
     __slots__ = ()
 
@@ -29,12 +29,12 @@ class WindowAssigner(ABC):
     def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> Sequence[Window]:
         """Return the windows of a row, each once; `timestamp` is its event time.
 
-        Where the assigner is not of event time, and rows have none, it is the least time there is.
+        For an assigner that does not use event time, and rows without it, `timestamp` is the minimum.
         """
 
     @abstractmethod
     def get_default_trigger(self) -> Trigger:
-        """Return the trigger of windows for which no other is given."""
+        """Return the default trigger of these windows."""
 
     @abstractmethod
     def is_event_time(self) -> bool:
@@ -47,5 +47,5 @@ class MergingWindowAssigner(WindowAssigner):
     __slots__ = ()
 
     def merge_windows(self, windows: Iterable[TimeWindow]) -> list[tuple[TimeWindow, list[TimeWindow]]]:
-        """Return the windows that are to be one, with those that it is made of, at least two for each."""
+        """Return the merged windows, each with the windows merged into it, at least two."""
         return merge_windows(windows)

@@ -1,4 +1,4 @@
-"""The contents of windows in state: rows, or the one value that they are reduced or aggregated to."""
+"""The contents of windows in state: rows, or the value that they are reduced or aggregated to."""
 
 from __future__ import annotations
 
@@ -27,15 +27,13 @@ _CONTENTS = "window_contents"
 
 
 class Combination(ABC):
-    """Makes the elements of a window's function of its rows."""
+    """Converts rows to the elements of a window's function."""
 
     @abstractmethod
-    def descriptor(self, row_type: str) -> StateDescriptor:
-        """The state of the contents, for rows of a type."""
+    def descriptor(self, row_type: str) -> StateDescriptor: ...
 
     @abstractmethod
-    def combined(self, rows: list[Row]) -> list[Any]:
-        """The elements of rows."""
+    def combined(self, rows: list[Row]) -> list[Any]: ...
 
 
 class AllRows(Combination):
@@ -62,7 +60,7 @@ class Reduced(Combination):
 
 
 class Aggregated(Combination):
-    """Rows are added to an accumulator, of which a result is made."""
+    """Rows are added to an accumulator, whose result is the element."""
 
     def __init__(self, function: AnyAggregateFunction, accumulator_type: str) -> None:
         self._function = function
@@ -80,24 +78,24 @@ class Aggregated(Combination):
 
 @dataclass(slots=True)
 class Fired:
-    """Elements of a window that fires, and what an evictor has left of its contents before its function."""
+    """Elements of a window that fires, and the contents that an evictor retained before the function."""
 
     elements: list[Any]
-    kept: Elements | None = None
+    retained: Elements | None = None
 
 
 class WindowContents:
-    """Contents of the windows of the key at work. They are kept under the name of a window, that of `at`."""
+    """The contents of the windows of the current key, stored under the name of the window set by `at`."""
 
     def __init__(self, combination: Combination, row_type: str, context: FunctionRuntimeContext) -> None:
         self._namespace = Namespace()
-        self._kept: NamespacedState = registered(context, combination.descriptor(row_type), self._namespace)
-        state = self._kept.state
+        self._state: NamespacedState = registered(context, combination.descriptor(row_type), self._namespace)
+        state = self._state.state
         self._rows = cast("ListState[Row]", state) if isinstance(state, ListState) else None
         self._value = state if isinstance(state, AddingState) else None
 
     def at(self, window: Window) -> None:
-        """Work on the contents that are kept under the name of a window."""
+        """Set the window whose contents are accessed."""
         self._namespace.name = namespace_of(window)
 
     def add(self, row: Row, timestamp: int | None) -> None:
@@ -108,29 +106,29 @@ class WindowContents:
             self._value.add(row)
 
     def fired(self, window: Window, ctx: EvictorContext) -> Fired | None:
-        """The elements for the function; None where there are no contents."""
+        """Return the elements for the function; None without contents."""
         if self._rows is not None:
             rows = self._rows.get()
             return Fired(rows) if rows else None
         assert self._value is not None, "contents are a list or one value"
-        # Where nothing is kept there is no result either, but a result may be None, too.
-        if self._namespace.name not in self._kept.namespaces():
+        # Without state there is no result, but a result may be None, too.
+        if self._namespace.name not in self._state.namespaces():
             return None
         return Fired([self._value.get()])
 
     def processed(self, fired: Fired, window: Window, ctx: EvictorContext) -> None:
-        """The function has seen the elements."""
+        """Called after the function with its elements."""
 
     def clear(self) -> None:
-        self._kept.state.clear()
+        self._state.state.clear()
 
     def merge(self, window: Window, merged: Iterable[Window]) -> None:
-        """Merge the contents that are kept under the names of windows into those of another one."""
-        self._kept.merge(namespace_of(window), list(map(namespace_of, merged)))
+        """Merge the contents of windows into those of another one."""
+        self._state.merge(namespace_of(window), list(map(namespace_of, merged)))
 
 
 class EvictedContents(WindowContents):
-    """Contents that an evictor removes rows from: the rows with their times, combined when the window fires."""
+    """Contents from which an evictor removes rows: the rows with their times, combined when the window fires."""
 
     def __init__(
         self, combination: Combination, row_type: str, context: FunctionRuntimeContext, evictor: Evictor
@@ -144,14 +142,14 @@ class EvictedContents(WindowContents):
 
     def fired(self, window: Window, ctx: EvictorContext) -> Fired | None:
         assert self._rows is not None, "an evictor works on rows"
-        kept = [TimestampedValue(each["row"], each["timestamp"]) for each in self._rows.get()]
-        if not kept:
+        elements = [TimestampedValue(each["row"], each["timestamp"]) for each in self._rows.get()]
+        if not elements:
             return None
-        kept = self._evictor.evict_before(kept, window, ctx)
-        return Fired(self._combination.combined([dict(each.value) for each in kept]), kept)
+        elements = self._evictor.evict_before(elements, window, ctx)
+        return Fired(self._combination.combined([dict(each.value) for each in elements]), elements)
 
     def processed(self, fired: Fired, window: Window, ctx: EvictorContext) -> None:
         assert self._rows is not None, "an evictor works on rows"
-        assert fired.kept is not None, "what an evictor has left is kept"
-        kept = self._evictor.evict_after(fired.kept, window, ctx)
-        self._rows.update({"timestamp": each.timestamp, "row": each.value} for each in kept)
+        assert fired.retained is not None, "the evictor has retained elements"
+        elements = self._evictor.evict_after(fired.retained, window, ctx)
+        self._rows.update({"timestamp": each.timestamp, "row": each.value} for each in elements)

@@ -31,7 +31,7 @@ class KeyedStateStore:
         """Return the state of a descriptor, of its kind: a ValueState, a ListState, and so on.
 
         Raises:
-            StateDescriptorError: it was not declared.
+            StateDescriptorError: the state was not declared.
         """
         state = self._states.get(state_descriptor.name)
         if state is None:
@@ -42,7 +42,7 @@ class KeyedStateStore:
 
 
 class ProcessWindowContext(WithJobResources):
-    """Context of a window that fires, or is cleared. Raises `KeyContextError` where it is used outside of the call."""
+    """The context of a window that fires or is cleared. Raises `KeyContextError` if used outside of the call."""
 
     def __init__(
         self, context: KeyedContext, window: Window, window_states: KeyedStateStore, global_states: KeyedStateStore
@@ -66,17 +66,17 @@ class ProcessWindowContext(WithJobResources):
         return self._context.timer_service().current_processing_time()
 
     def window_state(self) -> KeyedStateStore:
-        """Return the states of this key and window, which are the function's to clear, in `clear`."""
+        """Return the states of this key and window; the function must clear them in `clear`."""
         self._context.ensure_in_use()
         return self._window_states
 
     def global_state(self) -> KeyedStateStore:
-        """Return the states of this key, in whatever window."""
+        """Return the states of this key, shared by all windows."""
         self._context.ensure_in_use()
         return self._global_states
 
     def output(self, tag: Tag, row: Row) -> None:
-        """Emit a row to a side output. Raises `FunctionOutputError` where it is no row of that output."""
+        """Emit a row to a side output. Raises `FunctionOutputError` if the row does not fit that output."""
         self._context.output(tag, row)
 
     def _job_resources(self) -> JobResources:
@@ -85,19 +85,20 @@ class ProcessWindowContext(WithJobResources):
 
 class _WindowFunction:
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
-        """Get ready."""
+        """Prepare for the first window."""
 
     def close(self) -> None:
-        """Let go of what `open` took."""
+        """Release the resources of `open`."""
 
     def clear(self, context: ProcessWindowContext) -> None:
-        """Clear the window's state: the window is removed."""
+        """Clear the state of a window that is removed."""
 
 
 class AnyWindowFunction(_WindowFunction, ABC):
-    """Makes rows of a window that fires. It is pickled, opened before the first row of a worker and closed behind all.
+    """Emits rows for a window that fires. It is pickled, opened before the first row of a worker and closed after its
+    last.
 
-    `window_states` are descriptors of states of each key and window, `global_states` of states of each key.
+    `window_states` are descriptors of states by key and window, `global_states` of states by key.
     """
 
     window_states: Sequence[StateDescriptor] = ()
@@ -105,26 +106,26 @@ class AnyWindowFunction(_WindowFunction, ABC):
 
     @abstractmethod
     def _process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
-        """Emit rows for a window of a key; the operator calls it."""
+        """Emit rows for a window of a key; called by the operator."""
 
 
 class ProcessWindowFunction(AnyWindowFunction):
-    """Makes rows of a window of a key."""
+    """Emits rows for a window of a key."""
 
     @abstractmethod
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
-        """Emit rows for a window; `elements` are its rows, or the one value that they were reduced or aggregated to."""
+        """Emit rows for a window; `elements` are its rows, or the value that they were reduced or aggregated to."""
 
     def _process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
         return self.process(key, context, elements)
 
 
 class ProcessAllWindowFunction(AnyWindowFunction):
-    """Makes rows of a window over all rows. Its `global_states` are of all windows."""
+    """Emits rows for a window over all rows. Its `global_states` are shared by all windows."""
 
     @abstractmethod
     def process(self, context: ProcessWindowContext, elements: list[Any]) -> Rows:
-        """Emit rows for a window; `elements` are its rows, or the one value that they were reduced or aggregated to."""
+        """Emit rows for a window; `elements` are its rows, or the value that they were reduced or aggregated to."""
 
     def _process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
         return self.process(context, elements)

@@ -1,8 +1,8 @@
-"""Keeps the rows of each key by window until the window fires, after Flink's WindowOperator.
+"""Stores the rows of each key by window until the window fires, after Flink's WindowOperator.
 
-All that it keeps is keyed state: the contents of windows and the state of triggers by window, and for windows that
-merge the windows of the key. So it is checkpointed and rescaled as any function with keyed state is. The contents of a
-session stay under the name of its first window, so that they are not moved whenever it grows.
+All of it is keyed state: the contents of windows and the state of triggers by window, and for merging windows the
+windows of the key. So it is checkpointed and rescaled like any function with keyed state. The contents of a session
+stay under the name of its first window, so that they are not moved whenever it grows.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ MergeWindows = Callable[[Iterable[TimeWindow]], list[tuple[TimeWindow, list[Time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """Windows that have merged into `result`: those that were there, and the windows of their contents.
+    """Windows merged into `result`: the previous windows, and those under whose names their contents are stored.
 
-    The contents of `merged_state_windows` belong to those of `state_window` now.
+    The contents of `merged_state_windows` are merged into those of `state_window`.
     """
 
     result: TimeWindow
@@ -60,7 +60,7 @@ class Merge:
 
 
 class MergingWindowSet:
-    """The windows of one key by window, with the windows of their contents."""
+    """The windows of one key, each with the window under whose name its contents are stored."""
 
     def __init__(self, state_windows: dict[TimeWindow, TimeWindow], merge: MergeWindows = merge_windows) -> None:
         self.state_windows = state_windows
@@ -68,7 +68,7 @@ class MergingWindowSet:
         self.has_changed = False
 
     def add_window(self, window: TimeWindow) -> tuple[TimeWindow, tuple[Merge, ...]]:
-        """Add a window: the window that it is part of now, and what has merged by it."""
+        """Add a window; return the window that it is part of now, and the merges that it caused."""
         if window in self.state_windows:
             return window, ()
         actual, merges = window, []
@@ -78,13 +78,18 @@ class MergingWindowSet:
             there = [part for part in parts if part in self.state_windows]
             if there == [result]:
                 continue
-            kept = [self.state_windows.pop(part) for part in there]
-            state_window = kept[0] if kept else result
+            state_windows = [self.state_windows.pop(part) for part in there]
+            state_window = state_windows[0] if state_windows else result
             self.state_windows[result] = state_window
             self.has_changed = True
             if merged := tuple(part for part in there if part != result):
                 merges.append(
-                    Merge(result=result, merged=merged, state_window=state_window, merged_state_windows=tuple(kept[1:]))
+                    Merge(
+                        result=result,
+                        merged=merged,
+                        state_window=state_window,
+                        merged_state_windows=tuple(state_windows[1:]),
+                    )
                 )
         if actual not in self.state_windows:
             self.state_windows[actual] = actual
@@ -100,15 +105,15 @@ class MergingWindowSet:
 
 
 LATE_RECORDS_DROPPED = "numLateRecordsDropped"
-"""The counter of late rows that no side output has."""
+"""The counter of late rows dropped without a side output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windowing:
-    """Rules of the windows: how rows come into them, when they fire, and what is made of them then.
+    """Decides to which windows a row belongs, when these fire, and what they emit.
 
-    `row_type` is the DDL type of a row, a struct. A window is removed when time has come to its end and
-    `allowed_lateness_ms` more, which counts for event time alone.
+    `row_type` is the DDL type of a row, a struct. A window is removed when time has passed its end plus
+    `allowed_lateness_ms`, which only applies to event time.
     """
 
     assigner: WindowAssigner
@@ -122,7 +127,7 @@ class Windowing:
 
 
 class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
-    """The windows of each key. Raises `WindowError` where the trigger cannot be used for windows that merge."""
+    """The windows of each key. Raises `WindowError` if the trigger does not support merging windows."""
 
     def __init__(self, windowing: Windowing) -> None:
         self._windowing = windowing
@@ -140,7 +145,7 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
         self._lateness_ms = windowing.allowed_lateness_ms if self._is_event_time else 0
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Let the window function register states of its subtask, if it has some: windows have none."""
+        """Register operator state of the window function, if it has any; windows have none."""
         if isinstance(self._function, CheckpointedFunction):
             self._function.initialize_state(context)
 
@@ -169,7 +174,7 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
     def process_element(self, row: Row, ctx: KeyedContext) -> Iterator[Row]:
         timestamp = ctx.timestamp()
         if timestamp is None and self._is_event_time:
-            return  # A row without a time is in no window of time, as in aggregates of columns.
+            return  # A row without event time belongs to no time window, as in aggregates of columns.
         triggers = self._triggers
         triggers.bind(ctx.timer_service())
         at = WATERMARK_MIN if timestamp is None else timestamp
@@ -263,7 +268,7 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
     def _register_cleanup_timer(self, window: Window) -> None:
         time = self._cleanup_time(window)
         if time == WATERMARK_MAX:
-            return  # It never ends.
+            return  # The window never ends.
         if self._is_event_time:
             self._triggers.register_event_time_timer(time)
         else:
@@ -295,8 +300,8 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
     # Windows that merge
 
     def _merging_windows(self) -> MergingWindowSet:
-        kept: Sequence[int] = self._merging.value() or ()
-        bounds = iter(kept)
+        stored: Sequence[int] = self._merging.value() or ()
+        bounds = iter(stored)
         state_windows = {
             TimeWindow(start, end): TimeWindow(state_start, state_end)
             for start, end, state_start, state_end in zip(bounds, bounds, bounds, bounds, strict=True)
@@ -310,7 +315,7 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
             self._merging.update(list(chain.from_iterable((*window, *of) for window, of in windows)) or None)
 
     def _merged(self, assigned: Any, merging: MergingWindowSet) -> TimeWindow | None:
-        """Return the window that an assigned one is part of now; None where that is late."""
+        """Return the window that an assigned one is part of now; None if that is late."""
         before = len(merging.state_windows)
         window, merges = merging.add_window(assigned)
         for merge in merges:
@@ -320,7 +325,7 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
         if len(merging.state_windows) > before:
             merging.retire_window(window)
         else:
-            # It was there, and its timer is due; windows that have merged need it under their new name.
+            # It existed before and its timer is due; the merged window needs the timer under its new name.
             self._triggers.window = window
             self._register_cleanup_timer(window)
         return None

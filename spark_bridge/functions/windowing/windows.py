@@ -1,4 +1,4 @@
-"""Windows: `TimeWindow` and `GlobalWindow`, by Flink's names, and how they are told apart in state."""
+"""Windows: `TimeWindow` and `GlobalWindow`, by Flink's names, and their names in state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flykka.messages.tasks.exchange import WATERMARK_MAX
 
 
 class TimeWindow(NamedTuple):
-    """The times from `start` up to but without `end`, in milliseconds since the epoch."""
+    """The times from `start` until before `end`, in milliseconds since the epoch."""
 
     start: int
     end: int
@@ -19,11 +19,11 @@ class TimeWindow(NamedTuple):
         return self.end - 1
 
     def intersects(self, other: TimeWindow) -> bool:
-        """True if both share a time, or touch."""
+        """True if both overlap or touch."""
         return self.start <= other.end and self.end >= other.start
 
     def cover(self, other: TimeWindow) -> TimeWindow:
-        """Return the least window that both are in."""
+        """Return the smallest window that contains both."""
         return TimeWindow(min(self.start, other.start), max(self.end, other.end))
 
 
@@ -31,7 +31,7 @@ class GlobalWindow(NamedTuple):
     """The window of all rows, which never ends."""
 
     def max_timestamp(self) -> int:
-        """Return the last time there is."""
+        """Return the maximum time."""
         return WATERMARK_MAX
 
 
@@ -42,7 +42,7 @@ _GLOBAL = "global"
 
 
 def namespace_of(window: Window) -> str:
-    """Return the text by which state tells a window from the others of its key."""
+    """Return the name of a window in state, unique among the windows of its key."""
     return f"{window.start}/{window.end}" if isinstance(window, TimeWindow) else _GLOBAL
 
 
@@ -54,7 +54,7 @@ def window_of(namespace: str) -> Window:
 
 
 def merge_windows(windows: Iterable[TimeWindow]) -> list[tuple[TimeWindow, list[TimeWindow]]]:
-    """Return the windows that intersect, as one, with those that it is made of; those that intersect none are left out.
+    """Merge windows that intersect, each with the windows merged into it; windows that intersect no other are left out.
 
     The parts are in the order of their starts.
     """

@@ -1,4 +1,4 @@
-"""Connectors of tables: what CREATE TABLE ... USING says, as the sources and sinks of the connectors.
+"""Connectors of tables: turn CREATE TABLE ... USING into the sources and sinks of the connectors.
 
 Not here: the connectors themselves (`connectors`).
 """

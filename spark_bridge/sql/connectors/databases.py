@@ -1,4 +1,4 @@
-"""Tables of Delta Lake, Iceberg and PostgreSQL. With a PRIMARY KEY the rows that are inserted are upserts by it."""
+"""Tables of Delta Lake, Iceberg and PostgreSQL. With a PRIMARY KEY inserted rows are upserts by it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flykka.spark_bridge.sql.connectors.table_connector import (
 
 _STARTS: tuple[StartupMode, ...] = ("initial", "latest-offset", "committed-offset")
 _IGNORED: tuple[Literal["fail"], Literal["ignore"]] = ("fail", "ignore")
-# A table of SQL has no side output.
+# SQL tables have no side outputs.
 _UNREADABLE: tuple[Literal["fail"], Literal["null"]] = ("fail", "null")
 
 Word = TypeVar("Word", bound=str)
@@ -28,40 +28,42 @@ Word = TypeVar("Word", bound=str)
 
 def _delta_source(declared: Declared) -> DeltaSource:
     options = declared.options
-    made = DeltaSource.of_path(options.needed("path", "/data/orders")).storage_options(**options.behind("storage."))
+    source = DeltaSource.of_path(options.required("path", "/data/orders")).storage_options(
+        **options.with_prefix("storage.")
+    )
     if (version := options.number("version_as_of")) is not None:
-        made = made.version_as_of(version)
+        source = source.version_as_of(version)
     if (moment := options.number("timestamp_as_of")) is not None:
-        made = made.timestamp_as_of(moment)
+        source = source.timestamp_as_of(moment)
     if (version := options.number("starting_version")) is not None:
-        made = made.starting_version(version)
+        source = source.starting_version(version)
     if (moment := options.number("starting_timestamp")) is not None:
-        made = made.starting_timestamp(moment)
+        source = source.starting_timestamp(moment)
     if (interval := options.text("monitor_continuously")) is not None:
-        made = made.monitor_continuously(interval)
-    made = made.ignore_deletes() if options.flag("ignore_deletes") else made
-    return made.skip_change_commits() if options.flag("skip_change_commits") else made
+        source = source.monitor_continuously(interval)
+    source = source.ignore_deletes() if options.flag("ignore_deletes") else source
+    return source.skip_change_commits() if options.flag("skip_change_commits") else source
 
 
 def _delta_sink(declared: Declared) -> TableSink:
-    options, path = declared.options, declared.options.needed("path", "/data/orders")
+    options, path = declared.options, declared.options.required("path", "/data/orders")
     sequence = options.names("sequence_by")
     if sequence and not declared.primary_key:
         raise OptionError("the option 'sequence_by' orders the rows of a key: declare a PRIMARY KEY", "sequence_by")
-    made = (
+    sink = (
         DeltaSink.upsert(path, keys=declared.primary_key, sequence_by=sequence)
         if declared.primary_key
         else DeltaSink.append(path)
-    ).storage_options(**options.behind("storage."))
-    made = made.partition_by(*declared.partition_by) if declared.partition_by else made
-    return TableSink(sink=made.merge_schema() if options.flag("merge_schema") else made, keys=declared.primary_key)
+    ).storage_options(**options.with_prefix("storage."))
+    sink = sink.partition_by(*declared.partition_by) if declared.partition_by else sink
+    return TableSink(sink=sink.merge_schema() if options.flag("merge_schema") else sink, keys=declared.primary_key)
 
 
 def _iceberg_sink(declared: Declared) -> TableSink:
     options = declared.options
-    identifier, catalog = options.needed("identifier", "shop.orders"), options.text("catalog") or "default"
-    made = IcebergSink.append(identifier, catalog=catalog, **options.behind("catalog."))
-    return TableSink(sink=made.merge_schema() if options.flag("merge_schema") else made)
+    identifier, catalog = options.required("identifier", "shop.orders"), options.text("catalog") or "default"
+    sink = IcebergSink.append(identifier, catalog=catalog, **options.with_prefix("catalog."))
+    return TableSink(sink=sink.merge_schema() if options.flag("merge_schema") else sink)
 
 
 def _postgres_source(declared: Declared) -> PostgresCdcSource | None:
@@ -69,7 +71,7 @@ def _postgres_source(declared: Declared) -> PostgresCdcSource | None:
     if (slot := options.text("slot")) is None:
         return None
     conninfo, table = _postgres_table(declared)
-    made = PostgresCdcSource.of_table(
+    source = PostgresCdcSource.of_table(
         conninfo,
         table,
         slot=slot,
@@ -78,12 +80,12 @@ def _postgres_source(declared: Declared) -> PostgresCdcSource | None:
         on_unreadable=_one_of(options, "on_unreadable", _UNREADABLE) or "fail",
     ).with_metadata(*options.names("metadata"))
     if (mode := _one_of(options, "start_from", _STARTS)) is not None:
-        made = made.start_from(mode)
+        source = source.start_from(mode)
     if (lsn := options.text("bounded")) is not None:
-        made = made.bounded(None if lsn.lower() == "true" else lsn)
+        source = source.bounded(None if lsn.lower() == "true" else lsn)
     if (interval := options.text("poll_every")) is not None:
-        made = made.poll_every(interval)
-    return made
+        source = source.poll_every(interval)
+    return source
 
 
 def _postgres_sink(declared: Declared) -> TableSink:
@@ -91,20 +93,20 @@ def _postgres_sink(declared: Declared) -> TableSink:
     sequence = declared.options.names("sequence_by")
     if sequence and not declared.primary_key:
         raise OptionError("the option 'sequence_by' orders the rows of a key: declare a PRIMARY KEY", "sequence_by")
-    made = (
+    sink = (
         PostgresSink.upsert(conninfo, table, keys=declared.primary_key, sequence_by=sequence)
         if declared.primary_key
         else PostgresSink.append(conninfo, table)
     )
     return TableSink(
-        sink=made.create_table() if declared.options.flag("create_table") else made,
+        sink=sink.create_table() if declared.options.flag("create_table") else sink,
         keys=declared.primary_key,
         unordered=not sequence,
     )
 
 
 def _one_of(options: TableOptions, name: str, words: tuple[Word, ...]) -> Word | None:
-    """The word that an option has; None without the option. Raises `OptionError` for another word."""
+    """Return the word of an option; None without the option. Raises `OptionError` for another word."""
     text = options.text(name)
     word = next((each for each in words if each == text), None)
     if text is not None and word is None:
@@ -113,8 +115,8 @@ def _one_of(options: TableOptions, name: str, words: tuple[Word, ...]) -> Word |
 
 
 def _postgres_table(declared: Declared) -> tuple[str, str]:
-    conninfo = declared.options.needed("conninfo", "host=localhost dbname=shop")
-    return conninfo, declared.options.needed("table", "orders")
+    conninfo = declared.options.required("conninfo", "host=localhost dbname=shop")
+    return conninfo, declared.options.required("table", "orders")
 
 
 DELTA = TableConnector(

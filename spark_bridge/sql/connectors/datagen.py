@@ -1,4 +1,4 @@
-"""Tables of generated rows: each column is made as its type and the options `fields.<column>.<...>` say."""
+"""Tables of generated rows: its type and the options `fields.<column>.<...>` define each column."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ARGUMENTS = ("start", "step", "minimum", "maximum", "values")
 
 @dataclass(frozen=True, slots=True)
 class _OfType:
-    """The column of a generator, in the type that is declared."""
+    """The column of a generator, in the declared type."""
 
     generator: FieldGenerator
     type_name: str
@@ -36,7 +36,7 @@ class _OfType:
 
 
 def _source(declared: Declared) -> DataGenSource:
-    options, columns = declared.options, declared.needed_columns()
+    options, columns = declared.options, declared.required_columns()
     _check_fields(declared)
     return DataGenSource(
         {field.name: _OfType(_generator(field, options), field.dataType.simpleString()) for field in columns},
@@ -48,8 +48,8 @@ def _source(declared: Declared) -> DataGenSource:
 
 
 def _check_fields(declared: Declared) -> None:
-    columns = declared.needed_columns().names
-    for key in declared.options.behind("fields."):
+    columns = declared.required_columns().names
+    for key in declared.options.with_prefix("fields."):
         column, _, argument = key.rpartition(".")
         if column not in columns:
             raise OptionError(f"there is no column {column!r}; the columns are {', '.join(columns)}", f"fields.{key}")

@@ -1,4 +1,4 @@
-"""Tables of files: a folder of one format, read and written. What is no option of ours is one of Spark's."""
+"""Tables of files: a folder of one format, read and written. Options other than ours are passed to Spark."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ _FORMATS: tuple[FileFormat, ...] = ("parquet", "orc", "avro", "json", "csv", "te
 
 
 def _source(declared: Declared, file_format: FileFormat) -> FileSource:
-    options, path = declared.options, declared.options.needed("path", "/data/orders")
+    options, path = declared.options, declared.options.required("path", "/data/orders")
     make = getattr(FileSource, file_format)
-    made: FileSource = (
+    source: FileSource = (
         make(path, **_of_spark(declared))
         if file_format == "text"
         else make(path, schema=declared.columns, **_of_spark(declared))
     )
     if (files := options.number("files_per_batch")) is not None:
-        made = made.files_per_batch(files)
+        source = source.files_per_batch(files)
     if (rows := options.number("rows_per_batch")) is not None:
-        made = made.rows_per_batch(rows)
+        source = source.rows_per_batch(rows)
     until, interval = options.text("until"), options.text("monitor_continuously")
     if until is not None and interval is None:
-        raise OptionError("the option 'until' ends what 'monitor_continuously' looks for: say that too", "until")
+        raise OptionError("the option 'until' ends 'monitor_continuously': set that too", "until")
     if interval is not None:
-        made = made.monitor_continuously(interval, until=until)
-    return made
+        source = source.monitor_continuously(interval, until=until)
+    return source
 
 
 def _sink(declared: Declared, file_format: FileFormat) -> TableSink:
-    options, path = declared.options, declared.options.needed("path", "/data/orders")
-    made: FileSink = getattr(FileSink, file_format)(path, **_of_spark(declared))
+    options, path = declared.options, declared.options.required("path", "/data/orders")
+    sink: FileSink = getattr(FileSink, file_format)(path, **_of_spark(declared))
     if declared.partition_by:
-        made = made.partition_by(*declared.partition_by)
+        sink = sink.partition_by(*declared.partition_by)
     if (rows := options.number("rows_per_file")) is not None:
-        made = made.rows_per_file(rows)
+        sink = sink.rows_per_file(rows)
     if (files := options.number("files_per_checkpoint")) is not None:
-        made = made.files_per_checkpoint(files)
+        sink = sink.files_per_checkpoint(files)
     if (size := options.text("file_size")) is not None:
-        made = made.file_size(size)
-    return TableSink(sink=made.mark_success() if options.flag("mark_success") else made)
+        sink = sink.file_size(size)
+    return TableSink(sink=sink.mark_success() if options.flag("mark_success") else sink)
 
 
 def _of_spark(declared: Declared) -> dict[str, str]:
-    return {key: text for key, text in declared.options.given.items() if key.lower() not in _OWN}
+    return {key: text for key, text in declared.options.texts.items() if key.lower() not in _OWN}
 
 
 def _check_other(declared: Declared, key: str, file_format: FileFormat) -> None:

@@ -1,4 +1,4 @@
-"""Tables of Kafka: records of topics, whose values are in a format. Properties are librdkafka's, behind `kafka.`."""
+"""Tables of Kafka: records of topics with values in a format. Options `kafka.*` are librdkafka's properties."""
 
 from __future__ import annotations
 
@@ -41,34 +41,34 @@ def _source(declared: Declared) -> KafkaSource | None:
     servers, properties = _cluster(declared)
     topics, pattern = options.names("topic"), options.text("topic_pattern")
     if pattern is not None:
-        made = KafkaSource.of_topic_pattern(servers, pattern, **properties)
+        source = KafkaSource.of_topic_pattern(servers, pattern, **properties)
     else:
-        made = KafkaSource.of_topics(servers, *(topics or (options.needed("topic", "orders"),)), **properties)
-    made = made.values(_format(declared)).with_metadata(*options.names("metadata"))
+        source = KafkaSource.of_topics(servers, *(topics or (options.required("topic", "orders"),)), **properties)
+    source = source.values(_format(declared)).with_metadata(*options.names("metadata"))
     if (offsets := options.text("start_from")) is not None:
-        made = made.start_from(_offsets(offsets, "start_from"))
+        source = source.start_from(_offsets(offsets, "start_from"))
     if (offsets := options.text("bounded")) is not None:
-        made = made.bounded(_offsets(offsets, "bounded"))
+        source = source.bounded(_offsets(offsets, "bounded"))
     if (group := options.text("group_id")) is not None:
-        made = made.group_id(group)
+        source = source.group_id(group)
     if (rate := options.rate("rate_limit")) is not None:
-        made = made.rate_limit(rate)
+        source = source.rate_limit(rate)
     if (interval := options.text("discover_partitions_every")) is not None:
-        made = made.discover_partitions_every(interval)
-    return made.align_partitions() if options.flag("align_partitions") else made
+        source = source.discover_partitions_every(interval)
+    return source.align_partitions() if options.flag("align_partitions") else source
 
 
 def _sink(declared: Declared) -> TableSink:
     servers, properties = _cluster(declared)
-    topic = declared.options.needed("topic", "orders")
-    made = KafkaSink.to_topic(servers, topic, **properties)
+    topic = declared.options.required("topic", "orders")
+    sink = KafkaSink.to_topic(servers, topic, **properties)
     if (guarantee := declared.options.text("delivery_guarantee")) is not None:
-        made = made.delivery_guarantee(guarantee)
-    return TableSink(sink=made, encoded=_encoded(declared))
+        sink = sink.delivery_guarantee(guarantee)
+    return TableSink(sink=sink, encoded=_encoded(declared))
 
 
 def _check_keys(declared: Declared) -> None:
-    """Only changes take the place of others. Raises `OptionError`."""
+    """Check that only changelogs have keys. Raises `OptionError`."""
     if declared.primary_key and _format_name(declared) != _CHANGES:
         raise OptionError(
             f"PRIMARY KEY means nothing to records, which are only added: leave it out. Changes of rows are read as"
@@ -78,59 +78,59 @@ def _check_keys(declared: Declared) -> None:
 
 
 def _cluster(declared: Declared) -> tuple[str, dict[str, str]]:
-    servers = declared.options.needed(f"kafka.{_SERVERS}", "localhost:9092")
-    properties = declared.options.behind("kafka.")
+    servers = declared.options.required(f"kafka.{_SERVERS}", "localhost:9092")
+    properties = declared.options.with_prefix("kafka.")
     return servers, {key.replace(".", "_"): text for key, text in properties.items() if key != _SERVERS}
 
 
-def _offsets(said: str, option: str) -> OffsetsInitializer:
-    word, _, behind = said.partition(":")
-    made: dict[str, Callable[[], OffsetsInitializer]] = {
+def _offsets(text: str, option: str) -> OffsetsInitializer:
+    word, _, behind = text.partition(":")
+    initializers: dict[str, Callable[[], OffsetsInitializer]] = {
         "earliest": OffsetsInitializer.earliest,
         "latest": OffsetsInitializer.latest,
         "committed": lambda: OffsetsInitializer.committed_offsets(behind or "none"),
         "timestamp": lambda: OffsetsInitializer.timestamp(int(behind)),
     }
-    if word not in made:
+    if word not in initializers:
         raise OptionError(
             f"the option {option!r} is earliest, latest, committed (or committed:earliest, where the group has none) or"
-            f" timestamp:1767225600000, not {said!r}",
+            f" timestamp:1767225600000, not {text!r}",
             option,
         )
-    return made[word]()
+    return initializers[word]()
 
 
 def _format(declared: Declared) -> ValueFormat:
-    options, columns = declared.options, declared.needed_columns()
+    options, columns = declared.options, declared.required_columns()
     own = StructType([field for field in columns if field.name not in options.names("metadata")])
-    said = options.text("on_corrupt") or "fail"
-    corrupt = next((each for each in get_args(OnCorrupt) if each == said), None)
+    text = options.text("on_corrupt") or "fail"
+    corrupt = next((each for each in get_args(OnCorrupt) if each == text), None)
     if corrupt is None:
-        raise OptionError(f"the option 'on_corrupt' is fail, skip or keep, not {said!r}", "on_corrupt")
+        raise OptionError(f"the option 'on_corrupt' is fail, skip or keep, not {text!r}", "on_corrupt")
     match _format_name(declared):
         case "json":
             return JsonFormat(own, on_corrupt=corrupt)
         case "csv":
             return CsvFormat(own, sep=options.text("sep") or ",", on_corrupt=corrupt)
         case "avro":
-            schema = options.needed("avro_schema", '{"type": "record", ...}')
+            schema = options.required("avro_schema", '{"type": "record", ...}')
             return AvroFormat(schema, registry_header=options.flag("registry_header"), on_corrupt=corrupt)
-        case found if found == _CHANGES:
+        case other if other == _CHANGES:
             table = StructType([field for field in own if field.name not in _CHANGE])
             return DebeziumJsonFormat(table, on_corrupt=corrupt)
     return RawFormat(text="value" in own.names and own["value"].dataType.simpleString() == "string")
 
 
 def _format_name(declared: Declared) -> str:
-    said = declared.options.needed("format", "json").lower()
-    if said not in _FORMATS:
-        raise OptionError(f"the option 'format' is one of {', '.join(_FORMATS)}, not {said!r}", "format")
-    return said
+    format_name = declared.options.required("format", "json").lower()
+    if format_name not in _FORMATS:
+        raise OptionError(f"the option 'format' is one of {', '.join(_FORMATS)}, not {format_name!r}", "format")
+    return format_name
 
 
 def _encoded(declared: Declared) -> tuple[str, ...]:
-    """The columns of records: the value in its format, and what the table has of a record beside it."""
-    name, columns = _format_name(declared), declared.needed_columns().names
+    """Return the columns of records: the value in its format, and the table's columns for other parts of a record."""
+    name, columns = _format_name(declared), declared.required_columns().names
     if name == "raw":
         return ()
     beside = [column for column in columns if column in declared.options.names("metadata") and column in METADATA]

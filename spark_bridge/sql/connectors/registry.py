@@ -1,4 +1,4 @@
-"""All connectors of tables, by the names that stand behind USING."""
+"""All connectors of tables, by their names in USING."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from flykka.spark_bridge.sql.connectors.table_connector import Declared, OptionE
 
 
 def _printed(declared: Declared) -> TableSink:
-    made = ConsoleSink(limit=declared.options.number("limit") or 20)
+    sink = ConsoleSink(limit=declared.options.number("limit") or 20)
     if (truncate := declared.options.text("truncate")) is not None:
         whole = {"true": True, "false": False}.get(truncate.lower())
-        made = ConsoleSink(limit=made.limit, truncate=_number(truncate, "truncate") if whole is None else whole)
-    return TableSink(sink=made, shows=True)
+        sink = ConsoleSink(limit=sink.limit, truncate=_number(truncate, "truncate") if whole is None else whole)
+    return TableSink(sink=sink, shows=True)
 
 
 def _socket(declared: Declared) -> SocketTextSource:
     options = declared.options
-    port = options.needed("port", "9999")
+    port = options.required("port", "9999")
     return SocketTextSource(
-        options.needed("host", "localhost"),
+        options.required("host", "localhost"),
         _number(port, "port"),
         delimiter=options.text("delimiter") or "\n",
         max_retries=options.number("max_retries") or 0,
@@ -31,11 +31,11 @@ def _socket(declared: Declared) -> SocketTextSource:
     )
 
 
-def _number(said: str, option: str) -> int:
+def _number(text: str, option: str) -> int:
     try:
-        return int(said)
+        return int(text)
     except ValueError:
-        raise OptionError(f"the option {option!r} is a number, not {said!r}", option) from None
+        raise OptionError(f"the option {option!r} is a number, not {text!r}", option) from None
 
 
 _ALL = (

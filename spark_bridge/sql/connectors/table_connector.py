@@ -1,4 +1,6 @@
-"""Port for connectors of tables: which options they take, and what becomes of these (Flink's DynamicTableFactory)."""
+"""Interface for connectors of tables: their options, and the sources and sinks for these (Flink's
+DynamicTableFactory).
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PRIMARY_KEY, PARTITIONED_BY = "PRIMARY KEY", "PARTITIONED BY"
-"""Clauses beside the options, that errors are told of by the same way."""
+"""Clauses that errors report like options."""
 
 _TRUTH = {"true": True, "false": False}
 
 
 class OptionError(ValueError):
-    """An option of a table is wrong, or one is missing; `option` names it or a clause, None where it is missing."""
+    """An option of a table is wrong or missing; `option` names it or a clause, or is None if it is missing."""
 
     def __init__(self, text: str, option: str | None = None) -> None:
         super().__init__(text)
@@ -29,54 +31,54 @@ class OptionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """The options of a table, whose names are told apart by more than their case."""
+    """The options of a table; their names are case-insensitive."""
 
-    given: Mapping[str, str]
+    texts: Mapping[str, str]
 
     def text(self, name: str) -> str | None:
-        return next((text for key, text in self.given.items() if key.lower() == name.lower()), None)
+        return next((text for key, text in self.texts.items() if key.lower() == name.lower()), None)
 
-    def needed(self, name: str, example: str) -> str:
-        """The text of an option. Raises `OptionError` where there is none."""
-        said = self.text(name)
-        if not said:
+    def required(self, name: str, example: str) -> str:
+        """Return the text of an option. Raises `OptionError` if it is missing."""
+        text = self.text(name)
+        if not text:
             raise OptionError(f"the option {name!r} is missing, as in {name} {example!r}")
-        return said
+        return text
 
     def number(self, name: str) -> int | None:
-        """A whole number. Raises `OptionError`."""
-        said = self.text(name)
+        """Return a whole number. Raises `OptionError`."""
+        text = self.text(name)
         try:
-            return None if said is None else int(said)
+            return None if text is None else int(text)
         except ValueError:
-            raise OptionError(f"the option {name!r} is a whole number, not {said!r}", name) from None
+            raise OptionError(f"the option {name!r} is a whole number, not {text!r}", name) from None
 
     def rate(self, name: str) -> float | None:
-        """A number. Raises `OptionError`."""
-        said = self.text(name)
+        """Return a number. Raises `OptionError`."""
+        text = self.text(name)
         try:
-            return None if said is None else float(said)
+            return None if text is None else float(text)
         except ValueError:
-            raise OptionError(f"the option {name!r} is a number, not {said!r}", name) from None
+            raise OptionError(f"the option {name!r} is a number, not {text!r}", name) from None
 
     def flag(self, name: str) -> bool:
-        """True or false; false where nothing is said. Raises `OptionError`."""
-        said = self.text(name) or "false"
-        if said.lower() not in _TRUTH:
-            raise OptionError(f"the option {name!r} is true or false, not {said!r}", name)
-        return _TRUTH[said.lower()]
+        """Return true or false, false by default. Raises `OptionError`."""
+        text = self.text(name) or "false"
+        if text.lower() not in _TRUTH:
+            raise OptionError(f"the option {name!r} is true or false, not {text!r}", name)
+        return _TRUTH[text.lower()]
 
     def names(self, name: str) -> tuple[str, ...]:
         return tuple(each.strip() for each in (self.text(name) or "").split(",") if each.strip())
 
-    def behind(self, prefix: str) -> dict[str, str]:
-        """The options whose names begin so, by the rest of these."""
-        return {key[len(prefix) :]: text for key, text in self.given.items() if key.lower().startswith(prefix)}
+    def with_prefix(self, prefix: str) -> dict[str, str]:
+        """Return the options with this prefix, by the rest of their names."""
+        return {key[len(prefix) :]: text for key, text in self.texts.items() if key.lower().startswith(prefix)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A table as it was declared. `columns` of None are those that are there."""
+    """A table as declared. If `columns` is None they are those of existing data."""
 
     name: str
     columns: StructType | None
@@ -85,8 +87,8 @@ class Declared:
     options: TableOptions
     session: SparkSession
 
-    def needed_columns(self) -> StructType:
-        """The columns. Raises `OptionError` where none are declared."""
+    def required_columns(self) -> StructType:
+        """Return the columns. Raises `OptionError` if none are declared."""
         if self.columns is None:
             raise OptionError(f"the columns of {self.name} are missing: CREATE TABLE {self.name} (column type, ...)")
         return self.columns
@@ -94,12 +96,12 @@ class Declared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSink:
-    """A sink. With `keys` a row takes the place of the one that agrees with it in these; else rows are added.
+    """A sink. With `keys` a row replaces the one with equal keys; without, rows are appended.
 
-    One that is `unordered` cannot tell by itself which of several rows of a key came last.
+    An `unordered` one cannot determine which of several rows of a key came last.
 
-    One that `shows` only what comes takes both. `encoded` are expressions of the columns that the sink writes, where
-    these are others than those of the table.
+    One that `shows` rows as they come accepts both. `encoded` are expressions of the columns that the sink writes, if
+    these differ from those of the table.
     """
 
     sink: Sink
@@ -111,11 +113,10 @@ class TableSink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableConnector:
-    """A connector by the name that stands behind USING.
+    """A connector by its name in USING.
 
-    `options` are the names of all that it takes; one that ends with a dot begins the names of several. What is none of
-    them is refused, unless `check_other` knows better. `source` gives None for a table that cannot be read as it is
-    declared.
+    `options` are the names of all its options; one that ends with a dot is a prefix of several. Others are refused,
+    unless `check_other` accepts them. `source` returns None for a table that cannot be read as it is declared.
     """
 
     name: str
@@ -127,12 +128,12 @@ class TableConnector:
     has_keys: bool = field(default=False)
 
     def check(self, declared: Declared) -> None:
-        """Raise `OptionError` where an option, or what stands beside the options, means nothing to the connector."""
-        for key in declared.options.given:
+        """Raise `OptionError` for an unsupported option or clause."""
+        for key in declared.options.texts:
             if not any(_is(key, option) for option in self.options):
                 if self.check_other is None:
-                    known = ", ".join(f"{each}*" if each.endswith(".") else each for each in sorted(self.options))
-                    raise OptionError(f"{self.name} has no option {key!r}; it has {known}", key)
+                    supported = ", ".join(f"{each}*" if each.endswith(".") else each for each in sorted(self.options))
+                    raise OptionError(f"{self.name} has no option {key!r}; it has {supported}", key)
                 self.check_other(declared, key)
         if declared.partition_by and not self.has_partitions:
             raise OptionError(f"PARTITIONED BY means nothing to {self.name}, which writes no folders", PARTITIONED_BY)

@@ -22,7 +22,7 @@ from flykka import (
     TumblingEventTimeWindows,
     ValueStateDescriptor,
 )
-from flykka.spark_bridge.connectors.postgres.written_types import made_type
+from flykka.spark_bridge.connectors.postgres.written_types import column_type_for
 from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.file_formats import FileFormat
@@ -142,7 +142,7 @@ def previewed(stream: DataStream) -> None:
 def in_postgres(stream: DataStream) -> None:
     """A table that is made for the rows."""
     kind = stream.schema["v"].dataType
-    if made_type(kind) is None:
+    if column_type_for(kind) is None:
         raise PrototypeError(f"there is no type for 'v' of type {kind.simpleString()}")
 
 

@@ -107,7 +107,7 @@ def test_two_releases_of_a_job_at_once_free_each_folder_once(tmp_path: Path, mon
     environment.release(JobId("job"))
 
     assert len(released) == len(set(released)) == 2
-    assert environment.held_for(JobId("job")) == []
+    assert environment.ownerships_of(JobId("job")) == []
 
 
 def test_a_closed_environment_owns_nothing(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.spark_bridge.diagnosis.origins import Made, Origins
+from flykka.spark_bridge.diagnosis.origins import Derivation, Origins
 from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.call_site import CallSite
@@ -71,7 +71,7 @@ def test_the_same_piece_of_sql_in_two_operators_makes_both_of_them_candidates(la
 
     assert first.startswith("stage 1 of 'source-source-0 -> ")
     assert lines == [
-        "one of these operators has failed, Spark does not say which:",
+        "one of these operators has failed, Spark does not report which:",
         '  File "app.py", line 2, in source-stateless-2',
         '  File "app.py", line 3, in source-stateless-3',
     ]
@@ -118,7 +118,7 @@ def test_a_broken_file_of_the_source_is_blamed_on_the_source(laboratory: Laborat
 def test_what_says_nothing_of_its_origin_fits_no_operator(spark: SparkSession) -> None:
     origins = Origins()
     rows = spark.range(1)
-    origins.note("doubled", Made(before=(rows,), after=(rows.selectExpr("id * 2 AS id"),)))
+    origins.record("doubled", Derivation(before=(rows,), after=(rows.selectExpr("id * 2 AS id"),)))
 
     assert origins.operators_named_by(ValueError("no")) == []
     assert origins.readers_of("/nowhere") == []
@@ -135,7 +135,7 @@ def raised_by(rows: DataFrame, action: Callable[[DataFrame], object] = DataFrame
 def test_a_key_that_cannot_be_computed_is_blamed_on_its_key_by(spark: SparkSession) -> None:
     origins = Origins()
     rows = spark.range(1).selectExpr("'abc' AS word").localCheckpoint()
-    origins.note("words", Made(before=(), after=(rows,)))
-    origins.note("keys", Made(before=(rows,), after=(rows,), columns=(F.expr("CAST(word AS INT)"),)))
+    origins.record("words", Derivation(before=(), after=(rows,)))
+    origins.record("keys", Derivation(before=(rows,), after=(rows,), columns=(F.expr("CAST(word AS INT)"),)))
 
     assert origins.operators_named_by(raised_by(rows.repartition(2, F.expr("CAST(word AS INT)")))) == ["keys"]

@@ -52,8 +52,8 @@ def test_types_are_written_as_spark_writes_them(text: str, written: str) -> None
         ("map<map<int,int>,int>", "the keys of a map cannot hold a map"),
         ("struct<>", "the name of a field is missing before '>'"),
         ("struct<a:int,A:int>", "the field 'A' is there twice"),
-        ("decimal(39)", "a decimal has at most 38 digits, and no more behind the point"),
-        ("decimal(3,4)", "a decimal has at most 38 digits, and no more behind the point"),
+        ("decimal(39)", "a decimal has at most 38 digits, and no more than these after the point"),
+        ("decimal(3,4)", "a decimal has at most 38 digits, and no more than these after the point"),
         ("decimal(a)", "'a' is not a number"),
     ],
 )

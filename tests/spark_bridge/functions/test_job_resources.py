@@ -83,7 +83,9 @@ def test_what_the_job_does_not_have_is_refused_with_what_it_has() -> None:
 
     with pytest.raises(JobResourceError, match=r"no cached file 'towns', only 'cities': .*register_cached_file"):
         context.get_cached_file("towns")
-    with pytest.raises(JobResourceError, match="no broadcast variable 'prices', only 'rates': with_broadcast_set"):
+    with pytest.raises(
+        JobResourceError, match="no broadcast variable 'prices', only 'rates': add one with with_broadcast_set"
+    ):
         context.get_broadcast_variable("prices")
     with pytest.raises(JobResourceError, match="no cached file 'towns', nor any other"):
         without.get_cached_file("towns")

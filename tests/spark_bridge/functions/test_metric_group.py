@@ -55,7 +55,7 @@ def test_a_histogram_tells_how_often_each_number_came_the_large_ones_to_three_di
 
 
 def test_a_histogram_is_one_of_whole_numbers() -> None:
-    with pytest.raises(FunctionError, match=r"whole numbers, not of 1\.5: count milliseconds in place of seconds"):
+    with pytest.raises(FunctionError, match=r"whole numbers, not of 1\.5: count milliseconds instead of seconds"):
         MetricGroup().histogram("seconds").update(1.5)  # type: ignore[arg-type]
 
 

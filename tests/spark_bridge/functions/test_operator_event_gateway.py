@@ -93,17 +93,17 @@ def process(runner: ProcessFunctionRunner, *ids: int) -> Any:
 def test_what_is_sent_is_kept_until_the_batch_is_over() -> None:
     runner = ProcessFunctionRunner(Coordinated())
     runner.open()
-    runner.gateway.begin({"sum": event_to_bytes(40, "a result")})
+    runner.gateway.begin_batch({"sum": event_to_bytes(40, "a result")})
 
     emitted = process(runner, 1, 2)
-    sent = runner.gateway.take()
+    sent = runner.gateway.drain()
 
     assert [row["sum"] for row in emitted.rows] == [40, 40]
     assert sent is not None
     assert [event_from_bytes(each) for each in sent.events] == [1, 2]
     assert [(name, event_from_bytes(value)) for name, value in sent.updates] == [("sum", 1), ("sum", 2)]
     assert list(sent.functions) == ["sum"]
-    assert runner.gateway.take() is None
+    assert runner.gateway.drain() is None
 
 
 def test_what_a_batch_has_sent_that_has_failed_goes_with_no_other() -> None:
@@ -111,9 +111,9 @@ def test_what_a_batch_has_sent_that_has_failed_goes_with_no_other() -> None:
     runner.open()
     process(runner, 1)
 
-    runner.gateway.begin({})
+    runner.gateway.begin_batch({})
 
-    assert runner.gateway.take() is None
+    assert runner.gateway.drain() is None
 
 
 def test_without_a_coordinator_no_event_can_be_sent() -> None:

@@ -71,8 +71,8 @@ def test_metrics_are_told_once() -> None:
     runner = open_runner(Halves())
     runner.process([{"value": 2}, {"value": 3}], None, watermark_ms=5, processing_time_ms=7)
 
-    assert runner.take_metrics() == (MetricSample(name="seen", kind=MetricKind.COUNTER, count=2),)
-    assert runner.take_metrics() == (MetricSample(name="seen", kind=MetricKind.COUNTER),)
+    assert runner.drain_metrics() == (MetricSample(name="seen", kind=MetricKind.COUNTER, count=2),)
+    assert runner.drain_metrics() == (MetricSample(name="seen", kind=MetricKind.COUNTER),)
 
 
 def test_what_it_raises_has_a_note_with_the_row() -> None:

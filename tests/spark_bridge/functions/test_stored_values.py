@@ -123,7 +123,7 @@ def test_values_of_kindred_types_are_converted(type_: str, value: Any, stored: A
         ("timestamp", datetime(2024, 1, 1), "it has no time zone: give it one, or make the type timestamp_ntz"),
         ("timestamp_ntz", datetime(2024, 1, 1, tzinfo=UTC), "it has a time zone: make the type timestamp"),
         ("decimal(3,1)", 1.5, "a Decimal is needed, not a float"),
-        ("decimal(3,1)", Decimal("1.25"), "it has more than 1 digits behind the point"),
+        ("decimal(3,1)", Decimal("1.25"), "it has more than 1 digits after the point"),
         ("decimal(3,1)", Decimal(100), "it has more than 3 digits"),
         ("decimal(3,1)", Decimal("NaN"), "it is not a number"),
         ("array<bigint>", "ab", "a list is needed, not a str"),

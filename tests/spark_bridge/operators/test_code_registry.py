@@ -143,4 +143,4 @@ def test_an_operator_is_told_by_the_name_that_the_user_knows() -> None:
     registry.bind("counts-local", KeyByCode(columns=("a",)), call_site=site, name="counts")
 
     assert registry.describe("counts-local") == "'counts' (app.py:12)"
-    assert str(registry.written("counts-local")) == '  File "app.py", line 12, in counts'
+    assert str(registry.user_line("counts-local")) == '  File "app.py", line 12, in counts'

@@ -102,7 +102,7 @@ class World:
             self.function if function is None else function,
             operator_id=OperatorId("id"),
             uid="numbers",
-            described="'numbers' (app.py:3)",
+            description="'numbers' (app.py:3)",
             name="process(Numbers)",
             parallelism=2,
             woken=self.wake,

@@ -145,7 +145,7 @@ class Sums(KeyedOperator[Numbers, Numbers]):
     def numbers(self, name: str) -> list[int]:
         """All numbers of a state."""
         store = self.stores[name]
-        readings, release = store.held(lambda: [store.segments.reading(each) for each in store.segments.live])
+        readings, release = store.hold(lambda: [store.segments.reading(each) for each in store.segments.live])
         release()
         return sorted(self.backend.read(readings))
 

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.program.aggregates import TIME, PartialAggregates, RowsKept, analyze
+from flykka.spark_bridge.program.aggregates import TIME, PartialAggregates, RowStateAggregates, analyze
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -46,7 +46,7 @@ def assert_same_as_batch(rows: DataFrame, keys: list[Column | str], aggregates: 
     again = rows.unionAll(rows.where("l is null")).unionAll(rows.where("l = 3"))
 
     merged = plan.merge(plan.merge(pieces[0].unionAll(pieces[2])).unionAll(pieces[1])).unionAll(pieces[3])
-    result = plan.results_of(merged, **{TIME: F.col(TIME)})
+    result = plan.compute_results(merged, **{TIME: F.col(TIME)})
     batch = again.groupBy(F.col("w").alias(TIME), *keys).agg(*aggregates)
 
     assert isinstance(plan, PartialAggregates) is apart
@@ -120,7 +120,7 @@ def test_a_decimal_sum_that_may_become_null_keeps_the_rows(spark: SparkSession, 
     lenient.conf.set("spark.sql.ansi.enabled", "false")
     prototype = lenient.createDataFrame([], SCHEMA)
 
-    assert isinstance(analyze(prototype, ["k"], [F.sum("c")]), RowsKept)
+    assert isinstance(analyze(prototype, ["k"], [F.sum("c")]), RowStateAggregates)
     assert isinstance(analyze(prototype, ["k"], [F.sum("l"), F.sum("d")]), PartialAggregates)
 
 

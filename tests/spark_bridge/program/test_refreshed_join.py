@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from flykka.spark_bridge.program.prototype import PrototypeError
-from flykka.spark_bridge.program.refreshed_join import JoinRefreshed, KeptTable
+from flykka.spark_bridge.program.refreshed_join import CachedTable, JoinRefreshed
 from flykka.spark_bridge.program.rich_function import RuntimeContext
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -44,7 +44,7 @@ def test_what_was_read_is_kept_for_a_while_and_read_again_then_with_the_files_th
 ) -> None:
     write_name(tmp_path / "items", 1, "one")
     items, clock = spark.read.parquet(str(tmp_path / "items")), Clock()
-    join = JoinRefreshed(KeptTable(items, 60_000, clock), orders["item"] == items["id"], "left", orders)
+    join = JoinRefreshed(CachedTable(items, 60_000, clock), orders["item"] == items["id"], "left", orders)
 
     first = join(orders)
     write_name(tmp_path / "items", 2, "two")
@@ -61,7 +61,7 @@ def test_what_was_read_is_kept_for_a_while_and_read_again_then_with_the_files_th
 def test_an_attempt_that_begins_reads_the_table_again(spark: SparkSession, orders: DataFrame, tmp_path: Path) -> None:
     write_name(tmp_path / "items", 1, "one")
     items = spark.read.parquet(str(tmp_path / "items")).withColumnRenamed("id", "item")
-    join = JoinRefreshed(KeptTable(items, 60_000, Clock()), "item", "left", orders)
+    join = JoinRefreshed(CachedTable(items, 60_000, Clock()), "item", "left", orders)
     join(orders)
     write_name(tmp_path / "items", 2, "two")
 
@@ -73,8 +73,8 @@ def test_an_attempt_that_begins_reads_the_table_again(spark: SparkSession, order
 def test_where_a_program_is_written_the_table_is_not_read(spark: SparkSession, orders: DataFrame) -> None:
     broken = spark.range(1).selectExpr("id AS item", "CAST(raise_error('it is read') AS STRING) AS name")
 
-    join = JoinRefreshed(KeptTable(broken, 60_000, Clock()), "item", "inner", orders)
+    join = JoinRefreshed(CachedTable(broken, 60_000, Clock()), "item", "inner", orders)
 
     assert join.schema is not None
     with pytest.raises(PrototypeError, match="nothing"):
-        JoinRefreshed(KeptTable(broken, 60_000, Clock()), "nothing", "inner", orders)
+        JoinRefreshed(CachedTable(broken, 60_000, Clock()), "nothing", "inner", orders)

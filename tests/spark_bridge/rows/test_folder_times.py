@@ -16,7 +16,7 @@ LONG_AGO = 1_000_000_000
 def noted(*folders: Path) -> FolderTimes:
     times = FolderTimes()
     for folder in folders:
-        times.note(str(folder))
+        times.record(str(folder))
     return times
 
 
@@ -140,7 +140,7 @@ def test_what_came_while_the_folder_was_listed_waits_since_the_list_may_lack_wha
     now_ns = os.stat(before).st_ctime_ns + 21_000_000
     monkeypatch.setattr("flykka.spark_bridge.connectors.file.split_discovery.time.time_ns", lambda: now_ns)
     times.clear()
-    times.note(str(old_folder))
+    times.record(str(old_folder))
 
     touch_later(meanwhile, written_before_it_came=True)
 

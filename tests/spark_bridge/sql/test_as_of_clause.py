@@ -69,7 +69,7 @@ def test_all_else_stays(text: str) -> None:
         ),
         (
             "FROM o JOIN (SELECT 1) FOR SYSTEM_TIME AS OF o.at AS r",
-            "stands behind the name of a table",
+            "follows the name of a table",
             position(1, 24),
         ),
     ],

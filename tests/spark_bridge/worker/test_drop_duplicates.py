@@ -17,7 +17,7 @@ from flykka.spark_bridge.worker.drop_duplicates import (
     SEEN_AT,
     DropDuplicates,
     DropDuplicatesWithin,
-    ForgetSeen,
+    ExpireDuplicates,
 )
 from flykka.spark_bridge.worker.process_batch import BatchFunction, KeyedBatch
 from flykka.spark_bridge.worker.segment_file import POSITION
@@ -101,7 +101,7 @@ def test_in_the_order_of_event_time_nothing_that_was_forgotten_is_missed(batches
         kept.process(rows[start:end], within(watermark_ms))
         # The next rows may be of the same time as the last.
         watermark_ms = (rows[end - 1][1] or 0) - 1
-        forget = ForgetSeen(within_ms=WITHIN_MS, watermark_ms=watermark_ms)
+        forget = ExpireDuplicates(within_ms=WITHIN_MS, watermark_ms=watermark_ms)
         state = pa.table({"key": list(kept.values), SEEN_AT: pa.array(list(kept.values.values()), MICROS)})
         left = forget(state)
         kept.values = dict(zip(left["key"].to_pylist(), left[SEEN_AT].to_pylist(), strict=True))
@@ -122,8 +122,8 @@ def test_rows_behind_the_watermark_are_dropped_and_counted_for_what_they_duplica
 def test_at_the_end_of_the_input_all_is_forgotten() -> None:
     state = pa.table({SEEN_AT: pa.array([1, 2], MICROS)})
 
-    assert ForgetSeen(within_ms=WITHIN_MS, watermark_ms=WATERMARK_MAX)(state).num_rows == 0
-    assert ForgetSeen(within_ms=WITHIN_MS, watermark_ms=WATERMARK_MIN)(state) == state
+    assert ExpireDuplicates(within_ms=WITHIN_MS, watermark_ms=WATERMARK_MAX)(state).num_rows == 0
+    assert ExpireDuplicates(within_ms=WITHIN_MS, watermark_ms=WATERMARK_MIN)(state) == state
 
 
 def test_a_row_without_event_time_is_kept_once() -> None:

@@ -215,6 +215,6 @@ def test_saved_rows_are_read_with_the_columns_of_another_schema(tmp_path: Path) 
     )
     moved = {"first": None, "second": "kept"}
 
-    [read] = SavedRows(address=str(tmp_path), between=(0, 4), moved=moved).read(wanted)
+    [read] = SavedRows(address=str(tmp_path), between=(0, 4), stored_columns=moved).read(wanted)
 
     assert read.to_pylist() == [{POSITION: 1, "first": None, "second": 7, "own": None, "sum": Decimal(2**62)}]

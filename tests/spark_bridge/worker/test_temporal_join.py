@@ -17,7 +17,7 @@ from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER, POSITION
 from flykka.spark_bridge.worker.temporal_join import (
     FireTemporalJoin,
-    KeepForTemporalJoin,
+    StoreForTemporalJoin,
     TemporalSide,
     TemporalSides,
 )
@@ -69,7 +69,7 @@ class Join:
 
     def read(self, *rows: Order | Rate) -> None:
         """Process a batch of rows of both sides."""
-        keep = KeepForTemporalJoin(sides=self.sides, watermark_ms=self.watermark_ms, late_data=self.late_data)
+        keep = StoreForTemporalJoin(sides=self.sides, watermark_ms=self.watermark_ms, late_data=self.late_data)
         batch = KeyedBatch(_batch(rows))
         self._take(batch, keep.process(batch, self._of(batch)))
 

@@ -32,7 +32,7 @@ BAD = {
     "CREATE TABLE x (a INT, PRIMARY KEY (b)) USING delta OPTIONS (path '/x')": (1, 24, "PRIMARY KEY names b, which is"),
     f"CREATE TABLE x (a INT, PRIMARY KEY (a)) {_CSV}": (1, 24, "PRIMARY KEY means nothing to csv"),
     f"CREATE TABLE x (a INT, PRIMARY KEY (a)) {_KAFKA})": (1, 24, "read as format 'debezium-json'"),
-    f"CREATE TABLE x (a INT, UNIQUE (a)) {_CSV}": (1, 1, "nobody would check this constraint"),
+    f"CREATE TABLE x (a INT, UNIQUE (a)) {_CSV}": (1, 1, "no constraint is checked here"),
     "CREATE TABLE x (a INT) USING print PARTITIONED BY (a)": (1, 36, "PARTITIONED BY means nothing to print"),
     f"CREATE TABLE x (a INT, WATERMARK FOR a AS a - INTERVAL 1 SECOND) {_CSV}": (1, 43, "a column of type TIMESTAMP"),
     f"CREATE TABLE x (a TIMESTAMP,\n WATERMARK FOR b AS b - INTERVAL 1 SECOND) {_CSV}": (
@@ -49,7 +49,7 @@ BAD = {
     f"CREATE TABLE shop.x (a INT) {_CSV}": (1, 1, "names of one part, not shop.x"),
     "CREATE TABLE x (a INT)": (1, 1, "CREATE TABLE name (columns) USING connector"),
     f"CREATE TABLE x {_CSV} AS SELECT 1": (1, 1, "declare the table, and INSERT INTO it"),
-    f"CREATE TABLE x (a INT) {_CSV} TBLPROPERTIES ('a' = 'b')": (1, 1, "say it in OPTIONS"),
+    f"CREATE TABLE x (a INT) {_CSV} TBLPROPERTIES ('a' = 'b')": (1, 1, "use OPTIONS"),
     "CREATE TEMPORARY TABLE x (a INT) USING csv": (1, 1, "CREATE TABLE name (columns) USING connector"),
     "CREATE VIEW v AS SELECT * FROM bid": (1, 1, "CREATE TEMPORARY VIEW name AS SELECT"),
     "CREATE TEMPORARY VIEW bid AS SELECT * FROM timeless": (1, 1, "CREATE OR REPLACE TEMPORARY VIEW"),

@@ -183,7 +183,7 @@ def test_a_table_that_asks_more_of_its_files_is_refused(spark: SparkSession, tab
     Attempt(spark, sink).publish(1, frame(spark, SCHEMA, (1, "a")))
     sink.check_target(filesystem)
 
-    with pytest.raises(SinkError, match=r"is partitioned by no column, and the sink by name: say partition_by\(\)"):
+    with pytest.raises(SinkError, match=r"is partitioned by no column, and the sink by name: use partition_by\(\)"):
         sink.partition_by("name").check_target(filesystem)
     DeltaTable(str(table)).alter.set_table_properties({"delta.appendOnly": "true"})
     sink.check_target(filesystem)

@@ -184,5 +184,5 @@ def test_what_cannot_be_meant_is_refused(spark: SparkSession, table: Path) -> No
         DeltaSink.upsert(table, keys=["key"]).check_rows(rows)
     with pytest.raises(PrototypeError, match=r"a text such as '\+I', and 'row_kind' is of type int"):
         DeltaSink.upsert(table, keys=["id"]).check_rows(rows)
-    with pytest.raises(PrototypeError, match="the column 'id' says what becomes of a row"):
+    with pytest.raises(PrototypeError, match="the column 'id' has the kind of a change"):
         DeltaSink.upsert(table, keys=["id"], row_kind="id").check_rows(rows)

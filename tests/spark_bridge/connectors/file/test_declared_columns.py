@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from flykka.spark_bridge.connectors.file.footers import footer, misfit
+from flykka.spark_bridge.connectors.file.footers import footer, schema_mismatch
 
 
 def struct_of(kind: DataType) -> StructType:
@@ -54,7 +54,7 @@ def schema_of(kind: pa.DataType) -> pa.Schema:
     ],
 )
 def test_what_spark_can_read_as_the_column_fits(expected: DataType, there: pa.DataType) -> None:
-    assert misfit(struct_of(expected), schema_of(there)) is None
+    assert schema_mismatch(struct_of(expected), schema_of(there)) is None
 
 
 @pytest.mark.parametrize(
@@ -71,31 +71,31 @@ def test_what_spark_can_read_as_the_column_fits(expected: DataType, there: pa.Da
 def test_another_type_is_named_with_the_one_that_was_expected(
     expected: DataType, there: pa.DataType, wrong: str
 ) -> None:
-    assert misfit(struct_of(expected), schema_of(there)) == wrong
+    assert schema_mismatch(struct_of(expected), schema_of(there)) == wrong
 
 
 def test_a_column_that_is_not_there_is_named_with_those_that_are() -> None:
     others = pa.schema([("b", pa.int64()), ("c", pa.int64())])
 
-    wrong = misfit(struct_of(LongType()), others)
+    wrong = schema_mismatch(struct_of(LongType()), others)
 
     assert wrong == (
         "it has no column 'a' (expected bigint), but b, c; with the option mergeSchema=True what a file does not have"
         " is read as nulls"
     )
-    assert misfit(struct_of(LongType()), others, may_lack=True) is None
+    assert schema_mismatch(struct_of(LongType()), others, may_lack=True) is None
 
 
 def test_a_column_that_folders_name_need_not_be_in_the_file() -> None:
-    assert misfit(struct_of(LongType()), pa.schema([]), elsewhere={"a"}) is None
+    assert schema_mismatch(struct_of(LongType()), pa.schema([]), elsewhere={"a"}) is None
 
 
 def test_names_are_compared_as_spark_compares_them() -> None:
-    assert misfit(struct_of(LongType()), pa.schema([("A", pa.int64())])) is None
+    assert schema_mismatch(struct_of(LongType()), pa.schema([("A", pa.int64())])) is None
 
 
 def test_nanoseconds_are_refused_with_what_to_do() -> None:
-    wrong = misfit(struct_of(TimestampType()), schema_of(pa.timestamp("ns")))
+    wrong = schema_mismatch(struct_of(TimestampType()), schema_of(pa.timestamp("ns")))
 
     assert wrong == "its column 'a' has nanoseconds, which Spark does not read: write it in microseconds"
 
@@ -106,4 +106,4 @@ def test_old_timestamps_which_spark_writes_are_no_nanoseconds(tmp_path: Path) ->
 
     schema = footer(str(tmp_path / "old.parquet"), None, LocalFileSystem().open_input_file).schema
 
-    assert misfit(struct_of(TimestampType()), schema) is None
+    assert schema_mismatch(struct_of(TimestampType()), schema) is None

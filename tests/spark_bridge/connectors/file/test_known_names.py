@@ -47,5 +47,5 @@ def test_no_bytes_are_no_names() -> None:
 
 @pytest.mark.parametrize("data", [b"x", b"x\x9c\x01", KnownNames(["a"]).encode()[:-3]])
 def test_damaged_bytes_are_refused(data: bytes) -> None:
-    with pytest.raises(SourceError, match="does not say which files were read"):
+    with pytest.raises(SourceError, match="has no readable list of the files read"):
         KnownNames.decode(data)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from flykka.spark_bridge.connectors.kafka.client import Cluster, OffsetCommitter, told
+from flykka.spark_bridge.connectors.kafka.client import Cluster, OffsetCommitter, error_text
 from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords
 from flykka.spark_bridge.connectors.kafka.ranges import TopicPartition
 from flykka.spark_bridge.errors import SinkError
@@ -27,8 +27,8 @@ def test_a_record_that_is_too_large_is_refused_with_advice() -> None:
 
 
 def test_an_error_without_advice_is_reported_as_it_is() -> None:
-    assert told(KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer"))) == "no answer"
-    assert told(ValueError("none of Kafka's")) == "none of Kafka's"
+    assert error_text(KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer"))) == "no answer"
+    assert error_text(ValueError("none of Kafka's")) == "none of Kafka's"
 
 
 def test_each_commit_is_tried_also_after_one_for_which_no_consumer_could_be_made(

@@ -162,7 +162,7 @@ def test_the_snapshot_is_held_until_a_checkpoint_is_behind_it(
 def test_a_snapshot_that_is_gone_is_told(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     database.run("INSERT INTO names VALUES (1, 'a')")
     found = discover_all_splits(table)
-    table.held.close()
+    table.open_snapshot.close()
 
     with expect_refusal(r"snapshot by which public.names is read at first is gone"):
         read_splits(spark, table, found)
@@ -229,7 +229,7 @@ def test_a_large_value_that_an_update_leaves_is_told_by_a_full_replica_identity_
     database.run("ALTER TABLE names REPLICA IDENTITY FULL", "UPDATE names SET name = 'c'", "DELETE FROM names")
     told = discover_all_splits(table, untold.position)
 
-    with expect_refusal(r"does not tell the value of 'body', which is large"):
+    with expect_refusal(r"does not contain the value of 'body', which is large"):
         read_splits(spark, table, untold)
     assert read_splits(spark, table, told) == [(1, "c", "x" * 10000, "+U"), (1, "c", "x" * 10000, "-D")]
 

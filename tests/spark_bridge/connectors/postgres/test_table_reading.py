@@ -56,7 +56,7 @@ def test_a_worker_uses_rows_again_until_they_are_old(
 
     now = [0.0]
     monkeypatch.setattr(table_reading.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(table_reading, "_kept", {})
+    monkeypatch.setattr(table_reading, "_cached", {})
     database = table_reading.Database.of(prices.conninfo, "a test")
     table = postgres_table(spark, prices.conninfo, "prices")
     columns = [table_reading.ReadColumn(name=name, type="string") for name in table.columns]

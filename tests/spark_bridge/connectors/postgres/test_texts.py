@@ -10,8 +10,8 @@ from flykka.spark_bridge.connectors.postgres.log_ranges import CdcPosition, lsn_
 from flykka.spark_bridge.connectors.postgres.pgoutput import (
     AbsentValue,
     LoggedChange,
-    SeenTransactions,
     Truncation,
+    VisibleTransactions,
     changes,
 )
 from flykka.spark_bridge.errors import SourceError
@@ -28,14 +28,14 @@ def test_a_position_of_something_else_is_refused() -> None:
 
 
 def test_a_snapshot_has_seen_what_was_over_when_it_was_taken() -> None:
-    seen = SeenTransactions.of("100:105:101,103")
+    seen = VisibleTransactions.of("100:105:101,103")
 
     assert [xid for xid in range(98, 108) if xid in seen] == [98, 99, 100, 102, 104]
 
 
 def test_numbers_of_transactions_that_have_wrapped_around_are_compared_as_they_were_given() -> None:
     epoch = 1 << 32
-    seen = SeenTransactions.of(f"{epoch - 3}:{epoch + 2}:{epoch - 2}")
+    seen = VisibleTransactions.of(f"{epoch - 3}:{epoch + 2}:{epoch - 2}")
 
     ours = {number: (epoch + number) % epoch in seen for number in range(-4, 4)}
 

@@ -60,7 +60,7 @@ def test_rows_of_one_key_of_which_none_is_the_last_are_refused(
 
     with expect_refusal(r"several rows of the key id = 7 agree in at: name another column"):
         tied.publish(spark.createDataFrame([(7, "a", "+I", 1), (7, "b", "+U", 1)], CHANGES))
-    with expect_refusal(r"several rows have the key id = 7: name the column that tells the last one"):
+    with expect_refusal(r"several rows have the key id = 7: name the column that orders them"):
         unordered.publish(rows)
 
     assert database.rows("SELECT * FROM names") == []

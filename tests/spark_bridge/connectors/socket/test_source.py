@@ -208,7 +208,9 @@ def test_a_server_that_is_not_there_is_tried_as_often_as_is_said_and_then_told(s
         reading.look()
     reading.now_s = 2.0
 
-    with pytest.raises(SourceError, match=rf"nobody listens at 127.0.0.1:{server.port}, tried 3 times: .*-1: for ever"):
+    with pytest.raises(
+        SourceError, match=rf"no server listens at 127.0.0.1:{server.port}, tried 3 times: .*-1: no limit"
+    ):
         reading.look()
 
 

@@ -166,7 +166,7 @@ def test_late_rows_without_a_side_output_are_counted() -> None:
 
     table.process(window_row("a", 3), window_row("a", 9), window_row("a", 10))
 
-    (counted,) = [each for each in table.runner.take_metrics() if each.name == LATE_RECORDS_DROPPED]
+    (counted,) = [each for each in table.runner.drain_metrics() if each.name == LATE_RECORDS_DROPPED]
     assert isinstance(counted, MetricSample)
     assert counted.count == 2
 

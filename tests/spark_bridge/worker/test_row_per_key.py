@@ -10,8 +10,8 @@ import pytest
 from pyspark import cloudpickle
 
 from flykka.spark_bridge.errors import FunctionOutputError
-from flykka.spark_bridge.worker.kept_rows import IS_KEPT, KeepExtremeRow, ReduceRows
 from flykka.spark_bridge.worker.process_batch import BatchFunction, KeyedBatch
+from flykka.spark_bridge.worker.row_per_key import HAS_ROW, KeepExtremeRow, ReduceRows
 from flykka.spark_bridge.worker.segment_file import POSITION
 
 NAN = float("nan")
@@ -22,7 +22,7 @@ class Keeping:
 
     def __init__(self, function: BatchFunction, data_type: pa.DataType) -> None:
         self.function = function
-        self.schema = pa.schema([("value", data_type), ("place", pa.int64()), (IS_KEPT, pa.bool_())])
+        self.schema = pa.schema([("value", data_type), ("place", pa.int64()), (HAS_ROW, pa.bool_())])
         self.state: dict[int, dict[str, Any]] = {}
         self.changed: list[int] = []
 

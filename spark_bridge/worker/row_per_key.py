@@ -1,4 +1,4 @@
-"""Keeps one row of each key: that with the least or greatest value of a column, or what a function makes of all."""
+"""Keeps one row per key: the one with the least or greatest value of a column, or a reduction of all."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from pyspark import cloudpickle
 
 from flykka.spark_bridge.functions.aggregate_function import reducer
 from flykka.spark_bridge.functions.emission import Collector, Row
-from flykka.spark_bridge.functions.shown import note, shown
+from flykka.spark_bridge.functions.error_texts import add_note, short_repr
 from flykka.spark_bridge.worker.keys import Rows
 from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 from flykka.spark_bridge.worker.rows import dicts, table_of
 
-IS_KEPT = "__kept"
-"""The column of state that is true where a row is kept, which may consist of nulls. The others are the row's."""
+HAS_ROW = "__kept"
+"""The column of state that is true if a key has a row, which may consist of nulls. The other columns are the row's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepExtremeRow:
-    """Keeps the row in which `column` is least, or greatest: of several the first.
+    """Keeps the row with the least or greatest `column`: the first of several.
 
-    One in which it is null is kept only where all are so. NaN is the greatest number, as for Spark.
+    Rows with a null in it are kept only if there are no others. NaN is the greatest number, as in Spark.
     """
 
     column: str
     is_greatest: bool
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        columns = [name for name in state.column_names if name != IS_KEPT]
-        kept = np.flatnonzero(_is_kept(state))
-        rows = pa.concat_tables([state.select(columns).take(kept), _as_state(batch, state, columns)])
-        best = self._best(rows, np.concatenate([kept, batch.key_of_row()]))
-        changed: Rows = np.flatnonzero(best >= len(kept))
+        columns = [name for name in state.column_names if name != HAS_ROW]
+        stored = np.flatnonzero(_has_row(state))
+        rows = pa.concat_tables([state.select(columns).take(stored), _as_state(batch, state, columns)])
+        best = self._best(rows, np.concatenate([stored, batch.key_of_row()]))
+        changed: Rows = np.flatnonzero(best >= len(stored))
         rows = rows.take(best)
-        return Processed(rows=rows, state=_kept(rows.take(changed), state.schema), changed=changed)
+        return Processed(rows=rows, state=_as_segment(rows.take(changed), state.schema), changed=changed)
 
     def _best(self, rows: pa.Table, keys: Rows) -> Rows:
-        """The place of the best row of each key, of which one comes before another by where it stands."""
+        """Return the place of the best row of each key; among equals the first is best."""
         values = rows.column(self.column)
         order = pa.table({"key": keys, "value": values, "place": np.arange(len(keys))})
         sorting = [("key", "ascending"), ("value", "descending" if self.is_greatest else "ascending")]
@@ -57,55 +57,57 @@ class KeepExtremeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceRows:
-    """Keeps what a function makes of the row that is kept and of the next one."""
+    """Keeps the result of a function of the previous row and the next one."""
 
     pickled: bytes = field(repr=False)
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        columns = [name for name in state.column_names if name != IS_KEPT]
+        columns = [name for name in state.column_names if name != HAS_ROW]
         reduced = _Reducing(_loaded(self.pickled), columns)
-        made: list[Row | None] = [
-            row if is_kept else None
-            for row, is_kept in zip(dicts(state, columns), _is_kept(state).tolist(), strict=True)
+        rows_of_keys: list[Row | None] = [
+            row if has_row else None
+            for row, has_row in zip(dicts(state, columns), _has_row(state).tolist(), strict=True)
         ]
         for key, row in zip(batch.key_of_row().tolist(), dicts(batch.rows, columns), strict=True):
-            kept = made[key]
-            made[key] = row if kept is None else reduced(kept, row)
-        rows = table_of((row for row in made if row is not None), pa.schema([state.field(name) for name in columns]))
-        return Processed(rows=rows, state=_kept(rows, state.schema))
+            previous = rows_of_keys[key]
+            rows_of_keys[key] = row if previous is None else reduced(previous, row)
+        rows = table_of(
+            (row for row in rows_of_keys if row is not None), pa.schema([state.field(name) for name in columns])
+        )
+        return Processed(rows=rows, state=_as_segment(rows, state.schema))
 
 
 class _Reducing:
-    """Calls a function, and checks what it returns."""
+    """Calls a function, and checks its result."""
 
     def __init__(self, function: Callable[[Row, Row], Row], columns: list[str]) -> None:
         self._function = function
         self._columns = frozenset(columns)
         self._collector = Collector(columns, None)
 
-    def __call__(self, kept: Row, row: Row) -> Row:
+    def __call__(self, previous: Row, row: Row) -> Row:
         try:
-            made = self._function(kept, row)
-            if made.__class__ is not dict or made.keys() != self._columns:
-                self._collector.collect([made])
-                (made,) = self._collector.take().rows
+            result = self._function(previous, row)
+            if result.__class__ is not dict or result.keys() != self._columns:
+                self._collector.collect([result])
+                (result,) = self._collector.drain().rows
         except Exception as raised:
-            note(raised, f"at row {shown(row)}")
+            add_note(raised, f"at row {short_repr(row)}")
             raise
-        return made
+        return result
 
 
-def _is_kept(state: pa.Table) -> Rows:
-    return np.asarray(pc.fill_null(state.column(IS_KEPT), False).to_numpy())
+def _has_row(state: pa.Table) -> Rows:
+    return np.asarray(pc.fill_null(state.column(HAS_ROW), False).to_numpy())
 
 
 def _as_state(batch: KeyedBatch, state: pa.Table, columns: list[str]) -> pa.Table:
     return batch.rows.select(columns).cast(pa.schema([state.field(name) for name in columns]))
 
 
-def _kept(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+def _as_segment(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     columns = [*rows.columns, pa.array(np.ones(rows.num_rows, dtype=np.bool_))]
-    return pa.Table.from_arrays(columns, names=[*rows.column_names, IS_KEPT]).select(schema.names).cast(schema)
+    return pa.Table.from_arrays(columns, names=[*rows.column_names, HAS_ROW]).select(schema.names).cast(schema)
 
 
 @lru_cache(maxsize=16)
