@@ -33,7 +33,7 @@ if not TYPE_CHECKING:
 
 
 def _no_such_name(name: str) -> AttributeError | ImportError:
-    from flykka.api.foreign_names import import_hint
+    from flykka.api.migration_hints import import_hint
 
     if (hint := import_hint(name)) is None:
         return AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -75,7 +75,7 @@ class FolderContents:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class RunTraces:
     """Remains of a job that it finds before it starts.
 
     `checkpoint` is the path to go on from, `described` the same in words, `misfit` why the job cannot go on from there.
@@ -128,7 +128,7 @@ def last_run_state(run: JobRun | None, *, is_there: bool) -> LastRunState:
 
 
 def decide(
-    found: Found, mode: StartMode, overwritten: tuple[str, ...] = (), commands: StartCommands = COMMAND_LINE
+    found: RunTraces, mode: StartMode, overwritten: tuple[str, ...] = (), commands: StartCommands = COMMAND_LINE
 ) -> Start | Refusal:
     """Decide how the job starts. `overwritten` are folders as `found` names them; a refusal is told with `commands`."""
     match mode:
@@ -149,7 +149,7 @@ def decide(
     )
 
 
-def _automatic(found: Found, commands: StartCommands) -> Start | Refusal:
+def _automatic(found: RunTraces, commands: StartCommands) -> Start | Refusal:
     job = repr(found.job_name)
     if found.checkpoint is not None and found.misfit is None:
         return Start(restore_path=found.checkpoint, says=(f"continuing {job} from {found.described}",))
@@ -174,7 +174,7 @@ def _automatic(found: Found, commands: StartCommands) -> Start | Refusal:
     return Start()
 
 
-def _fresh(found: Found, commands: StartCommands) -> Start | Refusal:
+def _fresh(found: RunTraces, commands: StartCommands) -> Start | Refusal:
     if _with_rows(found):
         return Refusal(
             reason=f"job {found.job_name!r} cannot begin with its input again{_where(found)}: its rows would be there"
@@ -183,7 +183,7 @@ def _fresh(found: Found, commands: StartCommands) -> Start | Refusal:
     return Start()
 
 
-def _overwriting(found: Found, overwritten: tuple[str, ...], commands: StartCommands) -> Start | Refusal:
+def _overwriting(found: RunTraces, overwritten: tuple[str, ...], commands: StartCommands) -> Start | Refusal:
     job, known = repr(found.job_name), {folder.path for folder in found.folders}
     if unknown := [path for path in overwritten if path not in known]:
         there = f"they write to {', '.join(sorted(known))}" if known else "none of them writes to a folder"
@@ -202,19 +202,19 @@ def _overwriting(found: Found, overwritten: tuple[str, ...], commands: StartComm
     return Start(overwrites=tuple(folder.path for folder in deleted), says=says)
 
 
-def _misfit(found: Found, commands: StartCommands) -> str:
+def _misfit(found: RunTraces, commands: StartCommands) -> str:
     choices = [f"to go on from another checkpoint: {commands.from_checkpoint}", *_from_the_input(found, commands)]
     if commands.check is not None:
         choices.insert(0, f"to see what fits: {commands.check}")
     return _sentence(choices)
 
 
-def _choices(found: Found, commands: StartCommands, *, fresh: bool = True) -> str:
+def _choices(found: RunTraces, commands: StartCommands, *, fresh: bool = True) -> str:
     from_the_input = _from_the_input(found, commands, fresh=fresh)
     return _sentence([f"to go on from a checkpoint: {commands.from_checkpoint}", *from_the_input])
 
 
-def _from_the_input(found: Found, commands: StartCommands, *, fresh: bool = True) -> Iterator[str]:
+def _from_the_input(found: RunTraces, commands: StartCommands, *, fresh: bool = True) -> Iterator[str]:
     """Tell how to begin with the input; a start that is `fresh` already needs another folder only."""
     rows = tuple(folder.path for folder in _with_rows(found))
     how = [commands.fresh, "with another folder in the sink"] if fresh else ["another folder in the sink"]
@@ -228,7 +228,7 @@ def _sentence(choices: list[str]) -> str:
     return text[0].upper() + text[1:]
 
 
-def _others_in(found: Found) -> Iterator[str]:
+def _others_in(found: RunTraces) -> Iterator[str]:
     """Other jobs and other files in the folders of the sinks: their rows are read with those of the job."""
     for folder in found.folders:
         for name in folder.written_by:
@@ -239,11 +239,11 @@ def _others_in(found: Found) -> Iterator[str]:
             yield f"{folder.path} holds {_files(folder.foreign)} that no job has published, as far as their names tell"
 
 
-def _with_rows(found: Found) -> tuple[FolderContents, ...]:
+def _with_rows(found: RunTraces) -> tuple[FolderContents, ...]:
     return tuple(folder for folder in found.folders if folder.own)
 
 
-def _where(found: Found) -> str:
+def _where(found: RunTraces) -> str:
     rows = _with_rows(found)
     be = "is" if rows and rows[0].own == 1 else "are"
     return f": there {be} {_counted(rows)}" if rows else ""

@@ -39,7 +39,7 @@ _FOR_EVER = 365 * 86_400.0
 
 _OF_THIS_PROCESS: WeakSet[HighAvailabilityServices] = WeakSet()
 
-Say = Callable[[str], object]
+Notify = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class ApplicationJobs:
         restore_path: str | None,
         *,
         allow_non_restored_state: bool,
-        say: Say,
+        notify: Notify,
         repeats: bool = False,
     ) -> IdentifiedJob:
         """The next job of this name. Waits until this driver leads, and says so once where another one does.
@@ -84,7 +84,7 @@ class ApplicationJobs:
             CheckpointError: it cannot go on from its own latest checkpoint; the text names the operators.
             ClusterError: the store cannot be used, or belongs to another environment of this process.
         """
-        found = self._request(begins_new=False, say=say)
+        found = self._request(begins_new=False, notify=notify)
         self._executed[job_graph.name] += 1
         try:
             return self._identified(found, job_graph, restore_path, allow=allow_non_restored_state, repeats=repeats)
@@ -119,7 +119,7 @@ class ApplicationJobs:
             end = store.result(job_id)
             if end is None and found.run.is_concluded:
                 # Not a job of the run whose results were waited for: it is one of a new run.
-                found = self._request(begins_new=True, say=logger.info)
+                found = self._request(begins_new=True, notify=logger.info)
                 store, retries = self._store(found), 0
                 continue
             if end is None or (_has_finished(end) and not repeats):
@@ -145,7 +145,7 @@ class ApplicationJobs:
     def _store(self, found: ApplicationRunFound) -> LeaderStore:
         return self._services.store(found.leader_session_id)
 
-    def _request(self, *, begins_new: bool, say: Say) -> ApplicationRunFound:
+    def _request(self, *, begins_new: bool, notify: Notify) -> ApplicationRunFound:
         def asked(timeout: float) -> ApplicationRunFound:
             answer = self._job_manager.ask(
                 lambda me: RequestApplicationRun(reply_to=me, begins_new=begins_new), timeout
@@ -159,7 +159,7 @@ class ApplicationJobs:
             return asked(WAIT_SECONDS)
         except AskTimeoutError:
             self._refuse_to_wait_for_itself()
-            say(self._waits())
+            notify(self._waits())
         # Nobody knows how long the other one lives.
         return asked(_FOR_EVER)
 

@@ -134,12 +134,12 @@ class LocalCluster:
         *,
         allow_non_restored_state: bool = False,
         repeats: bool = False,
-        say: Callable[[str], object],
+        notify: Callable[[str], object],
     ) -> IdentifiedJob:
         """The job that this is in the store of high availability. Waits until this driver leads.
 
-        `restore_path` is where the user wants it to start; one that `repeats` is not the same that has finished. `say`
-        is told what it waits for.
+        `restore_path` is where the user wants it to start; one that `repeats` is not the same that has finished. The
+        reason for a wait is passed to `notify`.
 
         Raises:
             CheckpointError: it was kept in the store, and does not fit its own latest checkpoint any more.
@@ -150,7 +150,7 @@ class LocalCluster:
             job_graph,
             restore_path,
             allow_non_restored_state=allow_non_restored_state,
-            say=say,
+            notify=notify,
             repeats=repeats,
         )
 

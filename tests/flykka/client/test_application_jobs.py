@@ -35,7 +35,7 @@ class Application:
     ) -> IdentifiedJob:
         graph = replace(self.driver.graph(), name=name)
         return self.jobs.identify(
-            graph, restore_path, allow_non_restored_state=False, say=self.said.append, repeats=repeats
+            graph, restore_path, allow_non_restored_state=False, notify=self.said.append, repeats=repeats
         )
 
     def identified(self, name: str = "counts") -> JobId:

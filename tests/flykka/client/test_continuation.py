@@ -9,9 +9,9 @@ import pytest
 from flykka.client.continuation import (
     PYTHON,
     FolderContents,
-    Found,
     LastRunState,
     Refusal,
+    RunTraces,
     Start,
     decide,
     last_run_state,
@@ -21,7 +21,7 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRun
 from flykka.messages.wire.ids import JobId
 
-NEW = Found(job_name="counts", folders=(FolderContents(path="/out"),))
+NEW = RunTraces(job_name="counts", folders=(FolderContents(path="/out"),))
 WITH_ROWS = replace(NEW, folders=(FolderContents(path="/out", own=3),))
 LEFT_OFF = replace(
     WITH_ROWS, last_run=LastRunState.LEFT_OFF, checkpoint="/c/chk-7", described="checkpoint 7 of 14:03:22 (/c/chk-7)"
@@ -115,7 +115,7 @@ def test_a_job_whose_last_run_was_cancelled_begins_and_says_so_where_it_has_no_r
     ],
 )
 def test_what_would_publish_rows_twice_is_refused_with_the_commands_that_there_are(
-    found: Found, mode: StartMode, reason: str, commands: tuple[str, ...]
+    found: RunTraces, mode: StartMode, reason: str, commands: tuple[str, ...]
 ) -> None:
     refused = decide(found, mode)
 
@@ -139,7 +139,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_what_does_not_fit() -> N
     "found",
     [FINISHED, MISFIT],
 )
-def test_a_job_that_only_shows_its_rows_is_never_refused(found: Found) -> None:
+def test_a_job_that_only_shows_its_rows_is_never_refused(found: RunTraces) -> None:
     shown = replace(found, folders=(), shows_only=True)
 
     assert isinstance(decide(shown, StartMode.AUTO), Start)
@@ -150,7 +150,7 @@ def test_a_job_that_only_shows_its_rows_is_never_refused(found: Found) -> None:
     [(FINISHED, ()), (replace(MISFIT, folders=NEW.folders), (f"'counts' begins with its input: {MISFIT.misfit}",))],
 )
 def test_a_note_that_does_not_count_keeps_no_job_from_starting_that_has_no_rows(
-    found: Found, says: tuple[str, ...]
+    found: RunTraces, says: tuple[str, ...]
 ) -> None:
     uncounted = replace(found, note_counts=False)
 
@@ -158,7 +158,7 @@ def test_a_note_that_does_not_count_keeps_no_job_from_starting_that_has_no_rows(
 
 
 @pytest.mark.parametrize("found", [replace(FINISHED, folders=WITH_ROWS.folders), MISFIT, WITH_ROWS])
-def test_no_rows_are_published_twice_where_no_checkpoint_note_counts(found: Found) -> None:
+def test_no_rows_are_published_twice_where_no_checkpoint_note_counts(found: RunTraces) -> None:
     refused = decide(replace(found, note_counts=False), StartMode.AUTO)
 
     assert isinstance(refused, Refusal)
@@ -178,7 +178,7 @@ def test_no_rows_are_published_twice_where_no_checkpoint_note_counts(found: Foun
     ],
 )
 def test_in_python_a_refusal_says_what_to_write_there(
-    found: Found, mode: StartMode, overwritten: tuple[str, ...]
+    found: RunTraces, mode: StartMode, overwritten: tuple[str, ...]
 ) -> None:
     refused = decide(found, mode, overwritten, PYTHON)
 
@@ -229,7 +229,7 @@ def test_where_there_is_nothing_of_the_job_nothing_is_deleted() -> None:
     ],
 )
 def test_nothing_is_deleted_that_was_not_named_as_the_sink_has_it(
-    found: Found, overwritten: tuple[str, ...], reason: str
+    found: RunTraces, overwritten: tuple[str, ...], reason: str
 ) -> None:
     refused = decide(found, StartMode.OVERWRITE, overwritten)
 

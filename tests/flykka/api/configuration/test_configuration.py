@@ -143,9 +143,9 @@ def test_an_option_may_need_another_from_wherever(monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     options = Launch(LaunchOptions(values={"ring": 5})).environment_options()
 
-    with pytest.raises(ConfigurationError, match="ring says how much of a recording is kept: name its file, record"):
+    with pytest.raises(ConfigurationError, match="ring limits a recording: name its file, record"):
         options.cluster_settings()
-    options.say({"record": "run.trace"})
+    options.set_options({"record": "run.trace"})
     assert options.cluster_settings().record is not None
 
 

@@ -94,5 +94,5 @@ def test_rows_that_take_the_place_of_others_are_not_cached(spark: SparkSession) 
 
 
 def test_nothing_can_be_set_on_it(spark: SparkSession) -> None:
-    with pytest.raises(ProgramError, match=r"'cached bids' is read by several jobs.*say it before cache\(\)"):
+    with pytest.raises(ProgramError, match=r"'cached bids' is read by several jobs.*set it before cache\(\)"):
         bids(spark).cache().uid("mine")

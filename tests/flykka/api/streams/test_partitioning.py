@@ -62,7 +62,7 @@ def test_a_key_is_said_last_too(spark: SparkSession) -> None:
 def test_a_partitioned_stream_is_no_operator(spark: SparkSession) -> None:
     stream = bids(spark).rebalance()
 
-    with pytest.raises(ProgramError, match="is partitioned already, so nothing can be set on it: say it before rebal"):
+    with pytest.raises(ProgramError, match="is partitioned already, so nothing can be set on it: set it before rebal"):
         stream.uid("bids")
 
 

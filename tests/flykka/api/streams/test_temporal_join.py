@@ -162,7 +162,7 @@ def test_streams_that_do_not_fit_are_refused(
         (lambda join: join.on("left.price").select("left.*"), StreamTypeError, "(?i)boolean"),
         (lambda join: join.side_output_late_data("late"), ProgramError, "takes an OutputTag"),
         (lambda join: join.select("left.*").get_side_output(LATE), ProgramError, "has no side outputs"),
-        (lambda join: join.right_outer(), AttributeError, "left_outer.. keeps the rows that meet none"),
+        (lambda join: join.right_outer(), AttributeError, "left_outer.. emits rows without a version"),
     ],
 )
 def test_joins_that_cannot_be_are_refused(

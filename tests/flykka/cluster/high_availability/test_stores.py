@@ -74,7 +74,7 @@ def test_a_launcher_gives_each_environment_its_store_whatever_the_app_says() -> 
 def store_of_app(launch: Launch) -> StoreSettings | None:
     """The store of one more environment, whose app names ZooKeeper."""
     options = launch.environment_options()
-    options.say({"high_availability": ZOOKEEPER})
+    options.set_options({"high_availability": ZOOKEEPER})
     return options.cluster_settings().high_availability
 
 
