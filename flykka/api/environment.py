@@ -1012,7 +1012,7 @@ class StreamExecutionEnvironment(MigrationHints):
         Raises:
             ProgramError: there are none, or they cannot be connected as defined.
         """
-        self._running.let_go()
+        self._running.forget_ended()
         self._computed.free_finished()
         operators = self._program.leading_to_sinks()
         self._computed.compute_again(operators)

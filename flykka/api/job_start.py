@@ -144,7 +144,7 @@ class JobStarts:
             job_graph, restore_path = identified.job_graph, identified.restore_path
             if not identified.has_ended:
                 self._own(job_graph, session, shares=not was_named)
-            if identified.has_ended or identified.goes_on:
+            if identified.has_ended or identified.continues:
                 return JobStart(job_graph=job_graph, restore_path=restore_path, runs=not identified.has_ended)
         folders = sink_folders(job_graph, self._registry, FileSystem(session))
         finished = self._has_finished(job_graph.name)
@@ -159,13 +159,13 @@ class JobStarts:
         match decide(traces, mode, overwritten, words):
             case Start() as start:
                 pass
-            case Refusal(reason=reason, is_misfit=True):
+            case Refusal(reason=reason, is_mismatch=True):
                 raise CheckpointError(reason)
             case Refusal(reason=reason):
                 raise DuplicateJobSubmissionError(reason)
             case unreachable:
                 assert_never(unreachable)
-        for text in start.says:
+        for text in start.notices:
             current_launch().notify(text)
         orphan = search.orphan()
         if orphan is not None:
@@ -220,7 +220,7 @@ class JobStarts:
             repeats=begins,
             notify=notify_and_warm_up,
         )
-        if identified.goes_on and begins and not identified.has_ended:
+        if identified.continues and begins and not identified.has_ended:
             raise ClusterError(
                 f"job {job_graph.name!r} is in its store of high availability, unfinished, and cannot begin with"
                 " its input there: run it without --fresh and --overwrite, and stop it first; or give it another store"
@@ -271,13 +271,13 @@ class _TraceSearch:
         if follows and state is LastRunState.ENDED:
             state = LastRunState.NONE
         runs = state is LastRunState.RUNS_HERE
-        checkpoint, misfit = (None, None) if runs else self._checkpoint(restore_path or self._last_checkpoint(run))
+        checkpoint, mismatch = (None, None) if runs else self._checkpoint(restore_path or self._last_checkpoint(run))
         return RunTraces(
             job_name=job_name,
             last_run=state,
             checkpoint=None if checkpoint is None else checkpoint.path,
-            described="" if checkpoint is None else describe(checkpoint),
-            misfit=misfit,
+            description="" if checkpoint is None else describe(checkpoint),
+            mismatch=mismatch,
             folders=self._contents(counts_own=not follows),
             shows_only=self._folders.shows_only,
             note_counts=self._note_counts,
@@ -332,8 +332,8 @@ class _TraceSearch:
         try:
             checkpoint = find_checkpoint(path, self._job_graph.checkpointing.directory)
             check_restorable(checkpoint, self._job_graph)
-        except CheckpointError as misfit:
-            return None, str(misfit)
+        except CheckpointError as mismatch:
+            return None, str(mismatch)
         return checkpoint, None
 
     def _contents(self, *, counts_own: bool) -> tuple[FolderContents, ...]:

@@ -46,13 +46,13 @@ Notify = Callable[[str], object]
 class IdentifiedJob:
     """A job under the id that it has in its run, and where it starts from if it has no checkpoint of its own.
 
-    One that `goes_on` is in the store already; `checkpoint` is its own latest. One that `has_ended` is there with its
+    One that `continues` is in the store already; `checkpoint` is its own latest. One that `has_ended` is there with its
     result.
     """
 
     job_graph: JobGraph
     restore_path: str | None
-    goes_on: bool = False
+    continues: bool = False
     has_ended: bool = False
     checkpoint: CompletedCheckpoint | None = None
 
@@ -137,7 +137,7 @@ class ApplicationJobs:
         return IdentifiedJob(
             job_graph=identified,
             restore_path=restore_path,
-            goes_on=store.job(job_id) is not None,
+            continues=store.job(job_id) is not None,
             has_ended=end is not None,
             checkpoint=checkpoint,
         )

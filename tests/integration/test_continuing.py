@@ -80,7 +80,7 @@ def test_a_stopped_job_is_continued_and_its_open_windows_with_it(
     assert [restored.checkpoint_id for restored in heard if isinstance(restored, JobRestored)] == [kept]
     assert Path(path, "_metadata").exists()
     assert_exactly_once(spark, few_files, tmp_path / "output")
-    with pytest.raises(CheckpointNotFoundError, match="has gone on from the newest one"):
+    with pytest.raises(CheckpointNotFoundError, match="has continued from the newest one"):
         continue_to_the_end(environment(), few_files, tmp_path, "latest")
     with pytest.raises(DuplicateJobSubmissionError, match="has come to the end of its input already"):
         run_to_the_end(environment(), few_files, tmp_path)

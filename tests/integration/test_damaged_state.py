@@ -262,7 +262,7 @@ def check_flips_end_the_job(
         assert rows_below(spark, run / "output-1") <= right
         if file.name != "_metadata":
             assert isinstance(damaged.value, JobRestoreError)
-            assert "no earlier checkpoint is kept that is whole" in str(damaged.value)
+            assert "no earlier undamaged checkpoint is retained" in str(damaged.value)
 
 
 def test_a_job_fails_at_once_when_a_bit_of_its_state_is_flipped(

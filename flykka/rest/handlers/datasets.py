@@ -29,7 +29,7 @@ class DatasetHandlers:
         yield Endpoint("/datasets/delete/{triggerid}", self._deleted, "What came of it")
 
     def _list(self, query: Query) -> Json:
-        listed = () if self._datasets is None else self._datasets.listed()
+        listed = () if self._datasets is None else self._datasets.list()
         return {"dataSets": [{"id": each.dataset_id, "isComplete": each.is_complete} for each in listed]}
 
     def _delete(self, query: Query) -> Json:

@@ -104,10 +104,10 @@ def test_a_checkpoint_that_is_gone_is_told_and_not_passed_over(storage: Checkpoi
     storage.note_run(JobRun(job_id=JOB, job_name="counts"))
     storage.note_end_of_run("counts", JobEnded(job_id=JOB, status=JobStatus.FINISHED, checkpoint_path=gone))
 
-    misfit = find_start(tmp_path).misfit
+    mismatch = find_start(tmp_path).mismatch
 
-    assert misfit is not None
-    assert gone in misfit
+    assert mismatch is not None
+    assert gone in mismatch
 
 
 def test_what_a_killed_run_has_staged_is_nobodys_where_it_has_no_checkpoint(

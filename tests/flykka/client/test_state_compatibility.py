@@ -254,7 +254,7 @@ def test_partial_aggregates_without_names_must_not_have_changed() -> None:
 
     [problem] = held_with(SUMS, named).problems
 
-    assert "what is kept of each key: was `sum bigint`, is ``max(a)` double`" in problem
+    assert "state of each key: was `sum bigint`, is ``max(a)` double`" in problem
 
 
 def test_what_differs_beside_the_schema_is_no_change_of_it() -> None:

@@ -131,7 +131,7 @@ def test_the_stop_button_ends_the_wait_and_not_the_job(
 
     assert waiting.error is not None
     assert waiting.error[0] == error
-    assert "job 'even numbers' goes on" in waiting.traceback
+    assert "job 'even numbers' keeps running" in waiting.traceback
     assert kernel.run("len(job.details.restarts)").text == "0"
     assert published_numbers(cells_folder) == EVEN_NUMBERS
 
