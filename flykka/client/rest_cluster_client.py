@@ -220,7 +220,7 @@ class RestClusterClient:
         what = "no job runs" if name_or_id is None else f"there is no job {name_or_id!r}"
         if matches:
             listed = ", ".join(f"{job.name!r} {job.job_id}" for job in matches)
-            what = f"there are {len(matches)} jobs, of which one must be named: {listed}"
+            what = f"there are {len(matches)} jobs, so one must be specified: {listed}"
         raise UnknownJobError(f"{what} at {self._base}")
 
     def cancel(self, job_id: JobId, *, delete_checkpoints: bool = False) -> None:

@@ -62,7 +62,7 @@ class JobConsole:
             self._screen.show(details, long_work.seen)
         client.add_listener(hear)
 
-    def say(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """A line of our own, above whatever is live."""
         self._output.print(text, soft_wrap=True, highlight=False, markup=False)
 

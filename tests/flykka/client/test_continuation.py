@@ -136,7 +136,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_what_does_not_fit() -> N
 
 
 @pytest.mark.parametrize(
-    "found",
+    "traces",
     [FINISHED, MISFIT],
 )
 def test_a_job_that_only_shows_its_rows_is_never_refused(traces: RunTraces) -> None:

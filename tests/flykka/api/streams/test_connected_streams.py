@@ -217,7 +217,7 @@ REFUSED: dict[str, tuple[Callable[[DataStream, DataStream], object], type[Except
     "a function of keys without keys": (
         lambda one, other: one.connect(other).process(ByKey(), OUTPUT),
         ProgramError,
-        r"takes a CoProcessFunction, or behind key_by\(keys1, keys2\) a KeyedCoProcessFunction, not",
+        r"takes a CoProcessFunction, or after key_by\(keys1, keys2\) a KeyedCoProcessFunction, not",
     ),
     "a function without keys of keyed streams": (
         lambda one, other: one.connect(other).key_by("auction", "bidder").process(Plain(), OUTPUT),

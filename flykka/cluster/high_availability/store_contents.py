@@ -18,7 +18,7 @@ _NO_SESSION = LeaderSessionId("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftJob:
+class StoredJob:
     """A job in a store: its latest checkpoint there, and its end where it has one."""
 
     job_id: JobId
@@ -28,18 +28,18 @@ class LeftJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leftovers:
+class StoreContents:
     """The contents of a store: the last run, and jobs that are to be gone on with or have ended in it."""
 
     run: ApplicationRun | None
-    jobs: tuple[LeftJob, ...]
+    jobs: tuple[StoredJob, ...]
 
     @property
     def is_empty(self) -> bool:
         return not self.jobs and (self.run is None or self.run.is_concluded)
 
 
-def leftovers(services: HighAvailabilityServices) -> Leftovers:
+def store_contents(services: HighAvailabilityServices) -> StoreContents:
     """Look into a store; anybody may. Raises `StoreUnavailableError`."""
     store = services.store(_NO_SESSION)
     kept = {job.job_graph.job_id: job for job in store.jobs()}
@@ -48,14 +48,14 @@ def leftovers(services: HighAvailabilityServices) -> Leftovers:
     for job_id in sorted({*kept, *ended}):
         pointer, end = store.checkpoints(job_id).latest(), ended.get(job_id)
         jobs.append(
-            LeftJob(
+            StoredJob(
                 job_id=job_id,
                 name=kept[job_id].job_graph.name if job_id in kept else None,
                 status=None if end is None else end.status,
                 checkpoint=pointer.path if pointer is not None else None if end is None else end.checkpoint_path,
             )
         )
-    return Leftovers(run=services.last_run(), jobs=tuple(jobs))
+    return StoreContents(run=services.last_run(), jobs=tuple(jobs))
 
 
 def forget(store: LeaderStore, run: ApplicationRun | None) -> None:
