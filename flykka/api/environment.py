@@ -169,7 +169,7 @@ class StreamExecutionEnvironment(MigrationHints):
         operators request other amounts (`set_resources`); `managed_memory` is the part of the memory reserved for
         state.
 
-        `restart_strategy` and `failover_strategy` (`region` or `full`) apply to jobs that set none. With
+        `restart_strategy` and `failover_strategy` (`region` or `full`) apply to jobs without their own. With
         `high_availability`, a local folder or an address of ZooKeeper, the application may be killed and run again: its
         jobs continue (docs/high_availability.md).
 
@@ -217,7 +217,7 @@ class StreamExecutionEnvironment(MigrationHints):
 
         Raises:
             ProgramError: an argument has the wrong type, the uid is empty, or the environment is closed.
-            StreamTypeError: the event-time column is missing or is no timestamp; or a field cannot be computed.
+            StreamTypeError: the event-time column is missing or is not a timestamp; or a field cannot be computed.
             DuplicateUidError: another operator has the uid.
             SourceError: no schema can be read from the source.
         """
@@ -240,8 +240,8 @@ class StreamExecutionEnvironment(MigrationHints):
         holds for a sorted DataFrame and for files that do not change, but not always after a shuffle.
 
         Raises:
-            ProgramError: this is no DataFrame of this Spark session, or a streaming one, or the number is below 1.
-            StreamTypeError: the event-time column is missing or is no timestamp.
+            ProgramError: this is not a DataFrame of this Spark session, or a streaming one, or the number is below 1.
+            StreamTypeError: the event-time column is missing or is not a timestamp.
             DuplicateUidError: another operator has the uid.
         """
         program = self._program_for_source()
@@ -273,7 +273,7 @@ class StreamExecutionEnvironment(MigrationHints):
         Spark's own tables and views are not changed; the stream hides one of the same name.
 
         Raises:
-            ProgramError: the name is invalid, `stream` is no DataStream, or a column of the primary key is missing.
+            ProgramError: the name is invalid, `stream` is not a DataStream, or a column of the primary key is missing.
         """
         self.statement_executor.create_temporary_view(name, stream, primary_key)
 
@@ -336,7 +336,7 @@ class StreamExecutionEnvironment(MigrationHints):
 
     @property
     def defaults(self) -> Defaults:
-        """The settings of operators that set none of their own."""
+        """The default settings of operators."""
         return self.job_settings.defaults
 
     @property
@@ -350,7 +350,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self
 
     def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
-        """Set the parallelism of operators that set none; 1 by default. `"auto"` uses as many subtasks as there are
+        """Set the default parallelism of operators, initially 1. `"auto"` uses as many subtasks as there are
         slots.
 
         Raises:
@@ -359,7 +359,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(parallelism=parallelism_or_auto(parallelism, "parallelism"))
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Set the number of key groups of operators that set none; derived from their parallelism by default.
+        """Set the default number of key groups of operators; otherwise it is derived from their parallelism.
 
         Raises:
             ProgramError: it is below 1.
@@ -535,7 +535,7 @@ class StreamExecutionEnvironment(MigrationHints):
         either, it is Flink 2's: `RestartStrategies.exponential_delay_restart()` with checkpoints, no restart without.
 
         Raises:
-            ProgramError: this is no restart strategy.
+            ProgramError: this is not a restart strategy.
         """
         check_restart_strategy(strategy)
         return self._set(restart_strategy=strategy)
@@ -876,7 +876,7 @@ class StreamExecutionEnvironment(MigrationHints):
         Parameters of the launcher (`--global-job-parameters`) take precedence.
 
         Raises:
-            ProgramError: a name or a value is no text.
+            ProgramError: a name or a value is not a text.
         """
         self._files.set_global_job_parameters(parameters)
         return self
@@ -889,7 +889,7 @@ class StreamExecutionEnvironment(MigrationHints):
         Its state is stored in the checkpoint under its identifier. It is called for every job executed later.
 
         Raises:
-            ProgramError: it is no hook, has no identifier, or another hook has the same identifier.
+            ProgramError: it is not a hook, has no identifier, or another hook has the same identifier.
         """
         try:
             added = self._registry.master_hooks.add(hook)
@@ -906,7 +906,7 @@ class StreamExecutionEnvironment(MigrationHints):
         history. Enrichers run in the driver, outside the actors: their errors are logged and do not affect jobs.
 
         Raises:
-            ProgramError: it is no enricher, declares no keys or keys of another enricher, or cannot be loaded.
+            ProgramError: it is not an enricher, declares no keys or keys of another enricher, or cannot be loaded.
         """
         try:
             self._registry.failure_enrichers.add(enricher)
@@ -966,7 +966,7 @@ class StreamExecutionEnvironment(MigrationHints):
 
         Raises:
             MissingExtraError: the extra `otel` is not installed.
-            ProgramError: the endpoint is no URL, or the interval cannot be parsed; or the cluster is running already.
+            ProgramError: it is not a URL, or the interval cannot be parsed; or the cluster is running already.
         """
         self._observation.report(otel=endpoint, otel_interval=interval)
         return self

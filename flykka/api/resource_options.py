@@ -37,7 +37,7 @@ def declared_resources(
     """Return the resources of each TaskManager, and the network settings derived from them.
 
     Raises:
-        ProgramError: a value is no size, the parts of the memory exceed the whole, or nothing is left for the
+        ProgramError: a value is not a size, the parts of the memory exceed the whole, or nothing is left for the
             slots.
     """
     memory_mib = _mib(memory, "memory of a TaskManager")

@@ -39,7 +39,7 @@ examples:
 exit codes:
   0  all replayed turns are as recorded
   1  a turn differs from the recording
-  2  there is no such file, it is no trace, or there is no such turn
+  2  there is no such file, it is not a trace, or there is no such turn
   3  an internal error of this command
 """
 _AROUND = 5

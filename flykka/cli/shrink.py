@@ -39,7 +39,7 @@ examples:
 exit codes:
   0  the simulation does not fail: there is nothing to reduce
   1  it fails; the reduced simulation is printed
-  2  the command line is wrong, the file is no trace of a simulation, or the test cannot be written
+  2  the command line is wrong, the file is not a trace of a simulation, or the test cannot be written
   3  an internal error of this command
 """
 DEFAULT_RUNS = 600
@@ -139,7 +139,7 @@ def _reason(arguments: argparse.Namespace, unusable: Exception) -> str:
     what: str = arguments.what
     match unusable:
         case FileNotFoundError() if unusable.filename == what:
-            return f"{what} is no seed, which is a whole number, and there is no such file"
+            return f"{what} is not a seed, which is a whole number, and there is no such file"
         case OSError(filename=str(name)) if name != what:
             return output_problem(name, unusable)
         case _:

@@ -50,7 +50,7 @@ examples:
 exit codes:
   0  every job ends as recorded
   1  a job ends differently
-  2  there is no such file, it is no trace, or the fault is impossible at that turn
+  2  there is no such file, it is not a trace, or the fault is impossible at that turn
   3  an internal error of this command
 """
 

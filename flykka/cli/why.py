@@ -32,7 +32,7 @@ examples:
 exit codes:
   0  there is an answer
   1  no answer, there is no such job, or there are several and none was specified
-  2  there is no such file, it is no trace, or there is no such turn
+  2  there is no such file, it is not a trace, or there is no such turn
   3  an internal error of this command
 """
 

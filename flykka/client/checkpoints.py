@@ -75,7 +75,7 @@ def read_checkpoint(path: str) -> CompletedCheckpoint:
         return CheckpointStorage(absolute).read_metadata(absolute)
     except CheckpointFileNotFoundError:
         there = _what_is_there(CheckpointStorage(absolute), absolute)
-        raise CheckpointNotFoundError(f"{path!r} is no checkpoint or savepoint: {there}") from None
+        raise CheckpointNotFoundError(f"{path!r} is not a checkpoint or savepoint: {there}") from None
     except CheckpointStorageError as refusal:
         raise CheckpointError(f"{path!r} cannot be continued from: {refusal}") from refusal
 
@@ -136,7 +136,7 @@ def find_checkpoint(wanted: str, directory: str) -> CompletedCheckpoint:
 
     Raises:
         CheckpointNotFoundError: there is no checkpoint; the error names the path and describes what is there.
-        CheckpointError: it cannot be read, because it is no checkpoint, was written by a newer version, or lacks
+        CheckpointError: it cannot be read, because it is not a checkpoint, was written by a newer version, or lacks
             state.
     """
     checkpoint = _latest(directory) if wanted == LATEST else read_checkpoint(wanted)

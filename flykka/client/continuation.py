@@ -166,7 +166,7 @@ def _automatic(traces: RunTraces, commands: StartCommands) -> Start | Refusal:
         return Refusal(is_mismatch=True, reason=f"{traces.mismatch}\n{_mismatch(traces, commands)}")
     if traces.last_run is LastRunState.ENDED:
         return Refusal(
-            reason=f"job {job} has come to the end of its input already; run again, it would publish the same rows once"
+            reason=f"job {job} has already reached the end of its input; run again, it would publish the same rows once"
             f" more{_where(traces)}. {_choices(traces, commands)}"
         )
     if _with_rows(traces):
@@ -192,7 +192,7 @@ def _overwriting(traces: RunTraces, overwritten: tuple[str, ...], commands: Star
     job, paths = repr(traces.job_name), {folder.path for folder in traces.folders}
     if unknown := [path for path in overwritten if path not in paths]:
         there = f"they write to {', '.join(sorted(paths))}" if paths else "none of them writes to a folder"
-        return Refusal(reason=f"{unknown[0]!r} is no folder of a sink of job {job}: {there}. Nothing was deleted")
+        return Refusal(reason=f"{unknown[0]!r} is not a folder of a sink of job {job}: {there}. Nothing was deleted")
     if traces.last_run is LastRunState.RUNS_HERE:
         return Refusal(reason=f"job {job} runs, in this process: what it has published is not deleted. Stop it first")
     others = tuple(folder for folder in _with_rows(traces) if folder.path not in overwritten)

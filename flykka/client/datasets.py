@@ -98,7 +98,7 @@ class ClusterDatasets:
                 )
             files = complete_files(self._filesystem, dataset.folder)
             if files is None or files != (dataset.files or files):
-                logger.warning("%s is not whole any more: the rows of cache() are computed again", dataset.folder)
+                logger.warning("%s is incomplete: the rows of cache() are computed again", dataset.folder)
                 self.release(dataset_id)
                 return None
             dataset.files = files

@@ -135,7 +135,7 @@ class JobManagerGateway:
             lambda me: request(job_id=job_id, reply_to=me, vertex_id=vertex_id),
         )
         if answer.vertex is None:
-            raise self._not_known(f"job {job_id} has no vertex {vertex_id}")
+            raise self._unknown(f"job {job_id} has no vertex {vertex_id}")
         return answer.vertex, answer.subtasks
 
     def checkpoints(self, job_id: JobId) -> CheckpointStatsSnapshot:
@@ -152,7 +152,7 @@ class JobManagerGateway:
             lambda me: request(job_id=job_id, reply_to=me, checkpoint_id=checkpoint_id),
         )
         if answer.checkpoint is None:
-            raise self._not_known(f"checkpoint {checkpoint_id} of job {job_id} is not kept")
+            raise self._unknown(f"checkpoint {checkpoint_id} of job {job_id} is not kept")
         return answer.checkpoint, answer.subtasks
 
     def rescales(self, job_id: JobId) -> RescalesSnapshot:
@@ -223,7 +223,7 @@ class JobManagerGateway:
     def _of_job(self, kind: type[A], job_id: JobId, make: Callable[[Ref], Message]) -> A:
         answer = self.ask(make)
         if not isinstance(answer, kind):
-            raise self._not_known(f"Job {job_id} not found")
+            raise self._unknown(f"Job {job_id} not found")
         return answer
 
     def _done(self, success: type[A], make: Callable[[Ref], Message], timeout: float) -> A:
@@ -233,7 +233,7 @@ class JobManagerGateway:
         assert isinstance(answer, Refusal), f"a request of a client is not answered with {answer}"
         raise self._refused(answer)
 
-    def _not_known(self, text: str) -> Exception:
+    def _unknown(self, text: str) -> Exception:
         return NotKnownError(text)
 
     def _refused(self, failure: Refusal) -> Exception:

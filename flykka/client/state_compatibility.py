@@ -243,7 +243,9 @@ def _lost(
     uids = ", ".join(repr(each.uid) for each in there if each.uid is not None) or "no operator with a uid"
     foreign = ""
     if checkpoint.job_name and all(each.state_bytes is None for each in there):
-        foreign = f" None of its state is of an operator of this job: it is of job {checkpoint.job_name!r}."
+        foreign = (
+            f" None of its state belongs to an operator of this job; it was written by job {checkpoint.job_name!r}."
+        )
     return [
         f"it holds state of operators that the job does not have: {names}. The job has {uids};{foreign} give its"
         f" operators the uids that they had, with uid(...), or drop that state with {LET_GO}"
@@ -260,7 +262,7 @@ def _lost_coordinators(
             if operator.operator_id in operator_ids and not is_coordinated:
                 uid = given_uid(operator.operator_id, operator.ref.uid) or operator.name
                 yield (
-                    f"it holds state of the coordinator of {uid!r}, whose function brings none any more: let it be a"
+                    f"it holds state of the coordinator of {uid!r}, but its function no longer has one: make it a"
                     f" CoordinatedFunction, or drop that state with {LET_GO}"
                 )
 

@@ -69,7 +69,7 @@ def write(
     Raises:
         SavedStateError: the program has no such operator with keyed state; or the rows have wrong columns or
             types, a key twice, or a timer without a time.
-        SavepointError: `path` exists or cannot be written, or `existing` is no savepoint.
+        SavepointError: `path` exists or cannot be written, or `existing` is not a savepoint.
         CheckpointError: `existing` cannot be read.
         ProgramError: the environment has no operators, or they cannot be connected as defined.
     """

@@ -66,7 +66,7 @@ def _table(file: Path) -> Mapping[str, Any] | None:
         raise ConfigurationError(f"{file} cannot be read: {wrong}") from None
     table = document.get("tool", {}).get("flykka")
     if table is not None and not isinstance(table, dict):
-        raise ConfigurationError(f"{file}: [{TABLE}] is no table")
+        raise ConfigurationError(f"{file}: [{TABLE}] is not a table")
     return table
 
 

@@ -83,7 +83,7 @@ def restart_strategy(strategy: Any) -> RestartStrategyConfiguration:
         setting, is_given, value = each.partition("=")
         if setting not in kinds or not is_given:
             names = ", ".join(f"{names}=..." for names in kinds) or "none"
-            raise ValueError(f"{each!r} is no setting of {name}; its settings: {names}")
+            raise ValueError(f"{each!r} is not a setting of {name}; its settings: {names}")
         try:
             settings[setting] = kinds[setting](value)
         except ValueError:
@@ -303,7 +303,7 @@ class JobOptions(TypedDict, total=False):
         int | Literal["auto"] | None,
         Form("N|auto", parallelism),
         Meaning(
-            "parallelism of operators that set none; auto: as many subtasks as there are slots",
+            "default parallelism of operators; auto: as many subtasks as there are slots",
             "1",
             sets="defaults.parallelism",
         ),
@@ -311,7 +311,7 @@ class JobOptions(TypedDict, total=False):
     max_parallelism: Annotated[
         Count,
         Meaning(
-            "the number of key groups of operators that set none",
+            "the default number of key groups of operators",
             "derived from the parallelism",
             sets="defaults.max_parallelism",
         ),

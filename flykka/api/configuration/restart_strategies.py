@@ -114,10 +114,10 @@ class RestartStrategies:
 
 
 def check_restart_strategy(strategy: object, *, is_default: bool = False) -> None:
-    """Refuse a value that is no restart strategy, such as the name of one.
+    """Refuse a value that is not a restart strategy, such as the name of one.
 
     Raises:
-        ProgramError: it is none; or it `is_default`, that of a cluster, and refers to the cluster.
+        ProgramError: it is not a strategy; or, if it `is_default` for a cluster, it refers to the cluster.
     """
     if isinstance(strategy, RestartStrategyConfiguration):
         return

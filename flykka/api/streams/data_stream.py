@@ -130,7 +130,7 @@ class Stream(MigrationHints):
         """Write the rows to a sink.
 
         Raises:
-            ProgramError: `sink` is no sink.
+            ProgramError: `sink` is not a sink.
             StreamTypeError: the sink cannot write these columns with its options.
         """
         return DataStreamSink(operators.add_sink(self.flow, sink))
@@ -261,7 +261,7 @@ class Stream(MigrationHints):
         every row is emitted once; which version it is joined with may differ between runs.
 
         Raises:
-            DurationError: `refresh` is no positive duration.
+            DurationError: `refresh` is not a positive duration.
             StreamTypeError: the columns do not fit, both sides have a column of the same name that is not in `on`, or
                 the kind of join is none of these.
         """
@@ -283,7 +283,7 @@ class Stream(MigrationHints):
         """Turn each row into one row with the columns `output`, for example `"id bigint, name string"`.
 
         Raises:
-            ProgramError: `function` is no function.
+            ProgramError: `function` is not a function.
             StreamTypeError: `output` is invalid, or the function cannot be pickled.
         """
         self._check_function("map", function)
@@ -322,7 +322,7 @@ class Stream(MigrationHints):
         time of this stream if they contain its column.
 
         Raises:
-            ProgramError: `function` is no ProcessFunction.
+            ProgramError: `function` is not a ProcessFunction.
             StreamTypeError: `output` is invalid, or the function cannot be pickled.
         """
         return DataStream(operators.process(self.flow, function, output))
@@ -339,7 +339,7 @@ class Stream(MigrationHints):
         If the other one is broadcast, as by `rules.broadcast(descriptor)`, each subtask receives all of its rows.
 
         Raises:
-            ProgramError: `other` is no stream, or belongs to another environment or job.
+            ProgramError: `other` is not a stream, or belongs to another environment or job.
         """
         from flykka.api.streams.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 
@@ -382,12 +382,12 @@ class DataStream(Stream, OperatorSettings):
     def union(self, *others: DataStream) -> DataStream:
         """Return the rows of this stream and of others with the same columns, in no particular order.
 
-        As in Flink a union is no operator: its reader has an input from each stream, and its event time is that of the
-        slowest. The union has an event time if all streams have theirs in the same column.
+        A union is not an operator, as in Flink: its reader has an input from each stream, and its event time is that of
+        the slowest. The union has an event time if all streams have theirs in the same column.
 
         Raises:
             ProgramError: no other stream is given, or one belongs to another environment or job.
-            StreamTypeError: the columns differ in name, type or order, or an argument is no DataStream.
+            StreamTypeError: the columns differ in name, type or order, or an argument is not a DataStream.
         """
         if not others:
             raise ProgramError(f"union after {self.flow} needs at least one other stream")
@@ -468,7 +468,7 @@ class DataStream(Stream, OperatorSettings):
         With descriptors the result is for `connect(...)`: the function there stores its rows in these broadcast states.
 
         Raises:
-            ProgramError: an argument is no MapStateDescriptor, or two have the same name.
+            ProgramError: an argument is not a MapStateDescriptor, or two have the same name.
         """
         from flykka.api.streams.connected_streams import BroadcastStream
 
@@ -508,7 +508,7 @@ class DataStream(Stream, OperatorSettings):
         every row is emitted once; which version it is joined with may differ between runs.
 
         Raises:
-            DurationError: `refresh` is no positive duration.
+            DurationError: `refresh` is not a positive duration.
             ProgramError: two streams are joined, and `on`, `how` or `refresh` is set.
             StreamTypeError: the columns do not fit, both sides have a column of the same name that is not in `on`, or
                 the kind of join is none of these.
@@ -530,7 +530,7 @@ class DataStream(Stream, OperatorSettings):
         Continue with `.where(*keys).equal_to(*keys).window(windows).apply(function, output)`.
 
         Raises:
-            StreamTypeError: the other one is no DataStream.
+            StreamTypeError: the other one is not a DataStream.
         """
         from flykka.api.streams.joins import CoGrouped, JoinedStreams
 
@@ -546,7 +546,7 @@ class DataStream(Stream, OperatorSettings):
         For everything else that one subtask processes all rows.
 
         Raises:
-            ProgramError: `assigner` is no window assigner.
+            ProgramError: `assigner` is not a window assigner.
             StreamTypeError: event-time windows on a stream without event time, or whose event-time column was
                 dropped.
         """
@@ -573,7 +573,7 @@ class DataStream(Stream, OperatorSettings):
         rows are dropped and counted, as by Spark's dropDuplicatesWithinWatermark.
 
         Raises:
-            ProgramError: no column is given, or `within` is no positive duration.
+            ProgramError: no column is given, or `within` is not a positive duration.
             StreamTypeError: there is no such column, or with `within` the stream has no event time.
         """
         return DataStream(operators.drop_duplicates(self.flow, columns, within))
@@ -589,8 +589,8 @@ class DataStream(Stream, OperatorSettings):
         produced: an event time declared at the source saves this step.
 
         Raises:
-            ProgramError: `strategy` is no watermark strategy, or aligns sources, which this operator is not.
-            StreamTypeError: the column does not exist or is no timestamp, no column is set and there is no event
+            ProgramError: `strategy` is not a watermark strategy, or aligns sources, which this operator is not.
+            StreamTypeError: the column does not exist or is not a timestamp, no column is set and there is no event
                 time; or the condition of punctuated watermarks does not fit the rows.
         """
         return DataStream(operators.assign_timestamps_and_watermarks(self.flow, strategy))

@@ -62,20 +62,20 @@ class Dataflow:
         """
         if len(self.inputs) > 1:
             raise ProgramError(
-                f"{self} is no operator, so nothing can be set on it: set it on the streams that are united, or on what"
-                " reads the union"
+                f"{self} is not an operator, so nothing can be set on it: set it on the united streams, or on the"
+                " readers of the union"
             )
         strategy = self.inputs[0].ship_strategy
         if strategy is not None:
             raise ProgramError(
-                f"{self} is partitioned already, so nothing can be set on it: set it before {strategy.lower()}, or of"
-                " what reads the stream"
+                f"{self} is partitioned already, so nothing can be set on it: set it before {strategy.lower()}, or on"
+                " the readers of the stream"
             )
         operator = self.inputs[0].source
         if isinstance(operator.code, CacheCode):
             raise ProgramError(
                 f"{operator.name!r} is read by several jobs, so nothing can be set on it: set it before cache(), or on"
-                " what reads the stream"
+                " the readers of the stream"
             )
         return operator
 

@@ -244,7 +244,7 @@ class IntervalJoined(OuterJoined[IntervalJoinSettings]):
         `get_side_output(tag)` of the result returns them with all columns, which must then all be exchanged and stored.
 
         Raises:
-            ProgramError: `tag` is no OutputTag.
+            ProgramError: `tag` is not an OutputTag.
         """
         return self._with_late_data(Side.LEFT, tag)
 
@@ -252,7 +252,7 @@ class IntervalJoined(OuterJoined[IntervalJoinSettings]):
         """Emit late right rows to a side output; see `side_output_left_late_data`.
 
         Raises:
-            ProgramError: `tag` is no OutputTag.
+            ProgramError: `tag` is not an OutputTag.
         """
         return self._with_late_data(Side.RIGHT, tag)
 
@@ -328,7 +328,7 @@ class TemporalJoined(Joined[TemporalJoinSettings]):
         `get_side_output(tag)` of the result returns them with all columns, which must then all be exchanged and stored.
 
         Raises:
-            ProgramError: `tag` is no OutputTag.
+            ProgramError: `tag` is not an OutputTag.
         """
         check_tag("side_output_late_data", tag)
         return self._with(tag=tag)

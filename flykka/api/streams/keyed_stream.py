@@ -66,7 +66,7 @@ class KeyedStream(Stream):
 
         Raises:
             ProgramError: no column is given.
-            StreamTypeError: a column is no aggregate, does not fit this stream, or is not composed of counts, sums,
+            StreamTypeError: a column is not an aggregate, does not fit this stream, or is not composed of counts, sums,
                 minima, maxima and averages; or two result columns have the same name.
         """
         if not columns:
@@ -78,7 +78,7 @@ class KeyedStream(Stream):
         `aggregate`.
 
         Raises:
-            ProgramError: `name` is no name.
+            ProgramError: `name` is not a name.
             StreamTypeError: a key has the same name as the count.
         """
         if not isinstance(name, str) or not name:
@@ -111,7 +111,7 @@ class KeyedStream(Stream):
         suffices. The result has no event time.
 
         Raises:
-            ProgramError: `function` is no function.
+            ProgramError: `function` is not a function.
             StreamTypeError: it cannot be pickled.
         """
         return DataStream(operators.reduce(self.flow, function))
@@ -122,7 +122,7 @@ class KeyedStream(Stream):
         A null counts only if it is null in all rows of the key. The result has no event time.
 
         Raises:
-            ProgramError: `column` is no name.
+            ProgramError: `column` is not a name.
             StreamTypeError: there is no such column, or its values have no order.
         """
         return DataStream(operators.extreme_rows(self.flow, "min_by", column, is_greatest=False))
@@ -161,9 +161,9 @@ class KeyedStream(Stream):
         its column.
 
         Raises:
-            ProgramError: `function` is no function.
+            ProgramError: `function` is not a function.
             StreamTypeError: `state` or `output` is invalid, a state column has the name of a key, a key has the name
-                of another column, the timer is no timestamp of the state, or the function cannot be pickled.
+                of another column, the timer is not a timestamp of the state, or the function cannot be pickled.
         """
         program = TableProgram(
             function=function, state=state, output=output, frames=frames, timer=timer, on_timer=on_timer
@@ -177,7 +177,7 @@ class KeyedStream(Stream):
         or those of a subclass of `WindowAssigner`.
 
         Raises:
-            ProgramError: `assigner` is no window assigner.
+            ProgramError: `assigner` is not a window assigner.
             StreamTypeError: event-time windows on a stream without event time, or whose event-time column was
                 dropped.
         """

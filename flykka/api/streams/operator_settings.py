@@ -90,7 +90,7 @@ class OperatorSettings:
         equal share.
 
         Raises:
-            ProgramError: nothing is set, a value is no number of cores or no size; or this is a side output, which
+            ProgramError: nothing is set, a value is not a number of cores or a size; or this is a side output, which
                 runs in the tasks of its operator.
         """
         what = str(self.flow.operator)
@@ -118,7 +118,7 @@ class OperatorSettings:
         """Set the operator id under which earlier jobs without uids stored the state; `flykka plan` shows it.
 
         Raises:
-            ProgramError: it is no id of 32 hexadecimal digits.
+            ProgramError: it is not an id of 32 hexadecimal digits.
         """
         if not isinstance(uid_hash, str) or not _HASH.fullmatch(uid_hash):
             raise ProgramError(

@@ -99,7 +99,7 @@ def add_sink(flow: Dataflow, sink: Sink) -> Dataflow:
     """Write the rows; the operator of the result is the sink.
 
     Raises:
-        ProgramError: `sink` is no sink.
+        ProgramError: `sink` is not a sink.
         StreamTypeError: the sink cannot write these columns with its options.
     """
     if not isinstance(sink, Sink):
@@ -116,7 +116,7 @@ def process(flow: Dataflow, function: ProcessFunction, output: StructType | str)
     """Call a function for every row.
 
     Raises:
-        ProgramError: `function` is no ProcessFunction.
+        ProgramError: `function` is not a ProcessFunction.
         StreamTypeError: `output` is invalid, or the function cannot be pickled.
     """
     if not isinstance(function, ProcessFunction):
@@ -172,7 +172,7 @@ def aggregate(flow: Dataflow, name: str, columns: tuple[Column, ...]) -> Dataflo
     """Compute running aggregates of each key.
 
     Raises:
-        StreamTypeError: a column is no aggregate that can be computed in parts, does not fit the rows, or has the
+        StreamTypeError: a column is not an aggregate that can be computed in parts, does not fit the rows, or has the
             name of another one.
     """
     result, plan = try_on_prototype(name, lambda: running(flow.type.prototype, flow.keys, columns))
@@ -213,7 +213,7 @@ def process_table(flow: Dataflow, program: TableProgram) -> Dataflow:
     """Call a function with all rows of a batch, and the state of their keys.
 
     Raises:
-        ProgramError: `function` or `on_timer` is no function.
+        ProgramError: `function` or `on_timer` is not a function.
         StreamTypeError: the columns of state, output or timer do not fit, or a function cannot be pickled.
     """
     called = (
@@ -232,7 +232,7 @@ def reduce(flow: Dataflow, function: ReduceFunction[Row] | Callable[[Row, Row], 
     """Keep one row for each key, which the function combines with each new row.
 
     Raises:
-        ProgramError: `function` is no function.
+        ProgramError: `function` is not a function.
         StreamTypeError: it cannot be pickled.
     """
     if not callable(function) and not isinstance(function, ReduceFunction):
@@ -246,7 +246,7 @@ def extreme_rows(flow: Dataflow, verb: str, column: str, *, is_greatest: bool) -
     """Keep the row of each key with the maximum or minimum of a column.
 
     Raises:
-        ProgramError: `column` is no name.
+        ProgramError: `column` is not a name.
         StreamTypeError: there is no such column, or its values have no order.
     """
     if not isinstance(column, str) or not column:
@@ -266,7 +266,7 @@ def drop_duplicates(flow: Dataflow, columns: str | Sequence[str] | None, within:
     """Keep the first of the rows with equal values in some columns, for ever or within a span of event time.
 
     Raises:
-        ProgramError: no column is given, or `within` is no positive duration.
+        ProgramError: no column is given, or `within` is not a positive duration.
         StreamTypeError: there is no such column, or with `within` the rows have no event time.
     """
     row_type = flow.type
@@ -293,13 +293,13 @@ def assign_timestamps_and_watermarks(flow: Dataflow, strategy: WatermarkStrategy
     """Assign an event time to the rows, and generate watermarks from it.
 
     Raises:
-        ProgramError: `strategy` is no watermark strategy, or aligns sources.
+        ProgramError: `strategy` is not a watermark strategy, or aligns sources.
         StreamTypeError: the event-time column, or the condition of punctuated watermarks, does not fit the rows.
     """
     event_time = _event_time_of(flow, checked_strategy(strategy))
     if strategy.alignment is not None:
         raise ProgramError(
-            "with_watermark_alignment(...) holds back what is read, so it is for the watermarks of sources: give"
+            "with_watermark_alignment(...) delays reading, so it is only for the watermarks of sources: give"
             " from_source(...) the strategy"
         )
     name = f"assign_timestamps_and_watermarks({event_time or 'none'})"
@@ -335,8 +335,8 @@ def cache(flow: Dataflow) -> Dataflow:
     """
     if flow.type.changelog != APPEND_ONLY:
         raise ProgramError(
-            f"cache() after {flow} would keep rows in no order, and here a row takes the place of an earlier one"
-            f" ({flow.type.changelog}): cache what comes before"
+            f"cache() after {flow} would lose the order of rows, but here a row replaces an earlier one"
+            f" ({flow.type.changelog}): cache an earlier stream"
         )
     row_type, program = replace(flow.type, prototype=as_kept(flow.type.prototype)), flow.program
     operator = program.cached.transformation(flow.inputs, row_type, program.next_position)
@@ -369,9 +369,9 @@ def add_broadcast_set(flow: Dataflow, variable: Dataflow, name: str) -> None:
         raise ProgramError(f"{what}: the stream is made of rows of the operator itself, which waits for its end")
     for source in filter(is_unbounded, before):
         raise ProgramError(
-            f"{what}: a broadcast variable is read when it is whole, and the source {source} ({source.call_site}) has"
-            " no end: read what is there now, without monitor_continuously(...) and with a number of rows; rows that"
-            " come for ever are for connect(rules.broadcast(descriptor))"
+            f"{what}: a broadcast variable is read when it is complete, but the source {source} ({source.call_site})"
+            " has no end: read only existing rows, without monitor_continuously(...) and with a number of rows; use"
+            " connect(rules.broadcast(descriptor)) for unbounded rows"
         )
     try_on_prototype(what, lambda: check_types(variable.type.prototype.schema, Use.GROUPS))
     rows = partitioned(variable.inputs, ShipStrategy.BROADCAST)

@@ -70,8 +70,7 @@ class Program:
             if self._after is None:
                 raise ProgramError("the program has no operators: begin with from_source(...)")
             raise ProgramError(
-                f"nothing was written down since job {self._after!r} was executed: begin the next one with"
-                " from_source(...)"
+                f"nothing was defined since job {self._after!r} was executed: start the next one with from_source(...)"
             )
         needed = {operator for operator in self._transformations if operator.kind is OperatorKind.SINK}
         if not needed:
@@ -100,7 +99,7 @@ class Program:
         """
         if self._ended is not None:
             raise ProgramError(
-                f"{transformation.name!r} comes too late: the job of its input was {self._ended}; begin the next"
+                f"{transformation.name!r} is too late: the job of its input was {self._ended}; start the next"
                 " one with from_source(...)"
             )
         if transformation.explicit_uid is not None:
@@ -141,7 +140,7 @@ class Program:
         """
         if not self._is_submitted:
             return self
-        self._ended = "refused, and another one was begun"
+        self._ended = "refused, and another one was started"
         return self._followed_by(Program(self._files, self._after, cached=self.cached, number=self._number))
 
     def close(self, job_name: str) -> Program:
@@ -240,4 +239,4 @@ def _whole_number(number: int, what: str, least: int) -> int:
 def check_one_program(what: str, ours: Program, theirs: Program) -> None:
     """Raise `ProgramError` if two streams that are combined belong to different programs; `what` describes them."""
     if theirs is not ours:
-        raise ProgramError(f"{what}: they are of two environments, or of two jobs of one environment")
+        raise ProgramError(f"{what}: they belong to two environments, or to two jobs of one environment")

@@ -45,7 +45,7 @@ class OutputTag:
 
 
 def check_tag(verb: str, tag: object) -> None:
-    """Raise `ProgramError` if an argument of `verb` is no OutputTag."""
+    """Raise `ProgramError` if an argument of `verb` is not an OutputTag."""
     if not isinstance(tag, OutputTag):
         raise ProgramError(f"{verb} takes an OutputTag, such as OutputTag('late'), not {tag!r}")
 

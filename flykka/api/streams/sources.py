@@ -45,7 +45,7 @@ def source_stream(
     """Add `source` to the program, and return the stream of its rows.
 
     Raises:
-        ProgramError: this is no source, or no watermark strategy, or the uid is empty.
+        ProgramError: this is not a source or watermark strategy, or the uid is empty.
         StreamTypeError: the declared columns are invalid, or the event time does not fit them.
         DuplicateUidError: another operator has the uid.
         SourceError: no schema can be read from the source.
@@ -99,7 +99,7 @@ class ComputedFrames:
         """Register a DataFrame to be computed for the next job.
 
         Raises:
-            ProgramError: it is no DataFrame, a streaming one, or belongs to another Spark session.
+            ProgramError: it is not a DataFrame, a streaming one, or belongs to another Spark session.
         """
         if not isinstance(frame, DataFrame):
             raise ProgramError(f"from_dataframe needs a DataFrame of Spark, not a {type(frame).__name__}")

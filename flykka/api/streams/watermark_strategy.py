@@ -132,7 +132,7 @@ class WatermarkStrategy:
 
 
 def checked_strategy(strategy: WatermarkStrategy) -> WatermarkStrategy:
-    """Return `strategy`. Raises `ProgramError` if it is no watermark strategy."""
+    """Return `strategy`. Raises `ProgramError` if it is not a watermark strategy."""
     if not isinstance(strategy, WatermarkStrategy):
         raise ProgramError(
             "a watermark strategy is one such as WatermarkStrategy.for_bounded_out_of_orderness('10s'), not"

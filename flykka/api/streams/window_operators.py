@@ -70,7 +70,7 @@ def windows_of(flow: Dataflow, assigner: WindowAssigner) -> WindowSettings:
     """Create settings of windows, and check that they fit the rows.
 
     Raises:
-        ProgramError: `assigner` is no window assigner.
+        ProgramError: `assigner` is not a window assigner.
         StreamTypeError: event-time windows on rows without event time.
     """
     if not isinstance(assigner, WindowAssigner):
@@ -102,7 +102,7 @@ def aggregate_windows(flow: Dataflow, settings: WindowSettings, columns: tuple[C
     Raises:
         ProgramError: the windows are not tumbling, sliding or session windows of event time, or do not fire at
             their end; or session windows do not support these aggregates.
-        StreamTypeError: a column is no aggregate, or does not fit the rows.
+        StreamTypeError: a column is not an aggregate, or does not fit the rows.
     """
     assigner = settings.assigner
     if isinstance(assigner, EventTimeSessionWindows):
@@ -188,7 +188,7 @@ def _add_sessions(
             " output)"
         )
     assert flow.type.event_time is not None, "without event time there are no windows of it"
-    assert windows.gap_ms is not None, "a gap that a function tells is refused before"
+    assert windows.gap_ms is not None, "gaps computed by a function are refused earlier"
     if not flow.keys:
         plan = replace(plan, key_names=())  # Results have no column for the implicit key.
     return add_aggregates(

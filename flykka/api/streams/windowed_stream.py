@@ -51,7 +51,7 @@ class AnyWindowedStream(MigrationHints, Generic[Function]):
         """Set when windows fire, instead of at the end of the window.
 
         Raises:
-            ProgramError: `trigger` is no trigger, or does not support merging windows such as sessions.
+            ProgramError: `trigger` is not a trigger, or does not support merging windows such as sessions.
         """
         if not isinstance(trigger, Trigger):
             raise ProgramError(
@@ -69,7 +69,7 @@ class AnyWindowedStream(MigrationHints, Generic[Function]):
         """Set an evictor, which removes rows from a window that fires. All rows of windows are then stored.
 
         Raises:
-            ProgramError: `evictor` is no evictor.
+            ProgramError: `evictor` is not an evictor.
         """
         if not isinstance(evictor, Evictor):
             raise ProgramError(
@@ -102,7 +102,7 @@ class AnyWindowedStream(MigrationHints, Generic[Function]):
         side output is not read.
 
         Raises:
-            ProgramError: `tag` is no OutputTag, or the windows are not event-time windows, the only ones with late
+            ProgramError: `tag` is not an OutputTag, or the windows are not event-time windows, the only ones with late
                 rows.
         """
         check_tag("side_output_late_data", tag)
@@ -139,7 +139,7 @@ class AnyWindowedStream(MigrationHints, Generic[Function]):
         Raises:
             ProgramError: no column is given, a type is missing, or columns are aggregated in windows that are not
                 tumbling, sliding or session windows of event time, or that have a trigger or an evictor.
-            StreamTypeError: a column is no aggregate, or does not fit this stream; or a function cannot be pickled.
+            StreamTypeError: a column is not an aggregate, or does not fit this stream; or a function cannot be pickled.
         """
         if not columns:
             raise ProgramError(f"the window aggregation after {self._flow} needs at least one column")
@@ -188,7 +188,7 @@ class AnyWindowedStream(MigrationHints, Generic[Function]):
         turns the row into rows with the columns `output`.
 
         Raises:
-            ProgramError: `function` is no function, or only one of the window function and its output is given.
+            ProgramError: `function` is not a function, or only one of the window function and its output is given.
             StreamTypeError: `output` is invalid, or a function cannot be pickled.
         """
         try:
@@ -217,7 +217,7 @@ class AnyWindowedStream(MigrationHints, Generic[Function]):
         window.
 
         Raises:
-            ProgramError: `function` is no function of such windows.
+            ProgramError: `function` is not a function of such windows.
             StreamTypeError: `output` is invalid, or the function cannot be pickled.
         """
         self._check_window_function("process", function)

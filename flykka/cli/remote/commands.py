@@ -248,7 +248,7 @@ def _rescaled(client: RestClusterClient, job_id: JobId, parallelism: str | None,
     for each in assignments:
         name, equals, bounds = each.rpartition("=")
         if not equals:
-            raise RescaleError(f"{each!r} is no vertex with its parallelism: NAME=N")
+            raise RescaleError(f"{each!r} is not a vertex with its parallelism: NAME=N")
         requirements[_vertex(vertices, name).vertex_id] = _bounds(bounds)
     if requirements:
         client.update_requirements(job_id, requirements)
@@ -262,7 +262,7 @@ def _bounds(text: str) -> tuple[int, int]:
     try:
         return int(lower or 1), int(upper)
     except ValueError:
-        raise RescaleError(f"{text!r} is no parallelism: N, or L:N for L to N") from None
+        raise RescaleError(f"{text!r} is not a parallelism: N, or L:N for L to N") from None
 
 
 def _vertex(vertices: list[ListedVertex], name: str) -> ListedVertex:

@@ -22,7 +22,7 @@ SHOW, DESCRIBE, DROP, SET. Each INSERT, each statement set and each SELECT is a 
 and the next statement starts when it has ended; the jobs are shown as by
 `flykka run`. The rows of a SELECT are printed as they arrive.
 
-Without a file, statements are typed, or read from stdin if that is no terminal.
+Without a file, statements are typed, or read from stdin if that is not a terminal.
 Typed statements run immediately: a SELECT shows its latest rows in a table, until q
 or Ctrl-C; an INSERT starts its job in the background.
 

@@ -27,7 +27,7 @@ _EPILOG = """\
 exit codes:
   0  no violation, as far as the trace goes
   1  violations; their turns are printed
-  2  there is no such file, it is no trace, a newer flykka wrote it, or it is
+  2  there is no such file, it is not a trace, a newer flykka wrote it, or it is
      damaged: the part before the damage was checked
   3  an internal error of this command
 

@@ -10,7 +10,7 @@ EPILOG = """\
 exit codes:
   0  read, up to the last complete record if the file is truncated
   1  two runs differ
-  2  there is no such file, it is no trace, a newer flykka wrote it, it is
+  2  there is no such file, it is not a trace, a newer flykka wrote it, it is
      damaged, or it contains nothing that matches
   3  an internal error of this command
 """

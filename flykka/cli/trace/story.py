@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     chosen = [name for name in ("checkpoint", "attempt", "job") if getattr(arguments, name) is not None]
     if len(chosen) > 1 and chosen != ["checkpoint", "job"]:
-        arguments.parser.error("a story is of one thing: --checkpoint N (of --job ID), --attempt ID, or --job ID")
+        arguments.parser.error("give only one of --checkpoint N (of --job ID), --attempt ID and --job ID")
     return run_on_trace("flykka trace story", arguments.file, partial(_story, arguments=arguments))
 
 

@@ -122,7 +122,7 @@ def test_a_hint_tells_of_nothing_that_is_not_there() -> None:
         (DataStream, "keyBy", "it is spelled key_by"),
         (KeyedStream, "drop_duplicates", r"call it before key_by\(\.\.\.\)"),
         (DataStream, "max_by", r"it needs keys: key_by\(\.\.\.\)"),
-        (KeyedStream, "uid", r"key_by\(\.\.\.\) is no operator"),
+        (KeyedStream, "uid", r"key_by\(\.\.\.\) is not an operator"),
         (WindowedStream, "sum", r"aggregate\(F\.sum\('amount'\)"),
         (KeyedStream, "countWindowAll", r"call it before key_by\(\.\.\.\)"),
         (AllWindowedStream, "max", r"aggregate\(F\.sum\('amount'\)"),

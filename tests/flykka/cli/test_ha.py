@@ -95,7 +95,7 @@ def test_who_gives_no_answer_forgets_nothing(
     [
         (["clean", "{}"], "there is no terminal for a confirmation: pass --yes"),
         (["show", "{}/not/there"], "there is no folder "),
-        (["show", "zookeeper:zk"], "does not say where ZooKeeper is"),
+        (["show", "zookeeper:zk"], "contains no address of ZooKeeper"),
     ],
 )
 def test_what_cannot_be_done_is_a_usage_error(

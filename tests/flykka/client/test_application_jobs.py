@@ -186,4 +186,4 @@ def test_a_run_that_has_not_ended_in_order_stays_open_and_that_is_said(
     first.jobs.end(concludes=False)
 
     assert not first.last_run().is_concluded
-    assert caplog.messages == ["the application has not ended in order: run again, it goes on where it was left"]
+    assert caplog.messages == ["the application was not concluded: run again, it continues where it stopped"]

@@ -132,7 +132,7 @@ def test_where_there_is_nothing_the_error_says_what_there_is(tmp_path: Path) -> 
     [path] = write_checkpoints(tmp_path, job_checkpoint("a", 7, 300))
 
     with pytest.raises(
-        CheckpointNotFoundError, match=r"gone' is no checkpoint or savepoint: there is no such file or folder"
+        CheckpointNotFoundError, match=r"gone' is not a checkpoint or savepoint: there is no such file or folder"
     ):
         find_checkpoint(str(tmp_path / "gone"), "")
     with pytest.raises(CheckpointNotFoundError, match=f"the newest checkpoint below it is '{path}'"):

@@ -77,11 +77,11 @@ def test_a_job_whose_last_run_was_cancelled_begins_and_says_so_where_it_has_no_r
         (
             replace(FINISHED, folders=WITH_ROWS.folders),
             StartMode.AUTO,
-            "has come to the end of its input already; run again, it would publish the same rows once more: there are"
+            "has already reached the end of its input; run again, it would publish the same rows once more: there are"
             " 3 files of it in /out",
             ("--from-checkpoint PATH", "--fresh, with another folder", "--overwrite /out"),
         ),
-        (FINISHED, StartMode.AUTO, "has come to the end of its input already", ("--from-checkpoint PATH", "--fresh")),
+        (FINISHED, StartMode.AUTO, "has already reached the end of its input", ("--from-checkpoint PATH", "--fresh")),
         (
             replace(NEW, folders=(FolderContents(path="/out", own=1),)),
             StartMode.AUTO,
@@ -216,7 +216,7 @@ def test_where_there_is_nothing_of_the_job_nothing_is_deleted() -> None:
         (
             WITH_ROWS,
             ("/ouch",),
-            "'/ouch' is no folder of a sink of job 'counts': they write to /out. Nothing was deleted",
+            "'/ouch' is not a folder of a sink of job 'counts': they write to /out. Nothing was deleted",
         ),
         (replace(WITH_ROWS, folders=()), ("/out",), "none of them writes to a folder"),
         (

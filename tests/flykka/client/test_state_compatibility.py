@@ -230,7 +230,7 @@ def test_the_state_of_a_coordinator_needs_a_function_that_brings_one() -> None:
 
     assert compared(replace(GRAPH, vertices=(GRAPH.vertices[0], coordinated)), stored).problems == ()
     (problem,) = compared(GRAPH, stored).problems
-    assert "the coordinator of 'sums', whose function brings none any more" in problem
+    assert "the coordinator of 'sums', but its function no longer has one" in problem
     assert compared(GRAPH, stored, allow_non_restored_state=True).problems == ()
 
 
@@ -286,7 +286,7 @@ def test_a_savepoint_of_another_job_says_whose_it_is() -> None:
 
     [problem] = compared(other).problems
 
-    assert "None of its state is of an operator of this job: it is of job 'orders'." in problem
+    assert "None of its state belongs to an operator of this job; it was written by job 'orders'." in problem
 
 
 def test_what_is_not_known_by_name_is_named_by_its_id() -> None:

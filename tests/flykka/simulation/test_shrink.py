@@ -202,7 +202,7 @@ def test_of_a_damaged_trace_the_damage_is_told(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("nowhere.trace", "nowhere.trace is no seed, which is a whole number, and there is no such file"),
+        ("nowhere.trace", "nowhere.trace is not a seed, which is a whole number, and there is no such file"),
         ("folder", "folder is a folder; a trace is a file"),
         ("text.trace", "is no trace"),
     ],

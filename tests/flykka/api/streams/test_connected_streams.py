@@ -277,7 +277,7 @@ def test_wrong_uses_are_refused_where_they_are_written(spark: SparkSession, wron
 
 
 def test_streams_of_two_programs_are_refused(spark: SparkSession) -> None:
-    with pytest.raises(ProgramError, match=re.escape("connect of bids with bids: they are of two environments")):
+    with pytest.raises(ProgramError, match=re.escape("connect of bids with bids: they belong to two environments")):
         bids(spark).connect(bids(spark))
 
 

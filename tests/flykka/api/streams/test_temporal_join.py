@@ -132,7 +132,7 @@ def test_the_kind_of_the_join_and_what_it_keeps_are_to_stay_for_its_state(spark:
         (
             lambda one, two: one.temporal_join(upserts(two, "bidder").key_by("auction")),
             StreamTypeError,
-            r"bids are upserts and deletes by bidder, so that is what a version is of: key both streams by it, not by"
+            r"bids are upserts and deletes by bidder, which is the key of a version: key both streams by it, not by"
             " auction",
         ),
         (

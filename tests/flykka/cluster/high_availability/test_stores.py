@@ -42,8 +42,8 @@ def test_a_store_is_a_folder_a_place_in_zookeeper_or_nothing() -> None:
     ("said", "text"),
     [
         ("", "high_availability is a folder, zookeeper://HOST:PORT"),
-        ("zookeeper://zk1:2181/flykka", "does not say where ZooKeeper is, and a folder"),
-        ("zookeeper:///flykka?storage_dir=/data", "does not say where ZooKeeper is, and a folder"),
+        ("zookeeper://zk1:2181/flykka", "contains no address of ZooKeeper, or no folder"),
+        ("zookeeper:///flykka?storage_dir=/data", "contains no address of ZooKeeper, or no folder"),
         ("zookeeper://zk1:2181/flykka/?storage_dir=/data", "begins with a slash and ends without one"),
     ],
 )
