@@ -84,7 +84,7 @@ class ClusterError(FlykkaError):
 
 
 class InsufficientSlotsError(ClusterError):
-    """The job needs more slots than all TaskManagers have, or than other jobs leave free, and would wait for ever."""
+    """The job needs more slots than all TaskManagers have, or than other jobs leave free, and would wait forever."""
 
 
 class InsufficientResourcesError(InsufficientSlotsError):

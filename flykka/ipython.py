@@ -61,13 +61,13 @@ def waking_loop() -> Iterator[None]:
     if not in_kernel():
         yield
         return
-    waking = asyncio.create_task(_wake_for_ever())
+    waking = asyncio.create_task(_wake_forever())
     try:
         yield
     finally:
         waking.cancel()
 
 
-async def _wake_for_ever() -> None:
+async def _wake_forever() -> None:
     while True:
         await asyncio.sleep(_WAKING_SECONDS)

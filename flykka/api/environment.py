@@ -193,7 +193,7 @@ class StreamExecutionEnvironment(MigrationHints):
         with nullcontext() if adopted else launch.starting_spark(address):
             session = spark_session(address, short_lived=launch.only_plans)
         environment = cls(session, settings, resolved, owns_session=not adopted)
-        launch.environment_made(environment)
+        launch.environment_created(environment)
         keep_checkpoints(environment)
         environment.job_settings = resolved.with_defaults(environment.job_settings)
         resolved.register_files(environment._files)
@@ -317,7 +317,7 @@ class StreamExecutionEnvironment(MigrationHints):
         """Limit how long joins of streams in later SQL queries retain rows in state, in processing time.
 
         This is Flink's `table.exec.state.ttl`. It applies to joins whose condition does not bound the event times,
-        which retain rows for ever without it. `explain_sql` shows it.
+        which retain rows forever without it. `explain_sql` shows it.
 
         Raises:
             DurationError: `ttl` cannot be parsed.
@@ -326,7 +326,7 @@ class StreamExecutionEnvironment(MigrationHints):
 
     @property
     def sql_state_ttl_ms(self) -> int | None:
-        """Milliseconds for which joins of streams in SQL retain rows; None: for ever. The launcher's value takes
+        """Milliseconds for which joins of streams in SQL retain rows; None: forever. The launcher's value takes
         precedence.
         """
         ttl_ms: int | None = self._options.overrides.get("sql_state_ttl", self.job_settings.sql_state_ttl_ms)
@@ -1071,7 +1071,7 @@ class StreamExecutionEnvironment(MigrationHints):
         self._program.submit()
         launch = current_launch()
         self.job_settings = launch.overridden(self.job_settings, self._options.overrides)
-        launch.program_written(self, job_name)
+        launch.before_execute(self, job_name)
         # Before an earlier job is ended: a program without operators must not replace one.
         self._program.leading_to_sinks()
         self._take_place_of(end_earlier_job(job_name))

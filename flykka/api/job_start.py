@@ -138,12 +138,12 @@ class JobStarts:
             restore_path = checkpoint.path
         if not has_store:
             # First of all: while another process runs the job, everything examined below may change.
-            self._own(job_graph, session, shares=not was_named)
+            self._acquire_folders(job_graph, session, shares=not was_named)
         if has_store:
             identified = self._identify(settings, job_graph, restore_path, cluster(), session)
             job_graph, restore_path = identified.job_graph, identified.restore_path
             if not identified.has_ended:
-                self._own(job_graph, session, shares=not was_named)
+                self._acquire_folders(job_graph, session, shares=not was_named)
             if identified.has_ended or identified.continues:
                 return JobStart(job_graph=job_graph, restore_path=restore_path, runs=not identified.has_ended)
         folders = sink_folders(job_graph, self._registry, FileSystem(session))
@@ -175,7 +175,7 @@ class JobStarts:
             delete_published(job_graph, self._registry, FileSystem(session), start.overwrites)
         return JobStart(job_graph=job_graph, restore_path=start.restore_path)
 
-    def _own(self, job_graph: JobGraph, session: SparkSession, *, shares: bool) -> None:
+    def _acquire_folders(self, job_graph: JobGraph, session: SparkSession, *, shares: bool) -> None:
         """Acquire the folders of a job; jobs that share a temporary folder may also share a name."""
         notify, self._owned = current_launch().notify, job_graph.job_id
         try:
@@ -237,8 +237,8 @@ class JobStarts:
 
 def describe(checkpoint: CompletedCheckpoint) -> str:
     """Describe a checkpoint that a job continues from: its number, its time and its path."""
-    taken = datetime.fromtimestamp(checkpoint.timestamp_ms / 1000)
-    when = f"{taken:%H:%M:%S}" if taken.date() == datetime.now().date() else f"{taken:%Y-%m-%d %H:%M:%S}"
+    taken_at = datetime.fromtimestamp(checkpoint.timestamp_ms / 1000)
+    when = f"{taken_at:%H:%M:%S}" if taken_at.date() == datetime.now().date() else f"{taken_at:%Y-%m-%d %H:%M:%S}"
     kind = "savepoint" if is_savepoint(checkpoint.path) else "checkpoint"
     return f"{kind} {checkpoint.checkpoint_id} of {when} ({checkpoint.path})"
 
@@ -343,12 +343,12 @@ class _TraceSearch:
                 own=len(published.own) if counts_own else 0,
                 others=published.by_others,
                 foreign=published.foreign,
-                written_by=self._written_by(published.staging),
+                written_by=self._writers_of(published.staging),
             )
             for published in self._folders.published
         )
 
-    def _written_by(self, staging: tuple[str, ...]) -> tuple[str, ...]:
+    def _writers_of(self, staging: tuple[str, ...]) -> tuple[str, ...]:
         if not staging:
             return ()
         return tuple(sorted(job.name for job in self._running if in_a_name(job.job_id) in staging))

@@ -120,10 +120,10 @@ class Launch:
         self._is_first = False
         return settings
 
-    def environment_made(self, environment: StreamExecutionEnvironment) -> None:
+    def environment_created(self, environment: StreamExecutionEnvironment) -> None:
         """Handle the creation of an environment."""
 
-    def program_written(self, environment: StreamExecutionEnvironment, job_name: str) -> None:
+    def before_execute(self, environment: StreamExecutionEnvironment, job_name: str) -> None:
         """Handle a call of `execute`, before the operators of the environment become a job of this name."""
 
     def job_submitted(

@@ -48,7 +48,7 @@ class Cells:
         self._cell = execution.cell_id
         for program in self._programs():
             if self._cell is not None:
-                program.take_back(self._written.get(program, {}).pop(self._cell, ()))
+                program.remove_operators(self._written.get(program, {}).pop(self._cell, ()))
         self._before = {program: frozenset(program.transformations) for program in self._programs()}
 
     def end_cell(self, _: object) -> None:

@@ -38,7 +38,7 @@ class UserFiles:
 
     def add_python_archive(self, path: str | PathLike[str], target_dir: str | None) -> None:
         name = Path(path).name if target_dir is None else target_dir
-        call = _call("add_python_archive", path, _named(name, "target directory of an archive"))
+        call = _call("add_python_archive", path, _checked_name(name, "target directory of an archive"))
         with _refused():
             self.files.add_archive(fspath(path), name, call)
 
@@ -51,7 +51,7 @@ class UserFiles:
             self.files.add_requirements(fspath(requirements), cache, call, self.session.sparkContext)
 
     def register_cached_file(self, path: str | PathLike[str], name: str) -> None:
-        call = _call("register_cached_file", path, _named(name, "name of a cached file"))
+        call = _call("register_cached_file", path, _checked_name(name, "name of a cached file"))
         with _refused():
             self.files.add_cached_file(fspath(path), name, call)
 
@@ -71,9 +71,9 @@ def _refused() -> Iterator[None]:
         raise ProgramError(str(refused)) from None
 
 
-def _named(name: object, what: str) -> str:
+def _checked_name(name: object, what: str) -> str:
     if not isinstance(name, str) or not name.strip():
-        raise ProgramError(f"the {what} must be a text that names it, not {name!r}")
+        raise ProgramError(f"the {what} must be a non-empty text, not {name!r}")
     return name
 
 

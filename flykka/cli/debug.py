@@ -227,7 +227,7 @@ class Debugger(cmd.Cmd):
         self._print_all([] if turn is None else effect_lines(turn), "it did nothing to others")
 
     def do_changes(self, _words: str) -> None:
-        self._print_all(change_lines(self._session.changes), "it changed nothing of its actor")
+        self._print_all(change_lines(self._session.changes), "it did not change its actor")
 
     def do_state(self, words: str) -> None:
         path, _, part = words.partition(" ")
@@ -255,7 +255,7 @@ class Debugger(cmd.Cmd):
         step = self._session.run_to(breakpoints)
         if step is None:
             last = self._session.turn
-            self.write_line(f"no {'further turn there' if breakpoints else 'breakpoint'}: this is the end")
+            self.write_line(f"no {'other match' if breakpoints else 'breakpoint'}: this is the end")
             if last is None:
                 return
         self._show_step(step or self._session.here)

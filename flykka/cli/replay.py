@@ -90,7 +90,7 @@ def _replay(arguments: argparse.Namespace) -> int:
         print_no_more()
     worst = max((each.code for each in results), default=OK)
     if arguments.junit is not None:
-        worst = max(worst, _written(arguments.junit, junit_xml(results)))
+        worst = max(worst, _write(arguments.junit, junit_xml(results)))
     return worst
 
 
@@ -131,7 +131,7 @@ def _show(replayed: Replayed) -> None:
         print(line)
 
 
-def _written(path: str, text: str) -> int:
+def _write(path: str, text: str) -> int:
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)

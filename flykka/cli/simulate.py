@@ -199,14 +199,14 @@ def _print_summary(summary: CampaignSummary, seconds: float, faults: list[str]) 
     print(f", {checkpoints.savepoints:,} savepoints requested by clients")
     if checkpoints.reasons:
         reasons = {reason.lower().replace("_", " "): count for reason, count in checkpoints.reasons.items()}
-        print(f"  aborted      {_counted(reasons)}")
-    print(f"  jobs         {_counted(summary.jobs)}; {counted(summary.restarts, 'restart')}")
+        print(f"  aborted      {_counts_text(reasons)}")
+    print(f"  jobs         {_counts_text(summary.jobs)}; {counted(summary.restarts, 'restart')}")
     print(f"  output       {counted(summary.rows, 'row')}, {summary.late_rows:,} of them late")
-    print(f"  faults       {_counted(summary.faults) if faults else 'none were drawn'}")
+    print(f"  faults       {_counts_text(summary.faults) if faults else 'none were drawn'}")
     print(f"  {'violations   in ' + counted(len(summary.failed), 'seed') if summary.failed else 'no violations'}")
 
 
-def _counted(counter: dict[str, int]) -> str:
+def _counts_text(counter: dict[str, int]) -> str:
     return ", ".join(f"{count:,} {what}" for what, count in sorted(counter.items())) or "none"
 
 

@@ -75,7 +75,7 @@ def _why_recorded(arguments: argparse.Namespace) -> int:
     # Loading the actors takes a second, and `--help` should not wait for it.
     from flykka.traces.diagnosis import diagnose_recorded
 
-    def tell(trace: TraceReader) -> int:
+    def diagnose_trace(trace: TraceReader) -> int:
         import_modules(arguments.modules)
         try:
             explained = diagnose_recorded(trace, arguments.turn, arguments.job, modules=arguments.modules)
@@ -84,4 +84,4 @@ def _why_recorded(arguments: argparse.Namespace) -> int:
         print(explained)
         return OK
 
-    return run_on_trace("flykka why", arguments.trace, tell)
+    return run_on_trace("flykka why", arguments.trace, diagnose_trace)

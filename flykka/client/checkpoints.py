@@ -74,7 +74,7 @@ def read_checkpoint(path: str) -> CompletedCheckpoint:
     try:
         return CheckpointStorage(absolute).read_metadata(absolute)
     except CheckpointFileNotFoundError:
-        there = _what_is_there(CheckpointStorage(absolute), absolute)
+        there = _content_text(CheckpointStorage(absolute), absolute)
         raise CheckpointNotFoundError(f"{path!r} is not a checkpoint or savepoint: {there}") from None
     except CheckpointStorageError as refusal:
         raise CheckpointError(f"{path!r} cannot be continued from: {refusal}") from refusal
@@ -131,17 +131,17 @@ def earlier_checkpoint(path: str) -> str | None:
     return None
 
 
-def find_checkpoint(wanted: str, directory: str) -> CompletedCheckpoint:
-    """Return the checkpoint at the path `wanted`, its folder or its metadata file, or the latest one in `directory`.
+def find_checkpoint(requested: str, directory: str) -> CompletedCheckpoint:
+    """Return the checkpoint at the path `requested`, its folder or its metadata file, or the latest one in `directory`.
 
     Raises:
         CheckpointNotFoundError: there is no checkpoint; the error names the path and describes what is there.
         CheckpointError: it cannot be read, because it is not a checkpoint, was written by a newer version, or lacks
             state.
     """
-    checkpoint = _latest(directory) if wanted == LATEST else read_checkpoint(wanted)
+    checkpoint = _latest(directory) if requested == LATEST else read_checkpoint(requested)
     if (missing := missing_state(checkpoint)) is not None:
-        raise CheckpointError(f"{wanted!r} cannot be continued from: {missing}")
+        raise CheckpointError(f"{requested!r} cannot be continued from: {missing}")
     return checkpoint
 
 
@@ -232,7 +232,7 @@ def _is_later(path: str, than: str) -> bool:
     return job == other_job and number.isdigit() and int(number) > int(other_number)
 
 
-def _what_is_there(storage: CheckpointStorage, path: str) -> str:
+def _content_text(storage: CheckpointStorage, path: str) -> str:
     if not storage.exists(path):
         return "there is no such file or folder"
     if savepoints := CheckpointStorage(path).savepoints():

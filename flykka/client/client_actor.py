@@ -196,22 +196,22 @@ class JobClientActor(Actor):
     def handle_message(self, message: Message) -> None:
         """Record and forward messages about the job; delay its result until the details of its end arrive."""
         if isinstance(message, JobClientHeartbeatDue):
-            self._give_sign_of_life()
+            self._send_heartbeat()
             return
         self._view.news += 1
         match message:
-            case JobResultSuccess() | JobResultFailure() if not self._is_over and not self._is_refused(message):
+            case JobResultSuccess() | JobResultFailure() if not self._has_ended and not self._is_refused(message):
                 self._request_details(message)
             case JobDetails() | JobDetailsTimedOut() | JobNotFound() | Terminated() if self._result is not None:
                 self._on_details(message, self._result)
             case JobDetails() | JobDetailsTimedOut():
                 return  # It arrived after the timeout.
             case _:
-                self._on_told(message)
+                self._on_event(message)
 
-    def _give_sign_of_life(self) -> None:
+    def _send_heartbeat(self) -> None:
         heartbeat = self._graph.client_heartbeat
-        if heartbeat is None or self._is_over:
+        if heartbeat is None or self._has_ended:
             self.context.timers.cancel("heartbeat")
             return
         expires_ms = self.context.now() + heartbeat.timeout_ms
@@ -232,9 +232,9 @@ class JobClientActor(Actor):
             self._view.end_with(answer)
         else:
             self._view.end_without_details(result)
-        self._on_told(result)
+        self._on_event(result)
 
-    def _on_told(self, message: Message) -> None:
+    def _on_event(self, message: Message) -> None:
         if isinstance(message, RegisterJobClientSuccess | JobResultSuccess | JobResultFailure):
             self._view.attached.try_set(message.job_id)
         match message:
@@ -258,7 +258,7 @@ class JobClientActor(Actor):
                 self._checkpoint_path = path
             case JobResultSuccess():
                 self._on_success(message)
-            case JobResultFailure() if self._is_to_be_recorded(message):
+            case JobResultFailure() if self._needs_flight_record(message):
                 self._begin_flight_record(message)
                 return
             case JobResultFailure():
@@ -267,7 +267,7 @@ class JobClientActor(Actor):
                 if self._untold is None:
                     return  # It arrived after the timeout.
                 message = self._on_flight_record(message, self._untold)
-            case Terminated() | SeekJobManagerDue() | ClusterFailed() if self._is_over:
+            case Terminated() | SeekJobManagerDue() | ClusterFailed() if self._has_ended:
                 return
             case ClusterFailed(cause=cause):
                 # Listeners must receive an end too.
@@ -276,7 +276,7 @@ class JobClientActor(Actor):
                 self._leader_retriever.on_leader_lost()
                 return
             case SeekJobManagerDue() if not self._leader_retriever.has_timed_out:
-                self._look_for_job_manager()
+                self._find_job_manager()
                 return
             case SeekJobManagerDue():
                 message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost("the JobManager is gone"))
@@ -291,10 +291,10 @@ class JobClientActor(Actor):
             listener.tell(message)
 
     @property
-    def _is_over(self) -> bool:
+    def _has_ended(self) -> bool:
         return self._view.outcome.done() or self._untold is not None or self._result is not None
 
-    def _look_for_job_manager(self) -> None:
+    def _find_job_manager(self) -> None:
         leader = self._leader_retriever.find_leader()
         if leader is not None:
             self._job_manager = leader
@@ -352,7 +352,7 @@ class JobClientActor(Actor):
             )
         )
 
-    def _is_to_be_recorded(self, failure: JobResultFailure) -> bool:
+    def _needs_flight_record(self, failure: JobResultFailure) -> bool:
         if not self._view.submitted.done() or failure.status is not JobStatus.FAILED:
             return False
         return self._write_flight_record is not None or is_of_checkpoint(failure.cause)

@@ -160,30 +160,30 @@ def _automatic(traces: RunTraces, commands: StartCommands) -> Start | Refusal:
         return Start(restore_path=traces.checkpoint, notices=(f"continuing {job} from {traces.description}",))
     if traces.shows_only or not (traces.note_counts or _with_rows(traces)):
         # Nothing is published twice, so there is no reason to refuse.
-        notices = () if traces.mismatch is None else (f"{job} begins with its input: {traces.mismatch}",)
+        notices = () if traces.mismatch is None else (f"{job} starts at the beginning of its input: {traces.mismatch}",)
         return Start(notices=notices)
     if traces.mismatch is not None:
         return Refusal(is_mismatch=True, reason=f"{traces.mismatch}\n{_mismatch(traces, commands)}")
     if traces.last_run is LastRunState.ENDED:
         return Refusal(
             reason=f"job {job} has already reached the end of its input; run again, it would publish the same rows once"
-            f" more{_where(traces)}. {_choices(traces, commands)}"
+            f" more{_folders_text(traces)}. {_choices(traces, commands)}"
         )
     if _with_rows(traces):
         return Refusal(
-            reason=f"job {job} has no checkpoint to continue from, and has published rows{_where(traces)}: begun again,"
-            f" it would publish them once more. {_choices(traces, commands)}"
+            reason=f"job {job} has no checkpoint to continue from, but has published rows{_folders_text(traces)}: run"
+            f" again, it would publish them once more. {_choices(traces, commands)}"
         )
     if traces.last_run is LastRunState.ENDED_WITHOUT_CHECKPOINT:
-        return Start(notices=(f"{job} begins with its input: its last run has kept no checkpoint",))
+        return Start(notices=(f"{job} starts at the beginning of its input: its last run retained no checkpoint",))
     return Start()
 
 
 def _fresh(traces: RunTraces, commands: StartCommands) -> Start | Refusal:
     if _with_rows(traces):
         return Refusal(
-            reason=f"job {traces.job_name!r} cannot begin with its input again{_where(traces)}: its rows would be there"
-            f" twice. {_choices(traces, commands, fresh=False)}"
+            reason=f"job {traces.job_name!r} cannot start at the beginning of its input{_folders_text(traces)}: its"
+            f" rows would be published twice. {_choices(traces, commands, fresh=False)}"
         )
     return Start()
 
@@ -194,16 +194,18 @@ def _overwriting(traces: RunTraces, overwritten: tuple[str, ...], commands: Star
         there = f"they write to {', '.join(sorted(paths))}" if paths else "none of them writes to a folder"
         return Refusal(reason=f"{unknown[0]!r} is not a folder of a sink of job {job}: {there}. Nothing was deleted")
     if traces.last_run is LastRunState.RUNS_HERE:
-        return Refusal(reason=f"job {job} runs, in this process: what it has published is not deleted. Stop it first")
+        return Refusal(reason=f"job {job} is running in this process: its output is not deleted. Stop it first")
     others = tuple(folder for folder in _with_rows(traces) if folder.path not in overwritten)
     if others:
         return Refusal(
-            reason=f"job {job} has published rows elsewhere as well, {_counted(others)}, which would be there twice:"
-            f" name these too: {commands.overwrite(overwritten + tuple(folder.path for folder in others))}. Nothing was"
-            " deleted"
+            reason=f"job {job} has also published rows elsewhere, {_counts_text(others)}, which would be published"
+            " twice: name these folders too:"
+            f" {commands.overwrite(overwritten + tuple(folder.path for folder in others))}. Nothing was deleted"
         )
     deleted = tuple(folder for folder in _with_rows(traces) if folder.path in overwritten)
-    notices = tuple(f"{job} begins with its input: deleting {_counted((folder,))}" for folder in deleted)
+    notices = tuple(
+        f"{job} starts at the beginning of its input: deleting {_counts_text((folder,))}" for folder in deleted
+    )
     return Start(overwrites=tuple(folder.path for folder in deleted), notices=notices)
 
 
@@ -248,13 +250,13 @@ def _with_rows(traces: RunTraces) -> tuple[FolderContents, ...]:
     return tuple(folder for folder in traces.folders if folder.own)
 
 
-def _where(traces: RunTraces) -> str:
+def _folders_text(traces: RunTraces) -> str:
     rows = _with_rows(traces)
     be = "is" if rows and rows[0].own == 1 else "are"
-    return f": there {be} {_counted(rows)}" if rows else ""
+    return f": there {be} {_counts_text(rows)}" if rows else ""
 
 
-def _counted(folders: tuple[FolderContents, ...]) -> str:
+def _counts_text(folders: tuple[FolderContents, ...]) -> str:
     return " and ".join(f"{_files(folder.own)} of it in {folder.path}" for folder in folders)
 
 

@@ -47,7 +47,7 @@ from flykka.messages.graph.job_graph import JobGraph, JobVertex
 from flykka.messages.monitoring.job_details import CHECKPOINT_HISTORY, AwaitArchives, JobDetails, RequestJobDetails
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
-from flykka.metrics.collection import Scope, collected_of_job
+from flykka.metrics.collection import Scope, collect_job
 from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError, SpawnRefusedError
 from flykka.runtime.futures.future import Future
 from flykka.runtime.props import Props
@@ -238,8 +238,8 @@ class JobClient:
             TimeoutError: the JobManager does not answer within 10 seconds.
         """
         now_ms = self._system.clock.now_ms()
-        with self._looked_at():
-            measured = collected_of_job(self._job_manager, self.job_id, Scope.SUBTASK, _HERE, now_ms)
+        with self._information_errors():
+            measured = collect_job(self._job_manager, self.job_id, Scope.SUBTASK, _HERE, now_ms)
             return metric_frame(measured, now_ms)
 
     @property
@@ -422,7 +422,7 @@ class JobClient:
             ClusterError: its cluster was shut down, or has forgotten the job.
             TimeoutError: the JobManager does not answer within 10 seconds.
         """
-        with self._looked_at():
+        with self._information_errors():
             return self._job_manager.rescales(self.job_id).rescales
 
     def query_state(self, uid: str, name: str, keys: Iterable[Any]) -> dict[Any, Any]:
@@ -518,9 +518,9 @@ class JobClient:
         finally:
             if self._view.outcome.done():
                 await asyncio.to_thread(self._await_archive)
-                await self._listeners_have_heard()
+                await self._listeners_finished()
 
-    async def _listeners_have_heard(self) -> None:
+    async def _listeners_finished(self) -> None:
         # Like `_wait_for_listeners`, without blocking the loop.
         with suppress(TimeoutError):
             async with asyncio.timeout(LISTENERS_TIMEOUT):
@@ -583,7 +583,7 @@ class JobClient:
         return answer if isinstance(answer, JobDetails) else None
 
     @contextmanager
-    def _looked_at(self) -> Iterator[None]:
+    def _information_errors(self) -> Iterator[None]:
         try:
             yield
         except AskTimeoutError as late:

@@ -116,7 +116,7 @@ class JobManagerGateway:
 
     def jobs(self, timeout: float = LOOK_TIMEOUT) -> tuple[JobOverview, ...]:
         answer = self.ask(lambda me: job_details.RequestJobsOverview(reply_to=me), timeout)
-        assert isinstance(answer, job_details.JobsOverview), f"the question for all jobs is not answered with {answer}"
+        assert isinstance(answer, job_details.JobsOverview), f"not an answer to the query for all jobs: {answer}"
         return answer.jobs
 
     def details(self, job_id: JobId, checkpoints: int = 0) -> JobDetails:
@@ -161,7 +161,7 @@ class JobManagerGateway:
 
     def requirements(self, job_id: JobId, timeout: float = LOOK_TIMEOUT) -> JobResourceRequirements:
         """Return the bounds of the parallelism of a job that has not ended."""
-        return self._done(
+        return self._ask_for_success(
             rescaling.JobResourceRequirementsUpdated,
             lambda me: rescaling.RequestJobResourceRequirements(job_id=job_id, client=me),
             timeout,
@@ -170,7 +170,7 @@ class JobManagerGateway:
     def update_requirements(
         self, job_id: JobId, requirements: JobResourceRequirements, timeout: float = LOOK_TIMEOUT
     ) -> None:
-        self._done(
+        self._ask_for_success(
             rescaling.JobResourceRequirementsUpdated,
             lambda me: rescaling.UpdateJobResourceRequirements(job_id=job_id, client=me, requirements=requirements),
             timeout,
@@ -178,7 +178,7 @@ class JobManagerGateway:
 
     def cancel(self, job_id: JobId, timeout: float = LOOK_TIMEOUT, *, delete_checkpoints: bool = False) -> None:
         """Request the cancellation of a job, which may end later."""
-        self._done(
+        self._ask_for_success(
             job.CancellationSuccess,
             lambda me: job.CancelJob(job_id=job_id, client=me, delete_checkpoints=delete_checkpoints),
             timeout,
@@ -186,7 +186,7 @@ class JobManagerGateway:
 
     def stop(self, job_id: JobId, directory: str | None, timeout: float = SNAPSHOT_TIMEOUT, *, drain: bool) -> str:
         """Stop a job with a savepoint in `directory`, or with a checkpoint if that is None; return its path."""
-        return self._done(
+        return self._ask_for_success(
             job.StoppingSuccess,
             lambda me: job.StopJob(job_id=job_id, client=me, savepoint_directory=directory, drain=drain),
             timeout,
@@ -194,7 +194,7 @@ class JobManagerGateway:
 
     def trigger_savepoint(self, job_id: JobId, directory: str, timeout: float = SNAPSHOT_TIMEOUT) -> str:
         """Take a savepoint and return its path."""
-        return self._done(
+        return self._ask_for_success(
             job.TriggerSavepointSuccess,
             lambda me: job.TriggerSavepoint(job_id=job_id, client=me, savepoint_directory=directory),
             timeout,
@@ -204,7 +204,7 @@ class JobManagerGateway:
         self, job_id: JobId, checkpoint_type: job.CheckpointType, timeout: float = SNAPSHOT_TIMEOUT
     ) -> job.RequestCheckpointSuccess:
         """Take a checkpoint; return its id and path when it is complete."""
-        return self._done(
+        return self._ask_for_success(
             job.RequestCheckpointSuccess,
             lambda me: job.RequestCheckpoint(job_id=job_id, client=me, checkpoint_type=checkpoint_type),
             timeout,
@@ -226,7 +226,7 @@ class JobManagerGateway:
             raise self._unknown(f"Job {job_id} not found")
         return answer
 
-    def _done(self, success: type[A], make: Callable[[Ref], Message], timeout: float) -> A:
+    def _ask_for_success(self, success: type[A], make: Callable[[Ref], Message], timeout: float) -> A:
         answer = self.ask(make, timeout)
         if isinstance(answer, success):
             return answer

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
-from flykka.client.running_jobs import token_at
+from flykka.client.running_jobs import token_for
 from flykka.errors import (
     CheckpointError,
     ClusterError,
@@ -187,7 +187,7 @@ class RestClusterClient:
     @property
     def token(self) -> str | None:
         """The token from the file, else that of this user's job that serves this address; None if there is none."""
-        return self._token or token_at(self._base)
+        return self._token or token_for(self._base)
 
     def jobs(self) -> list[ListedJob]:
         """Return the running jobs and the last ended ones."""
@@ -199,7 +199,7 @@ class RestClusterClient:
                 started_ms=job["start-time"],
                 ended_ms=job["end-time"],
             )
-            for job in self._ask("GET", "/jobs/overview")["jobs"]
+            for job in self._request("GET", "/jobs/overview")["jobs"]
         ]
 
     def find(self, name_or_id: str | None) -> ListedJob:
@@ -226,30 +226,30 @@ class RestClusterClient:
     def cancel(self, job_id: JobId, *, delete_checkpoints: bool = False) -> None:
         """Request the cancellation of a job. Raises `JobCancellationError` if it has ended."""
         deletes = "&deleteCheckpoints=true" if delete_checkpoints else ""
-        with _refused_as(JobCancellationError):
-            self._ask("PATCH", f"/jobs/{job_id}?mode=cancel{deletes}")
+        with _raise_refusals_as(JobCancellationError):
+            self._request("PATCH", f"/jobs/{job_id}?mode=cancel{deletes}")
 
     def stop_with_savepoint(self, job_id: JobId, directory: str | None, *, drain: bool = False) -> str:
         """Stop a job with a savepoint, and return its path when it is complete. Raises `JobStoppingError`."""
-        with _refused_as(JobStoppingError):
+        with _raise_refusals_as(JobStoppingError):
             body = {"targetDirectory": directory, "drain": drain}
             return str(self._operation(job_id, "stop", "savepoints", body)["location"])
 
     def trigger_savepoint(self, job_id: JobId, directory: str | None) -> str:
         """Take a savepoint, and return its path when it is complete. Raises `SavepointError`."""
-        with _refused_as(SavepointError):
+        with _raise_refusals_as(SavepointError):
             body = {"target-directory": directory}
             return str(self._operation(job_id, "savepoints", "savepoints", body)["location"])
 
     def trigger_checkpoint(self, job_id: JobId, checkpoint_type: str) -> int:
         """Take a checkpoint, and return its number when it is complete. Raises `CheckpointError`."""
-        with _refused_as(CheckpointError):
+        with _raise_refusals_as(CheckpointError):
             operation = self._operation(job_id, "checkpoints", "checkpoints", {"checkpointType": checkpoint_type})
         return int(operation["checkpointId"])
 
     def job_result(self, job_id: JobId) -> RemoteJobResult | None:
         """Return the result of a job that has ended; None if it is running."""
-        return result_of(job_id, self._ask("GET", f"/jobs/{job_id}/execution-result"))
+        return result_of(job_id, self._request("GET", f"/jobs/{job_id}/execution-result"))
 
     def report_client_heartbeat(self, job_id: JobId, expired_timestamp_ms: int) -> None:
         """Report that the client of a job is alive. The job is cancelled at that time (ms since the epoch) unless
@@ -258,8 +258,8 @@ class RestClusterClient:
         Raises:
             UnknownJobError: there is no such job, or it has ended.
         """
-        with _refused_as(UnknownJobError):
-            self._ask("PATCH", f"/jobs/{job_id}/clientHeartbeat", {"expiredTimestamp": expired_timestamp_ms})
+        with _raise_refusals_as(UnknownJobError):
+            self._request("PATCH", f"/jobs/{job_id}/clientHeartbeat", {"expiredTimestamp": expired_timestamp_ms})
 
     def wait(
         self, job_id: JobId, timeout: float | None = None, *, heartbeats: ClientHeartbeats | None = None
@@ -282,7 +282,7 @@ class RestClusterClient:
 
     def requirements(self, job_id: JobId) -> dict[str, tuple[int, int]]:
         """Return the minimum and maximum parallelism of each vertex, by id."""
-        answer = self._ask("GET", f"/jobs/{job_id}/resource-requirements")
+        answer = self._request("GET", f"/jobs/{job_id}/resource-requirements")
         bounds = {vertex: each["parallelism"] for vertex, each in answer.items()}
         return {vertex: (each["lowerBound"], each["upperBound"]) for vertex, each in bounds.items()}
 
@@ -292,8 +292,8 @@ class RestClusterClient:
             vertex: {"parallelism": {"lowerBound": lower, "upperBound": upper}}
             for vertex, (lower, upper) in requirements.items()
         }
-        with _refused_as(RescaleError):
-            self._ask("PUT", f"/jobs/{job_id}/resource-requirements", body)
+        with _raise_refusals_as(RescaleError):
+            self._request("PUT", f"/jobs/{job_id}/resource-requirements", body)
 
     def vertices(self, job_id: JobId) -> list[ListedVertex]:
         """Return the vertices of a job, in topological order."""
@@ -304,20 +304,20 @@ class RestClusterClient:
                 parallelism=vertex["parallelism"],
                 max_parallelism=vertex["maxParallelism"],
             )
-            for vertex in self._ask("GET", f"/jobs/{job_id}")["vertices"]
+            for vertex in self._request("GET", f"/jobs/{job_id}")["vertices"]
         ]
 
     def why(self, job_id: JobId, timeout_ms: int) -> str:
         """Return a diagnosis of why a job makes no progress. Each of its actors has `timeout_ms` to answer."""
-        return str(self._ask("GET", f"/jobs/{job_id}/why?timeout={timeout_ms}"))
+        return str(self._request("GET", f"/jobs/{job_id}/why?timeout={timeout_ms}"))
 
     def _operation(self, job_id: JobId, kind: str, results: str, body: dict[str, Any]) -> dict[str, Any]:
         """Start an operation, poll for its result below `results`, and return it."""
         # With an id of ours a repeated request is the same operation.
         content = {name: value for name, value in body.items() if value is not None} | {"triggerId": uuid4().hex}
-        request = self._ask("POST", f"/jobs/{job_id}/{kind}", content)["request-id"]
+        request = self._request("POST", f"/jobs/{job_id}/{kind}", content)["request-id"]
         for pause in pauses():
-            answer = self._ask("GET", f"/jobs/{job_id}/{results}/{quote(request)}")
+            answer = self._request("GET", f"/jobs/{job_id}/{results}/{quote(request)}")
             if answer["status"]["id"] == "COMPLETED":
                 break
             self._sleep(pause)
@@ -326,7 +326,7 @@ class RestClusterClient:
             raise _RefusedError(cause["stack-trace"].removeprefix(f"{cause['class']}: "))
         return operation
 
-    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         token = self.token
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         content = None if body is None else json.dumps(body).encode()
@@ -349,14 +349,14 @@ class RestClusterClient:
                 text = answer.read().decode()
                 return json.loads(text) if is_json else text
         except HTTPError as refused:
-            said = _errors(refused)
+            errors = _errors(refused)
             if refused.code == 503 and "Retry-After" in refused.headers:
-                raise _UnavailableError(said) from None
+                raise _UnavailableError(errors) from None
             if refused.code in (400, 409, 500) and request.get_method() != "GET":
-                raise _RefusedError(said) from None
+                raise _RefusedError(errors) from None
             is_of_a_job = request.full_url.startswith(f"{self._base}/v1/jobs/")
             kind = UnknownJobError if refused.code == 404 and is_of_a_job else ClusterError
-            raise kind(f"{self._base} refuses the request: {said}") from None
+            raise kind(f"{self._base} refuses the request: {errors}") from None
         except (URLError, OSError, ValueError) as silent:
             reason = getattr(silent, "reason", silent)
             raise ClusterError(f"no flykka answers at {self._base}: {reason}") from None
@@ -371,7 +371,7 @@ class _RefusedError(Exception):
 
 
 @contextmanager
-def _refused_as(error: type[FlykkaError]) -> Iterator[None]:
+def _raise_refusals_as(error: type[FlykkaError]) -> Iterator[None]:
     try:
         yield
     except _RefusedError as refused:

@@ -71,13 +71,13 @@ class RunningJobFile:
 def running_jobs() -> tuple[RunningJob, ...]:
     """Return the jobs of all processes, including this one, ordered by process and id. Read errors are logged."""
     try:
-        return tuple(sorted(_found(), key=lambda job: (job.process, job.job_id)))
+        return tuple(sorted(_find_jobs(), key=lambda job: (job.process, job.job_id)))
     except OSError as refused:
         _log.info("which jobs run in other processes is not known: %s", refused)
         return ()
 
 
-def token_at(address: str) -> str | None:
+def token_for(address: str) -> str | None:
     """Return the token of the REST interface at a URL, if a job of this user serves it."""
     place = _place(address)
     return next((job.token for job in running_jobs() if job.address is not None and _place(job.address) == place), None)
@@ -102,7 +102,7 @@ def pid_folder() -> Path:
     return private_folder(Path(configured or Path(runtime or "", "flykka")), f"name another in {FOLDER_VARIABLE}")
 
 
-def _found() -> Iterator[RunningJob]:
+def _find_jobs() -> Iterator[RunningJob]:
     for path in pid_folder().glob(f"*{_SUFFIX}"):
         try:
             with path.open("rb") as file:

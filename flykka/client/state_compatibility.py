@@ -60,7 +60,7 @@ class StateCompatibility:
     problems: tuple[str, ...]
     """Reasons why the job cannot start from the checkpoint, one sentence each; empty if it can."""
 
-    def matched_as(self, match: OperatorMatch) -> tuple[OperatorCompatibility, ...]:
+    def operators_with(self, match: OperatorMatch) -> tuple[OperatorCompatibility, ...]:
         return tuple(operator for operator in self.operators if operator.match is match)
 
 
@@ -217,14 +217,14 @@ def _with_renamed(
             if added.match is not OperatorMatch.ADDED:
                 continue
             for each in lost:
-                if _is_alike(former[each.operator_id], now[added.operator_id], by_name=by_name):
+                if _is_similar(former[each.operator_id], now[added.operator_id], by_name=by_name):
                     operators[place] = replace(added, match=OperatorMatch.RENAMED, former_uid=each.uid)
                     lost.remove(each)
                     break
     return (*operators, *removed)
 
 
-def _is_alike(was: OperatorMetadata, now: Operator, *, by_name: bool) -> bool:
+def _is_similar(was: OperatorMetadata, now: Operator, *, by_name: bool) -> bool:
     is_of_a_kind = was.kind is now.kind and was.ref.fingerprint == now.ref.fingerprint
     return is_of_a_kind and (was.name == now.name or not by_name)
 

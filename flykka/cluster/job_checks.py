@@ -1,6 +1,6 @@
 """Checks whether a cluster can ever run a job: slots, network buffers, and the resources of operators.
 
-A job that would wait for ever is refused. Resources used by other jobs become free, so a job may wait for them.
+A job that would wait forever is refused. Resources used by other jobs become free, so a job may wait for them.
 """
 
 from __future__ import annotations

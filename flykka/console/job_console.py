@@ -85,10 +85,10 @@ def _lines(details: JobDetails) -> Iterator[tuple[str, str]]:
     again = " (rows read again after a restart are counted again)" if details.number_of_restarts else ""
     for vertex in details.vertices:
         if vertex.sources:
-            yield "read", f"{vertex.rows_in:,} rows from {_named(vertex.sources)}{again}"
+            yield "read", f"{vertex.rows_in:,} rows from {_names_text(vertex.sources)}{again}"
     for vertex in details.vertices:
         if vertex.sinks:
-            yield "written", _written(vertex, is_least=details.number_of_restarts > 0)
+            yield "written", _vertex_text(vertex, is_least=details.number_of_restarts > 0)
     if late := sum(vertex.late_rows for vertex in details.vertices):
         yield "late", f"{late:,} rows came too late for their windows"
     yield "checkpoints", _checkpoints(details)
@@ -100,14 +100,14 @@ def _lines(details: JobDetails) -> Iterator[tuple[str, str]]:
             yield "failures" if number == 0 and not line.startswith(" ") else "", line
 
 
-def _written(vertex: JobVertexDetails, *, is_least: bool) -> str:
+def _vertex_text(vertex: JobVertexDetails, *, is_least: bool) -> str:
     """Describe the published rows; "at least" if a restart may have published uncounted ones."""
-    published = f"{'at least ' if is_least else ''}{vertex.rows_published:,} rows to {_named(vertex.sinks)}"
+    published = f"{'at least ' if is_least else ''}{vertex.rows_published:,} rows to {_names_text(vertex.sinks)}"
     staged = f"; {vertex.rows_staged:,} more were staged and not published" if vertex.rows_staged else ""
     return published + staged
 
 
-def _named(names: Sequence[str]) -> str:
+def _names_text(names: Sequence[str]) -> str:
     return " and ".join(repr(name) for name in names)
 
 

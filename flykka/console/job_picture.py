@@ -106,7 +106,7 @@ class JobPicture:
         yield Text()
         yield _cut(self._header(ascii_only=ascii_only), ascii_only=ascii_only)
         yield from self._vertices(options.max_width, options.size.height // self.jobs, ascii_only=ascii_only)
-        yield from self._written(ascii_only=ascii_only)
+        yield from self._text_lines(ascii_only=ascii_only)
         yield _cut(self._checkpoints(), ascii_only=ascii_only)
         yield _cut(self._restarts(), ascii_only=ascii_only)
 
@@ -158,7 +158,7 @@ class JobPicture:
             yield _cut(Text(vertex.name), ascii_only=ascii_only)
             yield _row(Text(), 0, (column.render(vertex) for column in columns))
 
-    def _written(self, *, ascii_only: bool) -> Iterator[Text]:
+    def _text_lines(self, *, ascii_only: bool) -> Iterator[Text]:
         sinks = [vertex for vertex in self.details.vertices if vertex.sinks]
         if sinks:
             published = format_count(sum(vertex.rows_published for vertex in sinks))

@@ -123,8 +123,8 @@ Clock = Callable[[], float]
 
 
 @contextmanager
-def elapsed(output: RichConsole, begun: str, done: str, clock: Clock = time.monotonic) -> Iterator[None]:
-    """Print `begun`, and when the `with` block ends without an error, `done` with the elapsed time.
+def elapsed(output: RichConsole, start_text: str, end_text: str, clock: Clock = time.monotonic) -> Iterator[None]:
+    """Print `start_text`, and when the `with` block ends without an error, `end_text` with the elapsed time.
 
     On a terminal a temporary line counts the seconds meanwhile; elsewhere two lines are printed.
     """
@@ -132,16 +132,16 @@ def elapsed(output: RichConsole, begun: str, done: str, clock: Clock = time.mono
     if can_be_live(output):
         with Live(
             console=output,
-            get_renderable=lambda: Text(f"{begun}  {clock() - since:.0f} s"),
+            get_renderable=lambda: Text(f"{start_text}  {clock() - since:.0f} s"),
             refresh_per_second=REFRESHES_PER_SECOND,
             transient=True,
         ) as live:
             live.refresh()
             yield
     else:
-        _print(output, begun)
+        _print(output, start_text)
         yield
-    _print(output, f"{done} after {clock() - since:.1f} s")
+    _print(output, f"{end_text} after {clock() - since:.1f} s")
 
 
 def spark_start(output: RichConsole, master: str) -> AbstractContextManager[None]:

@@ -28,7 +28,7 @@ class _LastingDescriptor(RawIOBase):
         self._descriptor = descriptor
         self._hurry = hurry
         # Redirections of standard error by others apply to us too.
-        self._own = _own_terminal(descriptor) if descriptor == _STDOUT else descriptor
+        self._own = _reopen_terminal(descriptor) if descriptor == _STDOUT else descriptor
 
     def fileno(self) -> int:
         """Return the descriptor itself: child processes write to it too."""
@@ -78,7 +78,7 @@ class _LastingDescriptor(RawIOBase):
         os.close(nowhere)
 
 
-def _own_terminal(descriptor: int) -> int:
+def _reopen_terminal(descriptor: int) -> int:
     """Open the terminal of a descriptor again, so that only our writes are non-blocking.
 
     If that fails, return the descriptor itself: a short write does not block if a pipe has room.

@@ -34,10 +34,10 @@ def collected(
     """Measure the cluster and its running jobs. Raises what `queries` raise."""
     yield of_cluster(queries.slots(), jobs, host)
     for job in running(jobs):
-        yield from collected_of_job(queries, job.job_id, scope, host, now_ms)
+        yield from collect_job(queries, job.job_id, scope, host, now_ms)
 
 
-def collected_of_job(queries: JobQueries, job_id: JobId, scope: Scope, host: str, now_ms: int) -> Iterator[Measured]:
+def collect_job(queries: JobQueries, job_id: JobId, scope: Scope, host: str, now_ms: int) -> Iterator[Measured]:
     details = queries.details(job_id)
     yield of_job(details, queries.checkpoints(job_id), host, now_ms)
     if scope is Scope.VERTEX:

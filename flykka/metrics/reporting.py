@@ -105,11 +105,11 @@ class LogReporter:
 def line_of(measured: Measured) -> str:
     """Format the values of a subject after its labels: `jobmanager_job[job_name='errors', ...]: numRestarts=0, ...`."""
     labels = ", ".join(f"{name}={value!r}" for name, value in measured.labels.items())
-    values = ", ".join(_shown(name, value) for name, value in measured.values.items())
+    values = ", ".join(_value_text(name, value) for name, value in measured.values.items())
     return f"{measured.scope}[{labels}]: {values}"
 
 
-def _shown(name: str, value: Value) -> str:
+def _value_text(name: str, value: Value) -> str:
     if isinstance(value, Distribution):
         return ", ".join(f"{name}_{figure}={number:.10g}" for figure, number in value.figures.items())
     return f"{name}={value:.3f}" if isinstance(value, float) and not value.is_integer() else f"{name}={int(value)}"

@@ -52,7 +52,7 @@ class RestfulGateway(JobManagerGateway):
         """Ask the JobManager, unless another driver leads."""
         try:
             if (leader := self.other_leader()) is not None:
-                raise RestError(503, _led_by(leader))
+                raise RestError(503, _standby_reason(leader))
             return super().ask(make, timeout)
         except (ActorDeadError, AskFailedError, AskTimeoutError) as silent:
             raise _unanswered("the JobManager", silent) from None
@@ -146,6 +146,6 @@ def _unanswered(name: str, silent: Exception) -> RestError:
     return RestError(503, text, passes=not isinstance(silent, AskTimeoutError))
 
 
-def _led_by(leader: LeaderInformation) -> str:
+def _standby_reason(leader: LeaderInformation) -> str:
     where = "has no REST interface" if leader.rest_address is None else f"answers at {leader.rest_address}"
     return f"this driver is on standby: another one leads, and {where}"

@@ -75,14 +75,14 @@ class SavepointWriter:
         """Write the savepoint, or nothing, and return its address. Raises as `flykka.state.write`."""
         places = {uid: self._place(uid) for uid in states}
         before = None if existing is None else self._existing(existing)
-        folder = _made_folder(path)
+        folder = _create_folder(path)
         try:
             replaced = {place.operator.operator_id for place in places.values()}
             copied = None if before is None else _copied(_without(before, replaced), folder)
             entries = [
                 entry
                 for number, (uid, place) in enumerate(places.items())
-                for entry in self._written(place, states[uid], before, f"{folder}/state-{number}")
+                for entry in self._write_state(place, states[uid], before, f"{folder}/state-{number}")
             ]
             savepoint = self._assembled(copied, places, entries)
             return CheckpointStorage(folder).write_metadata(savepoint, folder)
@@ -118,7 +118,7 @@ class SavepointWriter:
         )
         return replace(under_current_ids(savepoint, self.job_graph.vertices), operators=tuple(operators))
 
-    def _written(
+    def _write_state(
         self, place: _Place, state: StateRows, before: CompletedCheckpoint | None, folder: str
     ) -> Iterator[TaskStateEntry]:
         uid, vertex = place.operator.ref.uid, place.vertex
@@ -178,7 +178,7 @@ class SavepointWriter:
         )
 
 
-def _made_folder(path: str) -> str:
+def _create_folder(path: str) -> str:
     directory, _, name = path.rstrip("/").rpartition("/")
     try:
         return initialize_savepoint(directory, name)

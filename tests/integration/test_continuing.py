@@ -95,7 +95,7 @@ def test_what_has_finished_is_repeated_only_where_its_folder_is_overwritten_and_
     run_to_the_end(environment(), few_files, tmp_path)
     (output / "notes").write_text("not a row")
 
-    with pytest.raises(DuplicateJobSubmissionError, match=f"cannot begin with its input again.*{output}"):
+    with pytest.raises(DuplicateJobSubmissionError, match=f"cannot start at the beginning of its input.*{output}"):
         run_to_the_end(environment().from_checkpoint(None), few_files, tmp_path)
     with pytest.raises(DuplicateJobSubmissionError, match="is not a folder of a sink"):
         run_to_the_end(environment().overwrite(tmp_path / "out"), few_files, tmp_path)

@@ -91,7 +91,7 @@ def restart_strategy(strategy: Any) -> RestartStrategyConfiguration:
     if name == "failure-rate" and not {"failure_rate", "failure_interval"} <= settings.keys():
         raise ValueError("failure-rate needs failure_rate=... and failure_interval=...")
     try:
-        return _made(name, settings)
+        return _create_strategy(name, settings)
     except DurationError as refused:
         raise ValueError(str(refused)) from refused
 
@@ -105,7 +105,7 @@ def _checked(value: Any) -> RestartStrategyConfiguration:
     return strategy
 
 
-def _made(name: str, settings: dict[str, Any]) -> RestartStrategyConfiguration:
+def _create_strategy(name: str, settings: dict[str, Any]) -> RestartStrategyConfiguration:
     from flykka.api.configuration.restart_strategies import RestartStrategies
 
     match name:
@@ -450,7 +450,7 @@ class JobOptions(TypedDict, total=False):
         Time,
         Meaning(
             "how long joins of streams in SQL retain rows whose join condition sets no limit",
-            "for ever",
+            "forever",
             sets="sql_state_ttl_ms",
         ),
     ]

@@ -101,18 +101,18 @@ def tolerable_failures(value: Any) -> tuple[TolerableFailures, ...]:
 
 def words(kind: type[StrEnum]) -> str:
     """Format the values of an enum for help texts: `region|full`."""
-    return "|".join(_written(each.value) for each in kind)
+    return "|".join(_normalized(each.value) for each in kind)
 
 
 def choice(kind: type[StrEnum]) -> Callable[[Any], Any]:
     """Return a parser of the values of an enum, in any case, with hyphens or underscores."""
-    by_word = {_written(each.value): each for each in kind}
-    return lambda value: by_word[_known(value, by_word)]
+    by_word = {_normalized(each.value): each for each in kind}
+    return lambda value: by_word[_checked_choice(value, by_word)]
 
 
 def word(*allowed: str) -> Callable[[Any], str]:
     """Return a parser of `allowed` words, which returns them in capitals, as the enum of that name spells them."""
-    return lambda value: _known(value, allowed).upper()
+    return lambda value: _checked_choice(value, allowed).upper()
 
 
 def text(value: Any) -> str:
@@ -175,12 +175,12 @@ def stated(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return reading
 
 
-def _known(value: Any, allowed: Iterable[str]) -> str:
-    normalized = _written(value) if isinstance(value, str) else ""
+def _checked_choice(value: Any, allowed: Iterable[str]) -> str:
+    normalized = _normalized(value) if isinstance(value, str) else ""
     if normalized not in allowed:
         raise ValueError(f"{value!r} is none of {', '.join(allowed)}")
     return normalized
 
 
-def _written(value: str) -> str:
+def _normalized(value: str) -> str:
     return value.strip().lower().replace("_", "-")

@@ -19,7 +19,7 @@ from flykka.api.streams.preview import preview
 from flykka.api.streams.program import at_least_one, check_one_program, try_on_prototype
 from flykka.api.streams.side_outputs import check_tag
 from flykka.api.streams.summary import stream_summary
-from flykka.api.streams.transformation import function_name, listed
+from flykka.api.streams.transformation import format_columns, function_name
 from flykka.api.streams.window_operators import count_windows, windows_of
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import ShipStrategy
@@ -150,7 +150,7 @@ class Stream(MigrationHints):
             StreamTypeError: the function does not fit the columns of this stream, returns no DataFrame, or looks at
                 several rows together.
         """
-        return self._then(
+        return self._transformed(
             f"transform({function_name(function)})", lambda _: checked_function(function), per_batch=per_batch
         )
 
@@ -161,7 +161,7 @@ class Stream(MigrationHints):
             check_some(columns)
             return partial(functions.select, columns=columns)
 
-        return self._then(f"select({listed(*columns)})", make)
+        return self._transformed(f"select({format_columns(*columns)})", make)
 
     def select_expr(self, *expressions: str) -> DataStream:
         """Return a stream of these columns, given as SQL expressions: `select_expr("id", "price * 2 AS double")`."""
@@ -170,14 +170,14 @@ class Stream(MigrationHints):
             check_some(expressions)
             return partial(functions.select_expr, expressions=expressions)
 
-        return self._then(f"select_expr({listed(*expressions)})", make)
+        return self._transformed(f"select_expr({format_columns(*expressions)})", make)
 
     selectExpr = select_expr
 
     def with_column(self, name: str, column: Column) -> DataStream:
         """Add a column, or replace the one of this name, computed from each row."""
         function = partial(functions.with_columns, columns={name: column})
-        return self._then(f"with_column({name})", lambda _: function)
+        return self._transformed(f"with_column({name})", lambda _: function)
 
     withColumn = with_column
 
@@ -188,7 +188,7 @@ class Stream(MigrationHints):
             check_some(columns)
             return partial(functions.with_columns, columns=dict(columns))
 
-        return self._then(f"with_columns({', '.join(columns)})", make)
+        return self._transformed(f"with_columns({', '.join(columns)})", make)
 
     withColumns = with_columns
 
@@ -203,7 +203,7 @@ class Stream(MigrationHints):
             check_there(prototype, (existing,), "to rename")
             return partial(functions.with_column_renamed, existing=existing, new=new)
 
-        return self._then(f"with_column_renamed({existing}, {new})", make, renamed={existing: new})
+        return self._transformed(f"with_column_renamed({existing}, {new})", make, renamed={existing: new})
 
     withColumnRenamed = with_column_renamed
 
@@ -219,7 +219,7 @@ class Stream(MigrationHints):
             check_there(prototype, columns, "to drop")
             return partial(functions.drop, columns=columns)
 
-        return self._then(f"drop({listed(*columns)})", make)
+        return self._transformed(f"drop({format_columns(*columns)})", make)
 
     def map_in_pandas(self, function: PandasFunction, schema: StructType | str) -> DataStream:
         """Transform pandas DataFrames by a function that runs in Python processes of the executors.
@@ -227,7 +227,7 @@ class Stream(MigrationHints):
         The function receives an iterator over a part of a batch and yields DataFrames of `schema`, a StructType or DDL.
         They use nullable types for integers and booleans, Arrow types for lists, maps and structs, and UTC for times.
         """
-        return self._then(
+        return self._transformed(
             f"map_in_pandas({function_name(function)})",
             lambda _: partial(functions.map_in_pandas, function=checked_sendable(function), schema=schema),
         )
@@ -236,7 +236,7 @@ class Stream(MigrationHints):
 
     def map_in_arrow(self, function: ArrowFunction, schema: StructType | str) -> DataStream:
         """Transform Arrow record batches by a function: `map_in_pandas` without the conversion to pandas."""
-        return self._then(
+        return self._transformed(
             f"map_in_arrow({function_name(function)})",
             lambda _: partial(functions.map_in_arrow, function=checked_sendable(function), schema=schema),
         )
@@ -277,7 +277,7 @@ class Stream(MigrationHints):
         conditions: list[str] | list[Column] | list[Column | str] = (
             on if isinstance(on, list) else [on] if on is not None else []
         )
-        return self._then(f"{how} join({listed(*conditions)})", make)
+        return self._transformed(f"{how} join({format_columns(*conditions)})", make)
 
     def map(self, function: Callable[[Row], Row], output: StructType | str) -> DataStream:
         """Turn each row into one row with the columns `output`, for example `"id bigint, name string"`.
@@ -287,7 +287,7 @@ class Stream(MigrationHints):
             StreamTypeError: `output` is invalid, or the function cannot be pickled.
         """
         self._check_function("map", function)
-        return self._then(
+        return self._transformed(
             f"map({function_name(function)})",
             lambda _: partial(functions.map_rows, function=checked_sendable(function), output=output),
         )
@@ -295,20 +295,22 @@ class Stream(MigrationHints):
     def flat_map(self, function: Callable[[Row], Iterable[Row] | None], output: StructType | str) -> DataStream:
         """Turn each row into the rows that the function yields or returns. See `map`."""
         self._check_function("flat_map", function)
-        return self._then(
+        return self._transformed(
             f"flat_map({function_name(function)})",
             lambda _: partial(functions.flat_map_rows, function=checked_sendable(function), output=output),
         )
 
     def where(self, condition: Column | str) -> DataStream:
         """Keep the rows for which the condition is true."""
-        return self._then(f"where({listed(condition)})", lambda _: partial(functions.where, condition=condition))
+        return self._transformed(
+            f"where({format_columns(condition)})", lambda _: partial(functions.where, condition=condition)
+        )
 
     def filter(self, condition: Column | str | Callable[[Row], object]) -> DataStream:
         """Keep the rows for which a condition or a Python function of a row is true."""
         if not callable(condition):
             return self.where(condition)
-        return self._then(
+        return self._transformed(
             f"filter({function_name(condition)})",
             lambda _: partial(functions.filter_rows, function=checked_sendable(condition)),
         )
@@ -354,7 +356,7 @@ class Stream(MigrationHints):
             return BroadcastConnectedStream(first, second, other.descriptors)
         return ConnectedStreams(first, second)
 
-    def _then(
+    def _transformed(
         self,
         name: str,
         make: Callable[[DataFrame], Callable[[DataFrame], DataFrame]],
@@ -404,12 +406,12 @@ class DataStream(Stream, OperatorSettings):
         Raises:
             StreamTypeError: the condition does not fit the columns of this stream, or is not deterministic.
         """
-        name = f"side_output({listed(condition)})"
-        rest = self._then(
+        name = f"side_output({format_columns(condition)})"
+        rest = self._transformed(
             f"rest of {name}",
             lambda prototype: partial(functions.where_not, condition=checked_deterministic(prototype, condition)),
         )
-        return rest, self._then(name, lambda _: partial(functions.where, condition=condition))
+        return rest, self._transformed(name, lambda _: partial(functions.where, condition=condition))
 
     def get_side_output(self, tag: OutputTag) -> SideOutputDataStream:
         """Return the rows that this operator emits to the side output `tag`.
@@ -567,7 +569,7 @@ class DataStream(Stream, OperatorSettings):
     def drop_duplicates(self, columns: str | Sequence[str] | None = None, within: Duration | None = None) -> DataStream:
         """Keep the first row of those with equal values in some columns, or (None) in all; it is emitted at once.
 
-        Without `within` every row is remembered for ever: the state grows with every new one. With it, for example `"1
+        Without `within` every row is remembered forever: the state grows with every new one. With it, for example `"1
         day"`, rows are compared by event time: a row is dropped if it is earlier than the row that was kept, or later
         by less than `within`. A row that was kept is forgotten when the watermark is `within` past it. Therefore late
         rows are dropped and counted, as by Spark's dropDuplicatesWithinWatermark.
@@ -624,9 +626,7 @@ class DataStream(Stream, OperatorSettings):
         """
         operator = self.flow.operator
         if not isinstance(name, str) or not name.strip():
-            raise ProgramError(
-                f"the name of a broadcast variable of {operator} must be a text that names it, not {name!r}"
-            )
+            raise ProgramError(f"the name of a broadcast variable of {operator} must be a non-empty text, not {name!r}")
         if not isinstance(stream, DataStream):
             raise ProgramError(f"with_broadcast_set(..., {name!r}) of {operator} takes a stream, not {shown(stream)}")
         operators.add_broadcast_set(self.flow, stream.flow, name)
@@ -665,7 +665,7 @@ class CachedDataStream(DataStream):
 
     def __init__(self, flow: Dataflow) -> None:
         super().__init__(flow)
-        flow.program.when_followed(self._move_to)
+        flow.program.on_successor(self._move_to)
 
     def invalidate(self) -> None:
         """Release the cached rows: the next job that reads the stream computes them again.

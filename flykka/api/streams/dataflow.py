@@ -14,7 +14,7 @@ from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.actors.machines.state.schema_evolution import ddl_name
 from flykka.api.streams.program import check_one_program, try_on_prototype
 from flykka.api.streams.stream_type import APPEND_ONLY, Changelog, StreamType
-from flykka.api.streams.transformation import Input, Transformation, listed, origins, partitioned
+from flykka.api.streams.transformation import Input, Transformation, format_columns, origins, partitioned
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.spark_bridge.connectors.dataset import CacheCode
@@ -128,7 +128,9 @@ class Dataflow:
         """
         if not columns:
             raise ProgramError(f"key_by after {self} needs at least one column")
-        try_on_prototype(f"key_by({listed(*columns)}) after {self}", lambda: key_schema(self.type.prototype, columns))
+        try_on_prototype(
+            f"key_by({format_columns(*columns)}) after {self}", lambda: key_schema(self.type.prototype, columns)
+        )
         inputs = partitioned(self.inputs, ShipStrategy.HASH, KeyByCode(columns=columns))
         return Dataflow(program=self.program, inputs=inputs, type=self.type, keys=columns)
 

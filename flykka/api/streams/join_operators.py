@@ -13,7 +13,7 @@ from flykka.actors.machines.joins.interval_segments import Interval
 from flykka.api.streams.program import check_one_program, try_on_prototype
 from flykka.api.streams.side_outputs import OutputTag, OwnOutputs
 from flykka.api.streams.stream_type import StreamType
-from flykka.api.streams.transformation import Input, Transformation, function_name, listed, partitioned
+from flykka.api.streams.transformation import Input, Transformation, format_columns, function_name, partitioned
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END, EventTime
@@ -97,7 +97,7 @@ def check_versions(sides: Sides) -> None:
     if keys is not None and set(keys) != set(versions.type.prototype.select(*versions.keys).columns):
         raise StreamTypeError(
             f"{what}: the rows of {versions} are {versions.type.changelog}, which is the key of a version: key both"
-            f" streams by it, not by {listed(*versions.keys)}"
+            f" streams by it, not by {format_columns(*versions.keys)}"
         )
 
 
@@ -145,7 +145,7 @@ def window_join(sides: Sides, settings: WindowJoinSettings, columns: tuple[Colum
         ProgramError: no column is given.
         StreamTypeError: a column does not fit the sides, or their keys differ in number or type.
     """
-    name = f"window_join({listed(*columns)})"
+    name = f"window_join({format_columns(*columns)})"
     what = f"{name} of {sides}"
     _check_columns(what, columns)
 
@@ -177,7 +177,7 @@ def co_group(
     """
     name = f"co_group({function_name(function)})"
 
-    def made() -> tuple[DataFrame, CoGroupCode]:
+    def create() -> tuple[DataFrame, CoGroupCode]:
         left, right = (_timed_rows(side, windows=windows) for side in (sides.left, sides.right))
         check_keys(left, right)
         for side in (left, right):
@@ -195,7 +195,7 @@ def co_group(
         )
         return prototype, code
 
-    prototype, code = try_on_prototype(f"{name} of {sides}", made)
+    prototype, code = try_on_prototype(f"{name} of {sides}", create)
     event_time = OF_WINDOWS if has_event_time(prototype, WINDOW_END) else None
     row_type = StreamType(prototype=prototype, event_time=event_time)
     return sides.left.emitted(add_join(sides.left, sides.right, name, code), row_type)
@@ -209,7 +209,7 @@ def interval_join(sides: Sides, settings: IntervalJoinSettings, columns: tuple[C
             rows of both sides have the same tag.
         StreamTypeError: a column does not fit the sides, or their keys differ in number or type.
     """
-    name = f"interval_join({listed(*columns)})"
+    name = f"interval_join({format_columns(*columns)})"
     what = f"{name} of {sides}"
     _check_columns(what, columns)
     _check_interval(what, settings)
@@ -256,7 +256,7 @@ def regular_join(sides: Sides, settings: RegularJoinSettings, columns: tuple[Col
         ProgramError: no column is given.
         StreamTypeError: a column does not fit the sides, or their keys differ in number or type.
     """
-    name = f"regular_join({listed(*columns)})"
+    name = f"regular_join({format_columns(*columns)})"
     what = f"{name} of {sides}"
     _check_columns(what, columns)
 
@@ -287,7 +287,7 @@ def temporal_join(sides: Sides, settings: TemporalJoinSettings, columns: tuple[C
         ProgramError: no column is given.
         StreamTypeError: a column does not fit the sides, or their keys differ in number or type.
     """
-    name = f"temporal_join({listed(*columns)})"
+    name = f"temporal_join({format_columns(*columns)})"
     what = f"{name} of {sides}"
     _check_columns(what, columns)
     join = TemporalJoin(
@@ -313,7 +313,7 @@ def _check_columns(what: str, columns: tuple[Column | str, ...]) -> None:
 def _timed_rows(
     flow: Dataflow, *, side_outputs_late_data: bool = False, windows: EventTimeWindows | None = None
 ) -> JoinedRows:
-    assert flow.type.event_time is not None, "streams without event time are refused before"
+    assert flow.type.event_time is not None, "streams without event time are refused earlier"
     return JoinedRows(
         prototype=flow.type.prototype,
         keys=flow.keys,

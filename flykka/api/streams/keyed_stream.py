@@ -15,7 +15,7 @@ from flykka.api.streams.join_operators import (
     check_versions,
 )
 from flykka.api.streams.joins import IntervalJoin, RegularJoined, TemporalJoined
-from flykka.api.streams.transformation import listed
+from flykka.api.streams.transformation import format_columns
 from flykka.api.streams.window_operators import count_windows, windows_of
 from flykka.api.streams.windowed_stream import WindowedStream
 from flykka.errors import ProgramError, StreamTypeError
@@ -71,7 +71,7 @@ class KeyedStream(Stream):
         """
         if not columns:
             raise ProgramError(f"the aggregation after {self.flow} needs at least one column")
-        return DataStream(operators.aggregate(self.flow, f"aggregate({listed(*columns)})", columns))
+        return DataStream(operators.aggregate(self.flow, f"aggregate({format_columns(*columns)})", columns))
 
     def count(self, name: str = "count") -> DataStream:
         """Count the rows of each key so far; results have the keys, then the count in the column `name`. See
@@ -203,7 +203,7 @@ class KeyedStream(Stream):
             ProgramError: the other stream belongs to another environment or job.
             StreamTypeError: it has no keys, or one of the two has no event time.
         """
-        sides = self._with("interval_join", other)
+        sides = self._sides_with("interval_join", other)
         sides.check_timed("interval_join")
         return IntervalJoin(sides)
 
@@ -211,14 +211,14 @@ class KeyedStream(Stream):
         """Join with another keyed stream: rows of equal keys match whenever they arrive, as in SQL without a bound in
         time.
 
-        Continue with `.select(*columns)` for the output. Both sides are stored for ever, unless `.time_to_live(...)` is
+        Continue with `.select(*columns)` for the output. Both sides are stored forever, unless `.time_to_live(...)` is
         set.
 
         Raises:
             ProgramError: the other stream belongs to another environment or job.
             StreamTypeError: it has no keys, or one of the two is a changelog of upserts.
         """
-        sides = self._with("regular_join", other)
+        sides = self._sides_with("regular_join", other)
         sides.check_program("regular_join")
         for flow in (sides.left, sides.right):
             check_append_only(f"regular_join of {sides}", flow)
@@ -237,11 +237,11 @@ class KeyedStream(Stream):
             StreamTypeError: it has no keys, or not those of its changelog; one of the two has no event time; or this
                 stream is a changelog of upserts.
         """
-        sides = self._with("temporal_join", versions)
+        sides = self._sides_with("temporal_join", versions)
         check_versions(sides)
         return TemporalJoined(sides, TemporalJoinSettings())
 
-    def _with(self, verb: str, other: KeyedStream) -> Sides:
+    def _sides_with(self, verb: str, other: KeyedStream) -> Sides:
         if not isinstance(other, KeyedStream):
             raise StreamTypeError(
                 f"{verb} after {self.flow} takes another keyed stream, as key_by(...) gives it, not a"

@@ -59,7 +59,7 @@ class OperatorSettings:
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Set the number of key groups of the operator, which limits its parallelism for ever.
+        """Set the number of key groups of the operator, which limits its parallelism forever.
 
         Raises:
             ProgramError: the number is below 1.
@@ -77,7 +77,7 @@ class OperatorSettings:
         Raises:
             ProgramError: the name is empty.
         """
-        self.flow.operator.slot_sharing_group = _named(group, f"slot sharing group of {self.flow.operator}")
+        self.flow.operator.slot_sharing_group = _checked_name(group, f"slot sharing group of {self.flow.operator}")
         return self
 
     def set_resources(
@@ -111,7 +111,7 @@ class OperatorSettings:
         Raises:
             ProgramError: the key is empty.
         """
-        self.flow.operator.co_location_group_key = _named(key, f"co-location group of {self.flow.operator}")
+        self.flow.operator.co_location_group_key = _checked_name(key, f"co-location group of {self.flow.operator}")
         return self
 
     def set_uid_hash(self, uid_hash: str) -> Self:
@@ -147,7 +147,7 @@ class DataStreamSink(OperatorSettings, MigrationHints):
         self.flow = flow
 
 
-def _named(name: object, what: str) -> str:
+def _checked_name(name: object, what: str) -> str:
     if not isinstance(name, str) or not name.strip():
-        raise ProgramError(f"the {what} must be a text that names it, not {name!r}")
+        raise ProgramError(f"the {what} must be a non-empty text, not {name!r}")
     return name

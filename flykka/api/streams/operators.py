@@ -16,9 +16,9 @@ from flykka.api.streams.stream_type import APPEND_ONLY, StreamType
 from flykka.api.streams.transformation import (
     Transformation,
     default_uid,
+    format_columns,
     function_name,
     leading_to,
-    listed,
     partitioned,
 )
 from flykka.api.streams.watermark_strategy import WatermarkStrategy, checked_strategy, set_watermarks, watches_order
@@ -191,10 +191,10 @@ def aggregate_columns(flow: Dataflow, function: Literal["sum", "min", "max"], co
     if not columns or not all(isinstance(column, str) for column in columns):
         raise ProgramError(
             f"{function} after {flow} takes names of columns, such as {function}('amount'), not"
-            f" {listed(*columns) or 'nothing'}; aggregate(...) takes expressions"
+            f" {format_columns(*columns) or 'nothing'}; aggregate(...) takes expressions"
         )
     return aggregate(
-        flow, f"{function}({listed(*columns)})", aggregated_columns(flow.type.prototype, function, columns)
+        flow, f"{function}({format_columns(*columns)})", aggregated_columns(flow.type.prototype, function, columns)
     )
 
 
@@ -263,7 +263,7 @@ def _keyed_rows(flow: Dataflow, name: str, make: Callable[[], KeptRowsCode]) -> 
 
 
 def drop_duplicates(flow: Dataflow, columns: str | Sequence[str] | None, within: Duration | None) -> Dataflow:
-    """Keep the first of the rows with equal values in some columns, for ever or within a span of event time.
+    """Keep the first of the rows with equal values in some columns, forever or within a span of event time.
 
     Raises:
         ProgramError: no column is given, or `within` is not a positive duration.
@@ -273,7 +273,7 @@ def drop_duplicates(flow: Dataflow, columns: str | Sequence[str] | None, within:
     chosen = row_type.prototype.columns if columns is None else [columns] if isinstance(columns, str) else columns
     if isinstance(chosen, str) or not chosen or not all(isinstance(name, str) for name in chosen):
         raise ProgramError(f"drop_duplicates after {flow} takes names of columns, such as ['id'], not {columns!r}")
-    name = f"drop_duplicates({listed(*chosen)}{'' if within is None else f', within={within}'})"
+    name = f"drop_duplicates({format_columns(*chosen)}{'' if within is None else f', within={within}'})"
     try:
         within_ms = None if within is None else positive_duration_ms(within, "within")
     except DurationError as wrong:

@@ -114,7 +114,7 @@ class Program:
         others = (operator for operator in self._transformations if operator not in downstream)
         self._transformations = [*others, *(operator for operator in self._transformations if operator in downstream)]
 
-    def take_back(self, transformations: Iterable[Transformation]) -> None:
+    def remove_operators(self, transformations: Iterable[Transformation]) -> None:
         """Remove operators and everything downstream of them."""
         removed = self._with_downstream(transformations)
         if removed:
@@ -141,18 +141,18 @@ class Program:
         if not self._is_submitted:
             return self
         self._ended = "refused, and another one was started"
-        return self._followed_by(Program(self._files, self._after, cached=self.cached, number=self._number))
+        return self._notify_followers(Program(self._files, self._after, cached=self.cached, number=self._number))
 
     def close(self, job_name: str) -> Program:
         """Mark the program as executed under this name, which ends its streams; return its successor."""
         self._ended = "executed already"
-        return self._followed_by(Program(self._files, job_name, cached=self.cached, number=self._number + 1))
+        return self._notify_followers(Program(self._files, job_name, cached=self.cached, number=self._number + 1))
 
-    def when_followed(self, move: Callable[[Program], None]) -> None:
+    def on_successor(self, move: Callable[[Program], None]) -> None:
         """Call a method with each successor of this program, as long as its object is referenced."""
         self._followers.append(WeakMethod(move))
 
-    def _followed_by(self, program: Program) -> Program:
+    def _notify_followers(self, program: Program) -> Program:
         for follower in self._followers:
             move = follower()
             if move is not None:
@@ -179,8 +179,7 @@ class Program:
 
 def _check_uid(operator: Transformation, uid: object) -> None:
     if not isinstance(uid, str) or not uid.strip():
-        reason = f"not {uid!r}" if uid else "not empty"
-        raise ProgramError(f"the uid of {operator.name!r} must be a text that names it for good, {reason}")
+        raise ProgramError(f"the uid of {operator.name!r} must be a permanent name, not {uid!r}")
 
 
 def try_on_prototype(operator: object, attempt: Callable[[], T]) -> T:

@@ -131,7 +131,7 @@ def leading_to(
     return tuple(ordered)
 
 
-def listed(*columns: Column | str) -> str:
+def format_columns(*columns: Column | str) -> str:
     """Format columns as the user would write them, for names of operators; a long list is truncated."""
     names = ", ".join(map(column_text, columns))
     return names if len(names) <= _LONGEST_LIST else names[: _LONGEST_LIST - 3] + "..."

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from flykka.api.streams.operators import add_aggregates, function_inputs, processed
 from flykka.api.streams.program import at_least_one, try_on_prototype
 from flykka.api.streams.side_outputs import OutputTag, OwnOutputs
-from flykka.api.streams.transformation import Transformation, function_name, listed
+from flykka.api.streams.transformation import Transformation, format_columns, function_name
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.spark_bridge.errors import StateDescriptorError
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
@@ -112,7 +112,7 @@ def aggregate_windows(flow: Dataflow, settings: WindowSettings, columns: tuple[C
     for verb in ("trigger", "evictor"):
         if getattr(settings, verb):
             raise _not_in_columns(flow, f"with {verb}(...)")
-    name = f"aggregate({listed(*columns)})"
+    name = f"aggregate({format_columns(*columns)})"
     prototype = try_on_prototype(name, lambda: windowed(flow.type.prototype, flow.keys, columns))
     if isinstance(assigner, EventTimeSessionWindows):
         operator = _add_sessions(flow, assigner, name, columns)

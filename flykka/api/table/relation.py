@@ -173,7 +173,7 @@ class Relation:
         )
         keys = self._keys(ids, carried)
         renamed = {**self._times(ids, has_end=end is not None), **keys}
-        stream = self.stream._then(self._label(called), lambda _: segment, renamed=renamed)
+        stream = self.stream._transformed(self._label(called), lambda _: segment, renamed=renamed)
         return replace(rows, stream=stream, roles={column: _renamed(role, keys) for column, role in self.roles.items()})
 
     def _end_of_window(self, names: Mapping[int, str]) -> Column | None:

@@ -213,7 +213,7 @@ class StatementExecutor:
         try:
             yield
         except BaseException:
-            self._environment.program.take_back(
+            self._environment.program.remove_operators(
                 each for each in self._environment.program.transformations if each not in before
             )
             raise
@@ -225,7 +225,7 @@ class StatementExecutor:
         try:
             yield
         finally:
-            self._environment.program.take_back(
+            self._environment.program.remove_operators(
                 each for each in self._environment.program.transformations if each not in before
             )
 

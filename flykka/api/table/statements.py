@@ -234,7 +234,7 @@ class Statements:
             yield
         except (SqlTextError, RefusedError) as wrong:
             program = self._environment.program
-            program.take_back(each for each in program.transformations if each not in before)
+            program.remove_operators(each for each in program.transformations if each not in before)
             raise self._error(source.script, wrong) from None
 
     def refused(self, statement: ParsedStatement) -> RefusedError:

@@ -71,7 +71,7 @@ class AppInputs:
         """Return the files that were read and still exist, by path; None if some have changed since."""
         inputs = []
         for path in sorted(self._paths):
-            if not _is_of_the_app(path) or not (digest := digest_of(path)):
+            if not _belongs_to_app(path) or not (digest := digest_of(path)):
                 continue
             with suppress(FileNotFoundError):
                 # The app may have written it, before or after it read it.
@@ -114,7 +114,7 @@ def _file_of(module: object) -> str | None:
     return os.path.abspath(file) if isinstance(file, str) else None
 
 
-def _is_of_the_app(path: str) -> bool:
+def _belongs_to_app(path: str) -> bool:
     return not path.startswith(_ELSEWHERE) and not any(part in f"{path}/" for part in _PACKAGES)
 
 

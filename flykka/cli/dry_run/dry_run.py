@@ -40,10 +40,10 @@ class DryRun(Launch):
     def starting_spark(self, master: str) -> AbstractContextManager[None]:
         return spark_start(RichConsole(stderr=True, force_jupyter=False), master)
 
-    def environment_made(self, environment: StreamExecutionEnvironment) -> None:
+    def environment_created(self, environment: StreamExecutionEnvironment) -> None:
         self._environments.append(environment)
 
-    def program_written(self, environment: StreamExecutionEnvironment, job_name: str) -> None:
+    def before_execute(self, environment: StreamExecutionEnvironment, job_name: str) -> None:
         """Build the graphs of the job. Raises `ProgramAbort`."""
         if self.made is None:
             job_graph = environment.get_job_graph(job_name)

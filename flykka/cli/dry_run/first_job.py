@@ -118,7 +118,7 @@ def first_job(
     """
     cache = PlanCache(app, options)
     if cached and (plan := cache.find()) is not None:
-        print(f"flykka: {app.path} as seen {_when(plan.made_ms)}; --no-cache looks again", file=sys.stderr)
+        print(f"flykka: {app.path} as seen {_time_text(plan.made_ms)}; --no-cache looks again", file=sys.stderr)
         return plan.plan, plan.job_graph
     # Loading Spark's packages takes a second, and a cached plan needs none of them.
     from flykka.cli.dry_run.dry_run import DryRun, dry_run
@@ -131,7 +131,7 @@ def first_job(
     return job
 
 
-def _when(made_ms: int) -> str:
+def _time_text(made_ms: int) -> str:
     time_made = datetime.fromtimestamp(made_ms / 1000).astimezone()
     return (
         f"at {time_made:%H:%M}"

@@ -54,7 +54,7 @@ def _show(options: argparse.Namespace) -> int:
 
 def _print(services: HighAvailabilityServices) -> int:
     leader = services.leader()
-    print(_shown(store_contents(services)))
+    print(_contents_text(store_contents(services)))
     if leader is not None and leader.rest_address is not None:
         print(f"the last leading driver answers at {leader.rest_address}, if it is still running")
     return OK
@@ -69,7 +69,7 @@ def _clean(options: argparse.Namespace) -> int:
 def _forget(services: HighAvailabilityServices, *, asks: bool) -> int:
     with leading(services, _PATIENCE) as store:
         contents = store_contents(services)
-        print(_shown(contents))
+        print(_contents_text(contents))
         if contents.is_empty:
             print("there is nothing to delete")
             return OK
@@ -107,7 +107,7 @@ def _with_store(options: argparse.Namespace, act: Callable[[HighAvailabilityServ
         return fail(f"flykka ha: {refused}", FAILED)
 
 
-def _shown(contents: StoreContents) -> str:
+def _contents_text(contents: StoreContents) -> str:
     if contents.run is None:
         return "no application has run with this store"
     state = "concluded" if contents.run.is_concluded else "open: the application continues it when it is run again"

@@ -77,10 +77,10 @@ def ask_servers(command: str, arguments: argparse.Namespace, ask: Callable[[Rest
         addresses = [arguments.address]
     elif not addresses:
         return _print(command, lambda: (_discover(running, None)[0], OK))
-    return max(_print(command, partial(_ask_at, command, arguments, ask, address)) for address in addresses)
+    return max(_print(command, partial(_request_at, command, arguments, ask, address)) for address in addresses)
 
 
-def _ask_at(
+def _request_at(
     command: str, arguments: argparse.Namespace, ask: Callable[[RestClusterClient], str], address: str
 ) -> tuple[str, int]:
     return ask(_client(command, arguments, address)), OK

@@ -121,7 +121,7 @@ def configure_take(parser: argparse.ArgumentParser) -> None:
     what = "the directory for it, as the job sees it (default: that of the job)"
     parser.add_argument("-p", "--savepoint-dir", metavar="DIR", help=what)
     add_address(parser)
-    parser.set_defaults(run=_take)
+    parser.set_defaults(run=_take_savepoint)
 
 
 def configure_checkpoint(parser: argparse.ArgumentParser) -> None:
@@ -152,11 +152,11 @@ def configure_token(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    def ask(client: RestClusterClient) -> str:
+    def request(client: RestClusterClient) -> str:
         jobs = [job for job in client.jobs() if arguments.all or job.ended_ms < 0]
         return "\n".join(map(_job_line, jobs)) or "no job runs"
 
-    return ask_servers("flykka list", arguments, ask)
+    return ask_servers("flykka list", arguments, request)
 
 
 def _job_line(job: ListedJob) -> str:
@@ -165,7 +165,7 @@ def _job_line(job: ListedJob) -> str:
 
 
 def _attach(arguments: argparse.Namespace) -> int:
-    def ask(client: RestClusterClient, job: ListedJob | RunningJob) -> tuple[str, int]:
+    def request(client: RestClusterClient, job: ListedJob | RunningJob) -> tuple[str, int]:
         ends_with_this = arguments.shutdown_on_attached_exit
         try:
             result = client.wait(job.job_id, heartbeats=ClientHeartbeats() if ends_with_this else None)
@@ -176,7 +176,7 @@ def _attach(arguments: argparse.Namespace) -> int:
             return f"job {job.name!r} ({job.job_id}) is being cancelled", CANCELLED
         return _result_text(job, result)
 
-    return ask_for_code("flykka attach", arguments, ask)
+    return ask_for_code("flykka attach", arguments, request)
 
 
 def _result_text(job: ListedJob | RunningJob, result: RemoteJobResult) -> tuple[str, int]:
@@ -189,11 +189,11 @@ def _result_text(job: ListedJob | RunningJob, result: RemoteJobResult) -> tuple[
 
 
 def _cancel(arguments: argparse.Namespace) -> int:
-    def ask(client: RestClusterClient, job: ListedJob | RunningJob) -> str:
+    def request(client: RestClusterClient, job: ListedJob | RunningJob) -> str:
         client.cancel(job.job_id, delete_checkpoints=arguments.delete_checkpoints)
         return f"job {job.name!r} ({job.job_id}) is being cancelled"
 
-    return ask_about_job("flykka cancel", arguments, ask)
+    return ask_about_job("flykka cancel", arguments, request)
 
 
 def _stop(arguments: argparse.Namespace) -> int:
@@ -203,7 +203,7 @@ def _stop(arguments: argparse.Namespace) -> int:
     )
 
 
-def _take(arguments: argparse.Namespace) -> int:
+def _take_savepoint(arguments: argparse.Namespace) -> int:
     directory = arguments.savepoint_dir
     return ask_about_job(
         "flykka savepoint take", arguments, lambda client, job: client.trigger_savepoint(job.job_id, directory)
@@ -218,14 +218,14 @@ def _checkpoint(arguments: argparse.Namespace) -> int:
 
 
 def _token(arguments: argparse.Namespace) -> int:
-    def ask(client: RestClusterClient, job: ListedJob | RunningJob) -> str:
+    def request(client: RestClusterClient, job: ListedJob | RunningJob) -> str:
         if (token := client.token) is None:
             raise ClusterError(
                 f"no token is known for {client.address}: it needs none (--rest-no-token), or it serves no job of yours"
             )
         return token
 
-    return ask_about_job("flykka token", arguments, ask)
+    return ask_about_job("flykka token", arguments, request)
 
 
 def _rescale(arguments: argparse.Namespace) -> int:

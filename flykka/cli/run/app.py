@@ -84,7 +84,7 @@ class App:
     def _app_frames(self, stack: StackSummary) -> list[FrameSummary]:
         """Return the frames from the app's first one on, without frames of libraries."""
         numbers = (number for number, frame in enumerate(stack) if frame.filename == self.path)
-        return [frame for frame in stack[next(numbers, 0) :] if not _is_machinery(frame.filename)]
+        return [frame for frame in stack[next(numbers, 0) :] if not _is_internal(frame.filename)]
 
 
 def app_of(options: argparse.Namespace) -> App:
@@ -118,5 +118,5 @@ def _include_causes(raised: BaseException) -> None:
         each = each.__cause__ or each.__context__
 
 
-def _is_machinery(file: str) -> bool:
+def _is_internal(file: str) -> bool:
     return file.startswith((_OURS, "<frozen")) or any(part in file for part in _MACHINERY)

@@ -72,7 +72,7 @@ class AppRun(Launch):
     def starting_spark(self, master: str) -> AbstractContextManager[None]:
         return spark_start(self._output, master)
 
-    def environment_made(self, environment: StreamExecutionEnvironment) -> None:
+    def environment_created(self, environment: StreamExecutionEnvironment) -> None:
         self._environments.append(environment)
         self.interrupts.install_handlers()
         requested, actual = self.options.values.get("master"), environment.spark.sparkContext.master
@@ -211,7 +211,7 @@ def _raised(app: App, app_run: AppRun) -> BaseException | None:
             app.run()
         except SystemExit as exited:
             exit_ = exited
-        if exit_ is None or _left_with(exit_)[0] == OK:
+        if exit_ is None or _exit_status(exit_)[0] == OK:
             app_run.wait()
     except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the app's, and told with the exit code
         return raised
@@ -233,11 +233,11 @@ def _verdict(app: App, app_run: AppRun, raised: BaseException | None, *, verbose
             return _Outcome(FAILED, _explained(app, raised, verbose=verbose))
 
 
-def _ended(app: App, app_run: AppRun, left_with: SystemExit | None, *, verbose: bool) -> _Outcome:
+def _ended(app: App, app_run: AppRun, exit_error: SystemExit | None, *, verbose: bool) -> _Outcome:
     """Determine the result from the jobs of an app that ended by itself."""
     if app_run.interrupts.request is StopRequest.CANCEL:
         return _Outcome(CANCELLED)
-    code, words = _left_with(left_with)
+    code, words = _exit_status(exit_error)
     if code != OK:
         return _Outcome(code, words)
     if failures := app_run.failures():
@@ -246,7 +246,7 @@ def _ended(app: App, app_run: AppRun, left_with: SystemExit | None, *, verbose: 
         return _Outcome(OK)
     if forgotten := app_run.forgotten_operators():
         return _Outcome(FAILED, f"flykka: {app.path} defined {forgotten} operators but never called execute()")
-    if left_with is not None:
+    if exit_error is not None:
         return _Outcome(OK)
     return _Outcome(
         FAILED,
@@ -261,11 +261,11 @@ def _explained(app: App, raised: BaseException, *, verbose: bool) -> str:
     return "\n".join(text for text in (there.rstrip(), app.explained(raised, whole=verbose)) if text)
 
 
-def _left_with(left_with: SystemExit | None) -> tuple[int, str]:
+def _exit_status(exit_error: SystemExit | None) -> tuple[int, str]:
     """Return the exit code and the text to print, as Python does: a number is the code, None success, other values code
     1.
     """
-    match None if left_with is None else left_with.code:
+    match None if exit_error is None else exit_error.code:
         case None:
             return OK, ""
         case int(code):

@@ -90,7 +90,7 @@ class Interrupts:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._leaves:
             raise KeyboardInterrupt
-        if number != signal.SIGINT and self._is_known(number):
+        if number != signal.SIGINT and self._is_repeated(number):
             return
         self.signalled.set()
         self._asked_by = signal.Signals(number)
@@ -99,7 +99,7 @@ class Interrupts:
         self.request = StopRequest(self.request.value + 1)
         self._noted.put(self.request)
 
-    def _is_known(self, number: int) -> bool:
+    def _is_repeated(self, number: int) -> bool:
         """Return True if the signal repeats a request: a closing terminal may send several that ask to stop."""
         now = self._clock()
         if self._requested is not None and now - self._requested < _ONE_REQUEST_SECONDS:

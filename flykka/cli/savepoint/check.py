@@ -96,7 +96,7 @@ def _show(
     for problem in compared.problems:
         output.print(Text(f"- {problem}"), soft_wrap=True)
     outcome = "cannot start" if compared.problems else "can start"
-    counts = ((len(compared.matched_as(match)), match) for match in OperatorMatch)
+    counts = ((len(compared.operators_with(match)), match) for match in OperatorMatch)
     summary = ", ".join(f"{count} {match}" for count, match in counts if count)
     output.print(Text(f"job {job_graph.name!r} {outcome} from {checkpoint.path}: {summary}"), soft_wrap=True)
 

@@ -51,7 +51,7 @@ def _run(options: argparse.Namespace) -> int:
         from flykka.cli.sql.shell import shell
 
         return shell(launch)
-    name, text = ("stdin", sys.stdin.read()) if options.file is None else (options.file, _read(options))
+    name, text = ("stdin", sys.stdin.read()) if options.file is None else (options.file, _read_script(options))
     from flykka.cli.run.execution import run
     from flykka.cli.sql.script_app import ScriptApp
 
@@ -63,7 +63,7 @@ def _run(options: argparse.Namespace) -> int:
     )
 
 
-def _read(options: argparse.Namespace) -> str:
+def _read_script(options: argparse.Namespace) -> str:
     parser: argparse.ArgumentParser = options.parser
     try:
         content = Path(options.file).read_bytes()

@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, _EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     parser.add_argument("--json", action="store_true", help="print violations as JSON, one object per line")
-    within = "a job must make progress within this time (default: it may wait for data for ever)"
+    within = "a job must make progress within this time (default: it may wait for data forever)"
     parser.add_argument("--progress-within", type=at_least_one, metavar="SECONDS", help=within)
     parser.set_defaults(run=on_trace("flykka trace check", _check))
 

@@ -60,12 +60,12 @@ def _run(arguments: argparse.Namespace) -> int:
 def _diagram(trace: TraceReader, arguments: argparse.Namespace) -> int:
     parts = _drawing(trace, arguments)
     if arguments.output is not None:
-        return _written(arguments.output, parts)
+        return _write(arguments.output, parts)
     sys.stdout.writelines(parts)
     return OK
 
 
-def _written(output: str, parts: Iterable[str]) -> int:
+def _write(output: str, parts: Iterable[str]) -> int:
     try:
         with Path(output).open("w", encoding="utf-8") as file:
             file.writelines(parts)

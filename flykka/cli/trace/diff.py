@@ -65,7 +65,7 @@ def _compare(left: TraceReader, right: TraceReader, arguments: argparse.Namespac
     comparison = first_difference(
         exactly_in_order(left),
         exactly_in_order(right),
-        wanted=_wanted(arguments.actor, arguments.without),
+        wanted=_record_filter(arguments.actor, arguments.without),
         ignored=(*(() if arguments.strict else VARYING), *arguments.ignore),
         renames=not arguments.strict,
     )
@@ -78,15 +78,15 @@ def _compare(left: TraceReader, right: TraceReader, arguments: argparse.Namespac
     return OK if comparison.difference is None else DIFFERENT
 
 
-def _wanted(actor: str | None, without: list[str]) -> Callable[[Record], bool]:
+def _record_filter(actor: str | None, without: list[str]) -> Callable[[Record], bool]:
     patterns = patterns_of(without)
 
-    def wanted(record: Record) -> bool:
+    def is_included(record: Record) -> bool:
         if actor is not None and not is_at(recipient_of(record), actor):
             return False
         return not any(is_called(record, pattern) for pattern in patterns)
 
-    return wanted
+    return is_included
 
 
 def _lines(

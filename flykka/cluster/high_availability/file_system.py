@@ -106,7 +106,7 @@ class FileSystemBackend:
                     if self.read(each) != value:
                         return each
                 try:
-                    changed = self._put(self._root / path, data)
+                    changed = self._write_value(self._root / path, data)
                 except OSError as refusal:
                     raise self._unavailable("written", path, refusal) from refusal
                 try:
@@ -124,7 +124,7 @@ class FileSystemBackend:
             self._lose()
         raise LeadershipLostError(f"{self.name}: {why}")
 
-    def _put(self, file: Path, data: bytes | None) -> Path:
+    def _write_value(self, file: Path, data: bytes | None) -> Path:
         """Write or remove a value; return the folder whose names have changed. If it raises, nothing has changed."""
         if data is None:
             with suppress(FileNotFoundError):
@@ -181,12 +181,12 @@ class FileSystemBackend:
         return True
 
     def _wait(self) -> None:
-        def until_it_is_free() -> None:
+        def wait_for_lock() -> None:
             while not self._is_closed.wait(POLL_SECONDS):
                 if self._try():
                     return
 
-        Thread(target=until_it_is_free, name="flykka-high-availability-lock", daemon=True).start()
+        Thread(target=wait_for_lock, name="flykka-high-availability-lock", daemon=True).start()
 
     def _is_held(self) -> bool:
         if self._held is None:
@@ -227,7 +227,7 @@ class FileSystemBackend:
             raise StoreUnavailableError(f"{self.name} cannot be made: {refusal.strerror or refusal}") from refusal
         kind = network_file_system(root)
         if kind is not None:
-            raise StoreUnavailableError(f"{self.name} is on a file system of the network ({kind}); {between_machines}")
+            raise StoreUnavailableError(f"{self.name} is on a network file system ({kind}); {between_machines}")
         return root
 
     def _unavailable(self, what: str, path: str, refusal: OSError) -> StoreUnavailableError:

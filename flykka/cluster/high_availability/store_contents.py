@@ -81,7 +81,7 @@ def leading(services: HighAvailabilityServices, timeout: float) -> Iterator[Lead
         answer = contender.answers.get(timeout=timeout)
     except Empty:
         raise ClusterError(
-            f"a driver leads in {services.name}, or has died just now: end it, or try again when its session has ended"
+            f"a driver leads in {services.name}, or died recently: end it, or try again after its session has ended"
         ) from None
     if isinstance(answer, BaseException):
         raise ClusterError(f"{services.name} cannot be used: {answer}") from answer

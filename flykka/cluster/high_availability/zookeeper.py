@@ -83,7 +83,7 @@ class ZooKeeperBackend:
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
         """Compare and set, in one transaction with the check of the latch."""
-        self._held(path)
+        self._current_latch(path)
         packed = None if data is None else self._values.pack(path, data)
         try:
             differs, replaced = self._set(path, packed, expected)
@@ -104,7 +104,7 @@ class ZooKeeperBackend:
         """Return the first path that differs, or None with the replaced value."""
         replaced, is_unsure = None, False
         while True:
-            latch = self._held(path)
+            latch = self._current_latch(path)
             try:
                 target = self._client.look(path)
                 there = None if target is None else target.data
@@ -132,7 +132,7 @@ class ZooKeeperBackend:
     def _value(self, node: Node | None) -> bytes | None:
         return None if node is None else self._values.unpack(node.data)
 
-    def _held(self, path: str) -> str:
+    def _current_latch(self, path: str) -> str:
         latch = self._latch.held
         if latch is None:
             raise LeadershipLostError(f"{self.name}: this driver does not lead; {path} was not written")

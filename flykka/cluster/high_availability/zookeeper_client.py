@@ -269,7 +269,7 @@ class ZooKeeperClient:
         """Convert an error that is not one of the connection to one for the user."""
         if isinstance(refusal, AuthFailedError):
             return StoreUnavailableError(
-                f"{self._name} does not let {self._username!r} log in: see that there is such a user, and its password"
+                f"{self._name} refuses the login of {self._username!r}: check the user and its password"
             )
         if isinstance(refusal, NoAuthError):
             return StoreUnavailableError(

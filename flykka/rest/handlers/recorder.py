@@ -78,7 +78,7 @@ class Recording:
 
     def trace(self) -> BinaryIO:
         """Open the current content as a trace. Raises `RestError` if nothing is recorded."""
-        with self._written() as path:
+        with self._trace_file() as path:
             return path.open("rb")
 
     def cached_story(self, job_id: JobId, checkpoint_id: int) -> Json | None:
@@ -105,7 +105,7 @@ class Recording:
         from flykka.runtime.trace.file.reader import TraceReader
         from flykka.traces.checkpoint_story import checkpoint_story
 
-        with self._written() as path:
+        with self._trace_file() as path:
             try:
                 return checkpoint_story(TraceReader.open(path), checkpoint_id, job_id)
             except TraceSelectionError as missing:
@@ -113,7 +113,7 @@ class Recording:
                 raise RestError(404, f"it is not recorded: {reason}") from None
 
     @contextmanager
-    def _written(self) -> Iterator[Path]:
+    def _trace_file(self) -> Iterator[Path]:
         """Write the trace to a file, which is deleted after the block if it is a flight record."""
         with TemporaryFolder("recording") as folder:
             write = flight_record_writer(self._recorder, f"{folder}/flight-record.trace")

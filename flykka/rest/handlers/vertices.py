@@ -47,7 +47,7 @@ class VertexHandlers:
         yield Endpoint(f"{vertex}/watermarks", self._watermarks, "The watermarks of its subtasks")
         yield Endpoint(
             f"{vertex}/backpressure",
-            lambda query: back_pressure(self._found(query)[1], self._now_ms()),
+            lambda query: back_pressure(self._vertex_and_subtasks(query)[1], self._now_ms()),
             "The back-pressure of its subtasks",
             pages="subtasks",
         )
@@ -69,30 +69,30 @@ class VertexHandlers:
         yield Endpoint(f"{vertex}/flamegraph", self._flame_graph, what, arguments=arguments)
 
     def _details(self, query: Query) -> Json:
-        vertex, subtasks = self._found(query)
+        vertex, subtasks = self._vertex_and_subtasks(query)
         graph = self._gateway.graph(query.job_id)
         of_graph = next(each for each in graph.vertices if each.vertex_id == vertex.vertex_id)
         return vertex_details(vertex, of_graph.max_parallelism, subtasks, self._now_ms())
 
     def _by_task_manager(self, query: Query) -> Json:
-        vertex, subtasks = self._found(query)
+        vertex, subtasks = self._vertex_and_subtasks(query)
         return by_task_manager(vertex, subtasks, self._now_ms())
 
     def _times(self, query: Query) -> Json:
-        vertex, subtasks = self._found(query)
+        vertex, subtasks = self._vertex_and_subtasks(query)
         return subtask_times(vertex, subtasks, self._now_ms())
 
     def _watermarks(self, query: Query) -> list[Json]:
-        vertex, subtasks = self._found(query)
+        vertex, subtasks = self._vertex_and_subtasks(query)
         return [] if vertex.sources else watermarks(subtasks)
 
     def _accumulators(self, query: Query) -> Json:
-        vertex, subtasks = self._found(query)
+        vertex, subtasks = self._vertex_and_subtasks(query)
         results = merged(snapshot for each in subtasks for snapshot in each.accumulators)
         return {"id": vertex.vertex_id, "user-accumulators": accumulators(results.merged)}
 
     def _of_subtasks(self, query: Query) -> Json:
-        vertex, subtasks = self._found(query)
+        vertex, subtasks = self._vertex_and_subtasks(query)
         return {
             "id": vertex.vertex_id,
             "parallelism": vertex.parallelism,
@@ -108,14 +108,14 @@ class VertexHandlers:
         }
 
     def _metrics(self, query: Query) -> list[Json]:
-        return values(self._found(query)[1], query.arguments.get("get"))
+        return values(self._vertex_and_subtasks(query)[1], query.arguments.get("get"))
 
     def _of_subtask(self, query: Query) -> list[Json]:
         return values_of_subtask(self._subtask(query), query.arguments.get("get"))
 
     def _aggregated(self, query: Query) -> list[Json]:
         arguments = query.arguments
-        subtasks = self._found(query)[1]
+        subtasks = self._vertex_and_subtasks(query)[1]
         return aggregates(subtasks, arguments.get("get"), arguments.get("agg"), arguments.get("subtasks"))
 
     def _current(self, query: Query) -> Json:
@@ -138,7 +138,7 @@ class VertexHandlers:
         }
 
     def _subtask(self, query: Query) -> SubtaskDetails:
-        vertex, subtasks = self._found(query)
+        vertex, subtasks = self._vertex_and_subtasks(query)
         index = int(query.path["subtaskindex"])
         subtask = next((each for each in subtasks if each.subtask == index), None)
         if subtask is None:
@@ -162,7 +162,7 @@ class VertexHandlers:
             key=("flame graph", job_id, vertex_id, kind, subtask),
         )
 
-    def _found(self, query: Query) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
+    def _vertex_and_subtasks(self, query: Query) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
         return self._gateway.vertex(query.job_id, query.vertex_id)
 
 

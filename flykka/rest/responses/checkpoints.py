@@ -43,7 +43,7 @@ def checkpointing_statistics(stats: CheckpointStatsSnapshot, restored_ms: int | 
             "processed_data": _over_history(summary.processed_bytes, [each.processed_bytes for each in completed]),
             "persisted_data": _over_history(summary.persisted_bytes, [each.persisted_bytes for each in completed]),
         },
-        "latest": {kind: made for kind, made in latest.items() if made is not None},
+        "latest": {kind: checkpoint for kind, checkpoint in latest.items() if checkpoint is not None},
         "history": [_checkpoint(each) for each in stats.history[:listed]],
     }
 

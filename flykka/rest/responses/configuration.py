@@ -27,7 +27,7 @@ Value = str | int | float | bool | None
 def cluster_configuration(flink_version: str, slots: SlotsExplained) -> list[Json]:
     """Format the settings of a cluster that its TaskManagers report, without memory sizes."""
     per_task_manager = {each.slots for each in slots.by_task_manager}
-    return _listed(
+    return _settings_list(
         {
             "rest.flink-version": flink_version,
             "taskmanager.numberOfTaskSlots": max(per_task_manager, default=None),
@@ -38,7 +38,7 @@ def cluster_configuration(flink_version: str, slots: SlotsExplained) -> list[Jso
 def job_configuration(graph: JobGraph) -> list[Json]:
     """Format the settings of a job. Those that are not set are missing; addresses contain no credentials."""
     cancellation = graph.task_cancellation
-    return _listed(
+    return _settings_list(
         {
             "pipeline.name": graph.name,
             "execution.runtime-mode": graph.job_type.value,
@@ -110,7 +110,7 @@ def _checkpointing(settings: CheckpointingSettings) -> Mapping[str, Value]:
     }
 
 
-def _listed(settings: Mapping[str, Value]) -> list[Json]:
+def _settings_list(settings: Mapping[str, Value]) -> list[Json]:
     return [{"key": key, "value": _text(value)} for key, value in settings.items() if value is not None]
 
 

@@ -41,12 +41,12 @@ def io_metrics(metrics: Iterable[TaskIOMetrics], *, is_complete: bool = True) ->
 def aggregated(subtasks: Sequence[Json]) -> Json:
     """Aggregate over subtasks, each with its `metrics` and its `status-duration`."""
     return {
-        "metrics": _over([each["metrics"] for each in subtasks]),
-        "status-duration": _over([each["status-duration"] for each in subtasks]),
+        "metrics": _summaries([each["metrics"] for each in subtasks]),
+        "status-duration": _summaries([each["status-duration"] for each in subtasks]),
     }
 
 
-def _over(several: Sequence[Json]) -> Json:
+def _summaries(several: Sequence[Json]) -> Json:
     fields = [key for key in several[0] if not isinstance(several[0][key], bool)] if several else []
     return {key: summary_of([int(each[key]) for each in several]) for key in fields}
 
@@ -104,13 +104,13 @@ def entered(attempt: AttemptDetails, state: ExecutionState) -> int:
     return next((stamp.at_ms for stamp in attempt.timestamps if stamp.state is state), NEVER)
 
 
-def left_at(attempt: AttemptDetails) -> int:
+def terminal_ms(attempt: AttemptDetails) -> int:
     return max((entered(attempt, state) for state in EXECUTION_TERMINAL), default=NEVER)
 
 
 def lifetime(attempts: Sequence[AttemptDetails], now_ms: int) -> Json:
     """Format the time from the first deployment of several attempts to the last end, or to now if one has not ended."""
-    ends = [left_at(attempt) for attempt in attempts]
+    ends = [terminal_ms(attempt) for attempt in attempts]
     ended = NEVER if NEVER in ends else max(ends, default=NEVER)
     starts = [at for attempt in attempts if (at := entered(attempt, ExecutionState.DEPLOYING)) != NEVER]
     started = min(starts, default=NEVER)

@@ -20,7 +20,7 @@ from flykka.messages.monitoring.job_details import (
     SubtaskDetails,
 )
 from flykka.messages.wire.ids import JobId, JobVertexId
-from flykka.rest.responses.io_metrics import Json, by_state, left_at
+from flykka.rest.responses.io_metrics import Json, by_state, terminal_ms
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.attempt.attempt_work import AttemptWork
@@ -34,10 +34,10 @@ _MESSAGE_CHARACTERS = 1_000
 
 def jobs_event(jobs: Iterable[JobOverview], history_of: str | None) -> Json:
     """Format all jobs, newest first; for a history also the directory of its archives."""
-    return {"historyOf": history_of, "jobs": [_job_in_short(job) for job in reversed(list(jobs))]}
+    return {"historyOf": history_of, "jobs": [_job_summary(job) for job in reversed(list(jobs))]}
 
 
-def _job_in_short(job: JobOverview) -> Json:
+def _job_summary(job: JobOverview) -> Json:
     return {
         "id": job.job_id,
         "name": job.name,
@@ -195,7 +195,7 @@ def _attempt(subtask: int, attempt: AttemptDetails) -> Json | None:
     """Format an attempt; None before its first state is known."""
     if not attempt.timestamps:
         return None
-    started, ended = min(stamp.at_ms for stamp in attempt.timestamps), left_at(attempt)
+    started, ended = min(stamp.at_ms for stamp in attempt.timestamps), terminal_ms(attempt)
     return {
         "subtask": subtask,
         "number": attempt.attempt_number,

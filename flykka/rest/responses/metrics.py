@@ -116,21 +116,21 @@ def aggregates(
     among = [each for each in subtasks if numbers is None or each.subtask in _numbers(numbers)]
     if not among:
         return []
-    measured = {name: _of_each(among, name) for name in names.split(",")}
+    measured = {name: _subtask_values(among, name) for name in names.split(",")}
     return [aggregate(name, there, aggregates) for name, there in measured.items() if there]
 
 
-def _of_each(subtasks: Iterable[SubtaskDetails], name: str) -> list[float]:
+def _subtask_values(subtasks: Iterable[SubtaskDetails], name: str) -> list[float]:
     if (read := _METRICS.get(name)) is not None:
         return [read(each) for each in subtasks]
-    return [there[name] for each in subtasks if name in (there := _of_users(each))]
+    return [there[name] for each in subtasks if name in (there := _user_metrics(each))]
 
 
 def _measured(subtask: SubtaskDetails) -> dict[str, float]:
-    return {**{name: read(subtask) for name, read in _METRICS.items()}, **_of_users(subtask)}
+    return {**{name: read(subtask) for name, read in _METRICS.items()}, **_user_metrics(subtask)}
 
 
-def _of_users(subtask: SubtaskDetails) -> dict[str, float]:
+def _user_metrics(subtask: SubtaskDetails) -> dict[str, float]:
     """Return user metrics as `<operator>.<metric>`; a histogram has one value per statistic."""
     metrics: dict[str, float] = {}
     for metric in user_metrics(subtask.accumulators):

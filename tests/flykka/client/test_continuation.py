@@ -67,7 +67,7 @@ def test_a_job_whose_last_run_was_cancelled_begins_and_says_so_where_it_has_no_r
     cancelled = replace(NEW, last_run=LastRunState.ENDED_WITHOUT_CHECKPOINT)
 
     assert decide(cancelled, StartMode.AUTO) == Start(
-        notices=("'counts' begins with its input: its last run has kept no checkpoint",)
+        notices=("'counts' starts at the beginning of its input: its last run retained no checkpoint",)
     )
 
 
@@ -91,7 +91,7 @@ def test_a_job_whose_last_run_was_cancelled_begins_and_says_so_where_it_has_no_r
         (
             WITH_ROWS,
             StartMode.AUTO,
-            "has no checkpoint to continue from, and has published rows: there are 3 files of it in /out",
+            "has no checkpoint to continue from, but has published rows: there are 3 files of it in /out",
             ("--from-checkpoint PATH", "--fresh, with another folder", "--overwrite /out"),
         ),
         (
@@ -109,7 +109,7 @@ def test_a_job_whose_last_run_was_cancelled_begins_and_says_so_where_it_has_no_r
         (
             LEFT_OFF,
             StartMode.FRESH,
-            "cannot begin with its input again: there are 3 files of it in /out",
+            "cannot start at the beginning of its input: there are 3 files of it in /out",
             ("another folder in the sink", "--overwrite /out"),
         ),
     ],
@@ -147,7 +147,10 @@ def test_a_job_that_only_shows_its_rows_is_never_refused(traces: RunTraces) -> N
 
 @pytest.mark.parametrize(
     ("traces", "notices"),
-    [(FINISHED, ()), (replace(MISFIT, folders=NEW.folders), (f"'counts' begins with its input: {MISFIT.mismatch}",))],
+    [
+        (FINISHED, ()),
+        (replace(MISFIT, folders=NEW.folders), (f"'counts' starts at the beginning of its input: {MISFIT.mismatch}",)),
+    ],
 )
 def test_a_note_that_does_not_count_keeps_no_job_from_starting_that_has_no_rows(
     traces: RunTraces, notices: tuple[str, ...]
@@ -202,7 +205,7 @@ def test_what_is_overwritten_is_deleted_and_the_job_begins_with_its_input() -> N
     started = decide(LEFT_OFF, StartMode.OVERWRITE, ("/out",))
 
     assert started == Start(
-        overwrites=("/out",), notices=("'counts' begins with its input: deleting 3 files of it in /out",)
+        overwrites=("/out",), notices=("'counts' starts at the beginning of its input: deleting 3 files of it in /out",)
     )
 
 
@@ -222,10 +225,10 @@ def test_where_there_is_nothing_of_the_job_nothing_is_deleted() -> None:
         (
             replace(WITH_ROWS, folders=(*WITH_ROWS.folders, FolderContents(path="/late", own=1))),
             ("/out",),
-            "1 file of it in /late, which would be there twice: name these too:"
+            "1 file of it in /late, which would be published twice: name these folders too:"
             " --overwrite /out --overwrite /late. Nothing was deleted",
         ),
-        (replace(WITH_ROWS, last_run=LastRunState.RUNS_HERE), ("/out",), "runs, in this process"),
+        (replace(WITH_ROWS, last_run=LastRunState.RUNS_HERE), ("/out",), "is running in this process"),
     ],
 )
 def test_nothing_is_deleted_that_was_not_named_as_the_sink_has_it(

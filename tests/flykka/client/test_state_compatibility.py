@@ -152,7 +152,7 @@ def test_what_has_another_uid_now_is_found_by_its_kind_and_its_uid_is_told() -> 
 
     found = compared(renamed)
 
-    [totals] = found.matched_as(OperatorMatch.RENAMED)
+    [totals] = found.operators_with(OperatorMatch.RENAMED)
     assert (totals.uid, totals.former_uid) == ("totals", "sums")
     assert "'sums' (sums), which looks like 'totals' of the job: uid('sums')" in found.problems[0]
 
@@ -161,7 +161,7 @@ def test_of_two_that_may_have_been_renamed_the_one_of_the_same_name_is_meant() -
     two = graph_with_uids(vertex("source", outputs=1), vertex("a", reads=("source",)), vertex("b", reads=("source",)))
     named = changed(changed(two, "a", name="means"), "b", name="sums")
 
-    [renamed] = compared(named).matched_as(OperatorMatch.RENAMED)
+    [renamed] = compared(named).operators_with(OperatorMatch.RENAMED)
 
     assert renamed.uid == "b"
 

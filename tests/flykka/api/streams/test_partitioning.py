@@ -96,9 +96,9 @@ def test_a_uid_hash_is_enough_and_must_be_an_operator_id(spark: SparkSession) ->
 
 @pytest.mark.parametrize("name", ["", "  ", None])
 def test_a_group_must_have_a_name(spark: SparkSession, name: str) -> None:
-    with pytest.raises(ProgramError, match="must be a text that names it"):
+    with pytest.raises(ProgramError, match="must be a non-empty text"):
         bids(spark).slot_sharing_group(name)
-    with pytest.raises(ProgramError, match="must be a text that names it"):
+    with pytest.raises(ProgramError, match="must be a non-empty text"):
         bids(spark).set_co_location_group_key(name)
 
 

@@ -61,7 +61,7 @@ def test_what_is_left_of_a_refused_program_that_is_mended_stays(spark: SparkSess
     bids(spark, program).select("price").uid("prices")
     program.submit()
 
-    program.take_back(program.transformations[1:])
+    program.remove_operators(program.transformations[1:])
 
     assert program.for_source() is program
     assert [made.uid for made in program.transformations] == ["source-1"]

@@ -110,7 +110,7 @@ def test_a_place_below_that_of_another_is_refused(settings: ZooKeeperSettings, t
 def test_a_wrong_password_is_told_at_once(settings: ZooKeeperSettings, tmp_path: Path) -> None:
     (tmp_path / "prices").write_text("wrong")
 
-    with pytest.raises(StoreUnavailableError, match="does not let 'prices' log in: see that there is such a user"):
+    with pytest.raises(StoreUnavailableError, match="refuses the login of 'prices': check the user"):
         ZooKeeperHaServices(settings)
 
 
