@@ -1,6 +1,7 @@
 """The public API: Flink-style jobs as Pykka actors, with their data on Spark.
 
-Not here: definitions. The names of `public_names` are loaded when first used: neither actors nor pyspark before.
+It defines nothing itself: the names in `public_names` are loaded when they are first used, and actors and pyspark with
+them.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     __all__: list[str]
 
 _NAMESPACES = ("state",)
-"""Modules whose functions are called by their full names, as `flykka.state.read`."""
+"""Modules whose functions are called by their full names, such as `flykka.state.read`."""
 
 
-# Type checkers are not told of it: they would let every name pass.
+# Hidden from type checkers: they would accept every name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
@@ -33,11 +34,11 @@ if not TYPE_CHECKING:
 
 
 def _no_such_name(name: str) -> AttributeError | ImportError:
-    from flykka.api.foreign_names import import_hint
+    from flykka.api.migration_hints import import_hint
 
     if (hint := import_hint(name)) is None:
         return AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # `from flykka import ...` looks whether the name is there, and would drop the text of an AttributeError.
+    # `from flykka import ...` tests whether the name exists, and would drop the text of an AttributeError.
     if sys._getframe(2).f_code.co_name == "_handle_fromlist":
         return ImportError(f"cannot import name {name!r} from {__name__!r}: {hint}", name=__name__)
     return AttributeError(f"module {__name__!r} has no attribute {name!r}: {hint}", name=name)
@@ -49,6 +50,6 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *modules_of(__name__)})
 
 
-# Objects of the packages below have displays too, and all of flykka is loaded through here.
+# Objects of the packages below have displays too, and all of flykka is imported through this module.
 if "IPython" in sys.modules:
     import_module(f"{__name__}.notebook.displays").register_displays()

@@ -1,4 +1,4 @@
-"""Ready fields for a `DataGenSource`: each says how a column is made of a row's number, the seed and its own name."""
+"""Predefined fields for `DataGenSource`: each computes a column from the row number, the seed and its name."""
 
 from __future__ import annotations
 

@@ -1,32 +1,32 @@
 """Errors that a user of the API may have to handle.
 
 FlykkaError
-├── ProgramError                the program cannot run as written; raised where it was written
-│   ├── DuplicateUidError       two operators with one uid
-│   ├── StreamTypeError         a column or a function that does not fit the stream
-│   └── SqlError                a SQL text that cannot be read, or cannot run on streams
-├── ClusterError                the local cluster cannot do what was asked
+├── ProgramError                the program cannot run as written; raised on the line that is wrong
+│   ├── DuplicateUidError       two operators have the same uid
+│   ├── StreamTypeError         a column or a function does not fit the stream
+│   └── SqlError                a SQL text is invalid, or cannot run on streams
+├── ClusterError                the local cluster cannot do what was requested
 │   ├── InsufficientSlotsError  the job needs more slots than the TaskManagers have
-│   │   └── InsufficientResourcesError  an operator, or all, need more than the TaskManagers have declared
+│   │   └── InsufficientResourcesError  an operator, or all together, need more than the TaskManagers have declared
 │   ├── InsufficientNetworkBuffersError  the job needs more network buffers than the TaskManagers have
-│   ├── UnknownTaskManagerError no TaskManager of this name lives
-│   └── UnknownJobError         no job of this id runs on the cluster
+│   ├── UnknownTaskManagerError no TaskManager with this name is running
+│   └── UnknownJobError         no job with this id is running on the cluster
 ├── JobSubmissionError          the job was refused
-│   └── DuplicateJobSubmissionError  it has run before, and would publish its rows once more
-├── CheckpointError             a checkpoint cannot be continued from
-│   └── CheckpointNotFoundError there is none where one was looked for
+│   └── DuplicateJobSubmissionError  it has run before, and would publish its rows again
+├── CheckpointError             a job cannot continue from a checkpoint
+│   └── CheckpointNotFoundError there is no checkpoint at this path
 ├── JobCancellationError        there was nothing to cancel
 ├── JobStoppingError            the job was not stopped
 ├── SavepointError              no savepoint was taken
 ├── RescaleError                the job cannot run with such a parallelism
-├── AccumulatorError        a result has no accumulator of this name, or none that could be merged
-├── TraceSelectionError         a trace has nothing, or too much, of what was asked for
-├── FlightRecordError           what the actors did before a failure could not be written down
+├── AccumulatorError            a result has no accumulator of this name, or its parts could not be merged
+├── TraceSelectionError         a query for a trace matches nothing, or too much
+├── FlightRecordError           the flight record of a failure could not be written
 └── JobExecutionError           the job has FAILED, or was lost with its cluster
-    ├── JobRestoreError         ... for a file of its checkpoint is damaged: a CheckpointError as well
+    ├── JobRestoreError         ... because a file of its checkpoint is damaged: a CheckpointError as well
     └── JobCancelledError       ... or was CANCELED
 
-Beside the tree stands `DurationError`, the kernel's: a length of time that cannot be read.
+`DurationError`, for a duration that cannot be parsed, belongs to the kernel and is not in this tree.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from flykka.views.text.user_stack import told_whole
 
 
 class FlykkaError(Exception):
-    """The root of the errors that the API raises."""
+    """The base class of the errors that the API raises."""
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
-        # IPython shows it by this: line by line, as in a traceback, and not as a literal of its text.
+        # IPython calls this: shows the text line by line, as in a traceback, and not as a string literal.
         printer.text(f"{type(self).__name__}: {self}")
 
 
@@ -52,7 +52,7 @@ class ProgramError(FlykkaError):
 
 
 class ConfigurationError(ProgramError):
-    """An option has a name or a value that it cannot have, in a file, an environment variable or the program."""
+    """An option has an unknown name or an invalid value, in a file, an environment variable or the program."""
 
 
 class DuplicateUidError(ProgramError):
@@ -60,13 +60,13 @@ class DuplicateUidError(ProgramError):
 
 
 class StreamTypeError(ProgramError):
-    """A column, or what a function returned, does not fit the stream it was given for."""
+    """A column, or the result of a function, does not fit its stream."""
 
 
 class SqlError(ProgramError):
-    """A SQL text cannot be read, or asks for what cannot run on streams.
+    """A SQL text is invalid, or uses something that cannot run on streams.
 
-    The text names the `line` and the `column`, from 1, and shows them; both are None where Spark does not know them.
+    The error shows the `line` and the `column`, from 1; both are None if Spark does not report them.
     """
 
     def __init__(self, why: str, sql: str, line: int | None, column: int | None) -> None:
@@ -75,32 +75,32 @@ class SqlError(ProgramError):
             super().__init__(f"{why}\n  in: {' '.join(sql.split())}")
             return
         lines = sql.splitlines() or [""]
-        shown = lines[min(line, len(lines)) - 1]
-        super().__init__(f"line {line}, column {column}: {why}\n  {shown}\n  {' ' * (column - 1)}^")
+        source_line = lines[min(line, len(lines)) - 1]
+        super().__init__(f"line {line}, column {column}: {why}\n  {source_line}\n  {' ' * (column - 1)}^")
 
 
 class ClusterError(FlykkaError):
-    """The local cluster cannot do what was asked of it."""
+    """The local cluster cannot do what was requested."""
 
 
 class InsufficientSlotsError(ClusterError):
-    """The job needs more slots than all TaskManagers have together, or than other jobs have left: it would wait."""
+    """The job needs more slots than all TaskManagers have, or than other jobs leave free, and would wait forever."""
 
 
 class InsufficientResourcesError(InsufficientSlotsError):
-    """An operator of the job needs more than a TaskManager has, or all more than there is: the job would never run."""
+    """An operator needs more resources than a TaskManager has, or all together more than there are."""
 
 
 class InsufficientNetworkBuffersError(ClusterError):
-    """A task of the job, or all together, need more network buffers than there are: the job would never run."""
+    """A task, or all tasks together, need more network buffers than there are."""
 
 
 class UnknownTaskManagerError(ClusterError, LookupError):
-    """No living TaskManager has this name."""
+    """No TaskManager with this name is running."""
 
 
 class UnknownJobError(ClusterError, LookupError):
-    """No job of this id runs on the cluster."""
+    """No job with this id is running on the cluster."""
 
 
 class JobSubmissionError(FlykkaError):
@@ -108,60 +108,61 @@ class JobSubmissionError(FlykkaError):
 
 
 class DuplicateJobSubmissionError(JobSubmissionError):
-    """The job has run before, or runs now, and would publish rows twice; nothing was written.
+    """The job has run before, or is running, and would publish rows twice; nothing was written.
 
-    The text says what there is of it, and which command does what (Flink's DuplicateJobSubmissionException).
+    The error describes the earlier run and lists the possible commands (Flink's DuplicateJobSubmissionException).
     """
 
 
 class JobCancellationError(FlykkaError):
-    """The JobManager has no such job to cancel."""
+    """The JobManager knows no such job that could be cancelled."""
 
 
 class JobStoppingError(FlykkaError):
-    """The job was not stopped: it was not running, or its last checkpoint failed and it goes on."""
+    """The job was not stopped: it was not running, or its last checkpoint failed and it keeps running."""
 
 
 class SavepointError(FlykkaError):
-    """No savepoint was taken, and nothing is left of it; the text says why.
+    """No savepoint was taken, and its files were deleted; the error gives the reason.
 
-    The job goes on. What a task could not write counts as a failed checkpoint, of which so many are tolerable.
+    The job keeps running. A failed write of a task counts as a failed checkpoint, of which a limited number is
+    tolerated.
     """
 
 
 class CheckpointError(FlykkaError):
-    """A checkpoint was not taken, or cannot be continued from: it is not there, or does not fit the job."""
+    """A checkpoint was not taken, or a job cannot continue from it: it does not exist or does not fit the job."""
 
 
 class CheckpointNotFoundError(CheckpointError):
-    """There is no checkpoint where one was looked for."""
+    """There is no checkpoint at this path."""
 
 
 class RescaleError(FlykkaError):
-    """A job cannot run within these bounds of parallelism, or has ended; the text names the vertex."""
+    """The job cannot run within these bounds of parallelism, or has ended; the error names the vertex."""
 
 
 class AccumulatorError(FlykkaError, LookupError):
-    """The result of a job has no accumulator of this name, or one whose parts are of different kinds."""
+    """The result of a job has no accumulator of this name, or its parts have different types."""
 
 
 class TraceSelectionError(FlykkaError, LookupError):
-    """A trace has nothing of what was asked for, or more than can be shown; the text says what to ask for instead."""
+    """A query for a trace matches nothing, or more than can be shown; the error suggests another query."""
 
 
 class FlightRecordError(FlykkaError):
-    """The flight record could not be written; the text names the file."""
+    """The flight record could not be written; the error names the file."""
 
 
 class JobExecutionError(FlykkaError):
-    """The job ended without being FINISHED. `cause` is the failure as it travelled: type, text and stack text.
+    """The job ended without being FINISHED. `cause` is the failure in serialized form: type, message and stack trace.
 
-    `checkpoint_path` is the checkpoint that the job can be continued from, None where none is kept. `flight_record` is
-    the trace of what the actors did before, None where there is none.
+    `checkpoint_path` is the checkpoint from which the job can continue, None if none is retained. `flight_record` is
+    the trace of the actors before the failure, None if there is none.
     """
 
     tells_cause: ClassVar[bool] = True
-    """True if the text gives the cause, and not only what the class says."""
+    """True if the message includes the cause."""
 
     def __init__(
         self,
@@ -176,18 +177,18 @@ class JobExecutionError(FlykkaError):
         unrecorded: str | None = None,
         earlier_checkpoint: str | None = None,
     ) -> None:
-        told = "\n".join(told_whole(cause))
-        why = f": {cause.type_name}: {told}" if self.tells_cause else ""
+        text = "\n".join(told_whole(cause))
+        why = f": {cause.type_name}: {text}" if self.tells_cause else ""
         lines = [f"job {job_name!r} {what}{why}"]
         if restarts and self.tells_cause:
             times = "once" if restarts == 1 else f"{restarts} times"
-            lines.append(f"it had restarted {times} before: job.exception_history tells why")
+            lines.append(f"it had restarted {times} before: see job.exception_history")
         if isinstance(self, JobRestoreError):
             lines.append(
-                "no earlier checkpoint is kept that is whole: start from a savepoint (from_savepoint(...) or"
+                "no earlier undamaged checkpoint is retained: start from a savepoint (from_savepoint(...) or"
                 " --from-savepoint), or with the input (from_checkpoint(None) or --fresh)"
                 if earlier_checkpoint is None
-                else f"an earlier checkpoint is whole: {earlier_checkpoint} (continue with from_checkpoint(...) or"
+                else f"an earlier checkpoint is undamaged: {earlier_checkpoint} (continue with from_checkpoint(...) or"
                 " --from-checkpoint; what was published after it is published again)"
             )
         elif checkpoint_path is not None:
@@ -206,9 +207,9 @@ class JobExecutionError(FlykkaError):
 
 
 class JobRestoreError(JobExecutionError, CheckpointError):
-    """The job failed because a file of the checkpoint that it starts from is damaged, missing or of a newer flykka.
+    """The job failed because a file of the checkpoint from which it starts is damaged, missing or of a newer flykka.
 
-    The text names the file, and an earlier checkpoint that is whole if one is kept.
+    The error names the file, and an earlier undamaged checkpoint if one is retained.
     """
 
 

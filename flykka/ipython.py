@@ -1,4 +1,4 @@
-"""IPython, where this process runs in it. It is looked up and never imported: there it is loaded already."""
+"""Access to IPython if this process runs in it. IPython is never imported: if it is in use, it is loaded already."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from contextlib import contextmanager
 from typing import Any
 
 Bundle = dict[str, str]
-"""A thing to show, by MIME type."""
+"""Representations of an object, by MIME type."""
 
 _WAKING_SECONDS = 0.25
 
 
 def interactive_shell() -> Any | None:
-    """IPython's shell, in a notebook or a terminal; None in a plain program."""
+    """Return IPython's shell, in a notebook or a terminal; None in a plain program."""
     ipython = sys.modules.get("IPython")
-    # A module that is being loaded has not all of its names yet.
+    # A module that is still being loaded may lack names.
     get_ipython = getattr(ipython, "get_ipython", None)
     return None if get_ipython is None else get_ipython()
 
 
 def running_cell() -> int | None:
-    """The number of the run of a cell that goes on now, as in `In [7]`; None in a plain program."""
+    """Return the number of the running cell execution, as in `In [7]`; None in a plain program."""
     shell = interactive_shell()
     return None if shell is None else int(shell.execution_count)
 
 
 def in_kernel() -> bool:
-    """True if what is shown goes to a frontend, which can put a new picture in the place of an old one."""
+    """Return True if output goes to a frontend that can replace an earlier display."""
     return getattr(interactive_shell(), "kernel", None) is not None
 
 
 def publish(bundle: Bundle, display_id: str, *, update: bool) -> None:
-    """Show something under this id in the output of the running cell, or, as an update, wherever it is shown."""
+    """Display a bundle under this id in the output of the running cell, or update it wherever it is displayed."""
     shell = interactive_shell()
     if shell is not None:
         shell.display_pub.publish(data=bundle, metadata={}, transient={"display_id": display_id}, update=update)
@@ -42,32 +42,32 @@ def publish(bundle: Bundle, display_id: str, *, update: bool) -> None:
 
 @contextmanager
 def interruptible(job_name: str) -> Iterator[None]:
-    """Around a wait: an interrupt of it in IPython tells what has become of the job."""
+    """Add a note about the job to an interrupt of the enclosed wait, in IPython."""
     try:
         yield
     except (KeyboardInterrupt, asyncio.CancelledError) as interrupted:
         if interactive_shell() is not None:
-            interrupted.add_note(f"job {job_name!r} goes on; run its cell again to replace it, or cancel it")
+            interrupted.add_note(f"job {job_name!r} keeps running; run its cell again to replace it, or cancel it")
         raise
 
 
 @contextmanager
 def waking_loop() -> Iterator[None]:
-    """Around an await: wakes the loop now and then, where it is a notebook's.
+    """Wake the event loop regularly during the enclosed await, in a notebook.
 
-    ipykernel notes an interrupt as a callback of the loop and does not wake the loop for it
+    ipykernel schedules an interrupt as a callback of the loop without waking the loop
     (https://github.com/ipython/ipykernel/issues/881).
     """
     if not in_kernel():
         yield
         return
-    waking = asyncio.create_task(_wake_for_ever())
+    waking = asyncio.create_task(_wake_forever())
     try:
         yield
     finally:
         waking.cancel()
 
 
-async def _wake_for_ever() -> None:
+async def _wake_forever() -> None:
     while True:
         await asyncio.sleep(_WAKING_SECONDS)

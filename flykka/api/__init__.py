@@ -1,4 +1,4 @@
 """The API of programs: the environment, its settings, streams and tables.
 
-Not here: operators and connectors themselves (`spark_bridge`), and jobs that were submitted (`client`, `cluster`).
+Operators and connectors are in `spark_bridge`; submitted jobs are in `client` and `cluster`.
 """

@@ -1,4 +1,4 @@
-"""The default checkpoint folder: beside a store that outlives the driver, else a temporary folder."""
+"""The default checkpoint folder: next to a store that outlives the driver, else a temporary folder."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ARCHIVES = "archives"
 """The folder of archives in a checkpoint directory."""
 
 DATASETS = "datasets"
-"""The folder of kept rows in a checkpoint directory."""
+"""The folder of cached streams in a checkpoint directory."""
 
 
 class _SharedFolder:
-    """A temporary folder that is deleted when the last environment that uses it has left it."""
+    """A temporary folder that is deleted when the last environment that uses it leaves it."""
 
     def __init__(self) -> None:
         try:
@@ -37,7 +37,7 @@ class _SharedFolder:
 
 
 class CheckpointFolder:
-    """Of one environment, or shared with the one whose place it has taken."""
+    """The checkpoint folder of an environment, possibly shared with the environment that it replaces."""
 
     def __init__(self) -> None:
         self._temporary: _SharedFolder | None = None
@@ -45,7 +45,7 @@ class CheckpointFolder:
     def resolve(
         self, settings: CheckpointingSettings, store: StoreSettings | None, *, is_retention_set: bool = False
     ) -> CheckpointingSettings:
-        """The settings, with a directory, and one for the archives where that stays."""
+        """Complete the settings with a checkpoint directory, and with an archive directory unless it is temporary."""
         directory = settings.directory or (checkpoint_directory(store) if store is not None else "")
         if directory:
             archives = settings.archive_directory or f"{directory.rstrip('/')}/{ARCHIVES}"
@@ -53,12 +53,12 @@ class CheckpointFolder:
         if self._temporary is None:
             self._temporary = _SharedFolder()
         if not (is_retention_set and settings.retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION):
-            # The folder goes when the environment is closed: no message should refer to a checkpoint in it.
+            # The folder is deleted when the environment is closed: no message should refer to a checkpoint in it.
             settings = replace(settings, retention=ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
         return replace(settings, directory=self._temporary.path)
 
     def datasets(self, settings: CheckpointingSettings, store: StoreSettings | None) -> str:
-        """The folder of the rows that are kept for later jobs: in the checkpoint directory, which executors reach."""
+        """The folder of cached streams: in the checkpoint directory, because executors can reach that."""
         return f"{self.resolve(settings, store).directory.rstrip('/')}/{DATASETS}"
 
     def share(self, earlier: CheckpointFolder) -> None:
@@ -68,11 +68,11 @@ class CheckpointFolder:
             self._temporary.join()
 
     def outlives_environment(self, directory: str) -> bool:
-        """True if the checkpoints stay when the environment is closed."""
+        """Return True if checkpoints in `directory` survive the closing of the environment."""
         return self._temporary is None or directory != self._temporary.path
 
     def remove(self) -> None:
-        """The environment is closed: a temporary folder goes, unless another environment uses it."""
+        """Delete the temporary folder unless another environment uses it."""
         if self._temporary is not None:
             self._temporary.leave()
             self._temporary = None

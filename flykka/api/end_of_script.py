@@ -1,7 +1,7 @@
-"""Tells at the exit of the interpreter whether the script has come to its end or was left before.
+"""Detects at the exit of the interpreter whether the script ran to its end.
 
-Nothing tells that to functions of `atexit`. An error that nobody has caught leaves `sys.last_value`; `sys.exit` leaves
-nothing at all, not even its code. But the frame of the script knows where it has stopped: at a return, or not.
+Functions of `atexit` get no information about it. An uncaught error leaves `sys.last_value`, but `sys.exit` leaves
+nothing, not even its code. The frame of the script, however, knows where it stopped: at a return, or elsewhere.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import FrameType
 
 
 class EndOfScript:
-    """Of the script that runs while this is made, on whatever thread."""
+    """Watches the script that is running when this object is created, on any thread."""
 
     def __init__(self) -> None:
         main = threading.main_thread().ident
@@ -24,6 +24,6 @@ class EndOfScript:
         self._script = frame
 
     def was_reached(self) -> bool:
-        """Not where an error that nobody has caught, or a `SystemExit` of any code, has ended the script."""
+        """Return False if an uncaught error or a `SystemExit` of any code ended the script."""
         last = self._script.f_code.co_code[self._script.f_lasti]
         return dis.opname[last].startswith("RETURN_") and not hasattr(sys, "last_value")

@@ -1,4 +1,4 @@
-"""StreamExecutionEnvironment, with which a program begins, by Flink's and PyFlink's names."""
+"""StreamExecutionEnvironment, the entry point of a program, with the method names of Flink and PyFlink."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from flykka.api.configuration.readers import permissions
 from flykka.api.configuration.resolved_options import EnvironmentOptions
 from flykka.api.configuration.restart_strategies import FallbackRestartStrategyConfiguration, check_restart_strategy
 from flykka.api.end_of_script import EndOfScript
-from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.job_settings import JobSettings, check_heartbeats
 from flykka.api.job_start import JobStarts
 from flykka.api.launch import current_launch
+from flykka.api.migration_hints import MigrationHints
 from flykka.api.notebook_cells import end_earlier_job, follow_cells, keep_checkpoints, remember_job
 from flykka.api.observation import Observation
 from flykka.api.streams.cached_streams import CachedStreams
@@ -92,20 +92,20 @@ if TYPE_CHECKING:
 TITLE = "StreamExecutionEnvironment"
 
 _SHORT_MS = 100
-"""An interval below this that is given as a number may have been meant in seconds."""
+"""An interval below this, if passed as a number, may have been meant in seconds."""
 
 _SHORT = {"EXPIRED": CheckpointFailureReason.CHECKPOINT_EXPIRED}
-"""Reasons as the log and the statistics of checkpoints have them."""
+"""Failure reasons as the log and the checkpoint statistics spell them."""
 
 
-class StreamExecutionEnvironment(NamesElsewhere):
-    """Programs are written down in it and run on its local cluster; rows are with its Spark session.
+class StreamExecutionEnvironment(MigrationHints):
+    """Builds a program and runs it on a local cluster; its rows are processed in a Spark session.
 
-    Made by `get_execution_environment`, and used in a `with` statement or closed by `close`. The setters return the
-    environment, as Flink's do.
+    Create it with `get_execution_environment`. Use it in a `with` statement, or call `close` at the end. As in Flink,
+    setters return the environment.
     """
 
-    _foreign_names = ("environment",)
+    _hint_tables = ("environment",)
 
     def __init__(
         self,
@@ -150,54 +150,58 @@ class StreamExecutionEnvironment(NamesElsewhere):
         configuration: Mapping[str, object] | None = None,
         **options: Unpack[Options],
     ) -> Self:
-        """An environment over the active Spark session, or over a new one at `master`.
+        """Return an environment that uses the active Spark session, or a new session at `master`.
 
-        Each argument is an option of docs/options.md, such as `checkpoint_interval="10s"`, and `configuration` has
-        others by their names, such as `{"checkpoint_interval": "10s"}`. What is not said here comes from a file of
-        options, and else is as that page says; environment variables and the options of `flykka run` win over what is
-        said here.
+        Each argument is an option of docs/options.md, for example `checkpoint_interval="10s"`; `configuration` takes
+        further options by name, for example `{"checkpoint_interval": "10s"}`. Options that are not passed come from the
+        options file, or have the default of that page. Environment variables and the options of `flykka run` override
+        what is passed here.
 
-        The cluster of `task_managers` starts with the first job. Without `slots_per_task_manager` it has as many slots
-        as that job needs. With `record`, every turn of every actor is written to that file (a `TraceRecorder` says
-        more); without it the last `flight_recorder_turns` are kept in memory (0: none), and written beside the
-        checkpoints of a job that fails. Of jobs that have ended the last `job_store_capacity` can be asked about.
+        The cluster of `task_managers` starts with the first job. Without `slots_per_task_manager` it gets as many slots
+        as that job needs. With `record`, every turn of every actor is written to that file (see `TraceRecorder`).
+        Without it the last `flight_recorder_turns` are kept in memory (0: none), and written next to the checkpoints of
+        a job that fails. Details of the last `job_store_capacity` jobs that have ended remain available.
 
-        Each TaskManager has `network_buffers`, each room for one batch on its way, which together hold
-        `network_memory_bytes`; else whatever its tasks need. Every channel has `buffers_per_channel` of its own.
+        Each TaskManager has `network_buffers`, each with room for one batch in flight, which share
+        `network_memory_bytes`; by default as many as its tasks need. Each channel has `buffers_per_channel` of its own.
 
-        `task_manager_cpu` and `task_manager_memory` are what each TaskManager has for its slots, equal shares unless
-        operators ask for more or less (`set_resources`); `managed_memory` is the part of it that keeps state.
+        `task_manager_cpu` and `task_manager_memory` are divided evenly among the slots of a TaskManager, unless
+        operators request other amounts (`set_resources`); `managed_memory` is the part of the memory reserved for
+        state.
 
-        `restart_strategy` and `failover_strategy` (`region` or `full`) are those of jobs that set none. With
-        `high_availability`, a folder of this machine or a place in ZooKeeper, the application may be killed and run
-        again: its jobs go on (docs/high_availability.md).
+        `restart_strategy` and `failover_strategy` (`region` or `full`) apply to jobs without their own. With
+        `high_availability`, a local folder or an address of ZooKeeper, the application may be killed and run again: its
+        jobs continue (docs/high_availability.md).
 
         Raises:
-            ConfigurationError: a value is not one of its option, here, in the file or in an environment variable.
+            ConfigurationError: an option has an invalid value, here, in the file or in an environment variable.
             SessionError: no Spark session can be started.
         """
-        named: Values = {
+        arguments: Values = {
             "master": master,
             "task_managers": task_managers,
             "slots_per_task_manager": slots_per_task_manager,
             **options,
         }
         launch = current_launch()
-        said = launch.environment_options()
-        said.say(configuration or {}, "configuration")
-        said.say({name: each for name, each in named.items() if each is not None}, "get_execution_environment")
-        adopted, where, settings = session_is_there(), said.master(), said.cluster_settings()
-        with nullcontext() if adopted else launch.starting_spark(where):
-            session = spark_session(where, short_lived=launch.only_plans)
-        environment = cls(session, settings, said, owns_session=not adopted)
-        launch.environment_made(environment)
+        resolved = launch.environment_options()
+        resolved.set_options(configuration or {}, "configuration")
+        resolved.set_options(
+            {name: each for name, each in arguments.items() if each is not None}, "get_execution_environment"
+        )
+        adopted, address, settings = session_is_there(), resolved.master(), resolved.cluster_settings()
+        with nullcontext() if adopted else launch.starting_spark(address):
+            session = spark_session(address, short_lived=launch.only_plans)
+        environment = cls(session, settings, resolved, owns_session=not adopted)
+        launch.environment_created(environment)
         keep_checkpoints(environment)
-        environment.job_settings = said.with_defaults(environment.job_settings)
-        said.register_files(environment._files)
+        environment.job_settings = resolved.with_defaults(environment.job_settings)
+        resolved.register_files(environment._files)
         follow_cells(environment)
         return environment
 
-    # --- a program begins ---------------------------------------------------------------------------------------------
+    # --- sources
+    # ------------------------------------------------------------------------------------------------------
 
     def from_source(
         self,
@@ -206,15 +210,16 @@ class StreamExecutionEnvironment(NamesElsewhere):
         name: str | None = None,
         uid: str | None = None,
     ) -> DataStream:
-        """A stream of the rows of `source`, called after it if nothing else; without a strategy, no watermarks.
+        """Add a source to the program and return the stream of its rows.
 
-        A schema that is not declared is taken now from what is there, and stays.
+        `name` defaults to a name derived from the source. Without a strategy the stream has no watermarks. If no schema
+        is declared, it is inferred now from the existing data, and does not change later.
 
         Raises:
-            ProgramError: this is no source, or no watermark strategy, or the uid is empty, or the environment closed.
-            StreamTypeError: the event-time column is not there, or is no timestamp; a field cannot be computed.
+            ProgramError: an argument has the wrong type, the uid is empty, or the environment is closed.
+            StreamTypeError: the event-time column is missing or is not a timestamp; or a field cannot be computed.
             DuplicateUidError: another operator has the uid.
-            SourceError: the source has no schema to be read from it.
+            SourceError: no schema can be read from the source.
         """
         return source_stream(self._program_for_source(), self.spark, source, watermark_strategy, name, uid)
 
@@ -227,16 +232,16 @@ class StreamExecutionEnvironment(NamesElsewhere):
         *,
         partitions_per_batch: int | None = None,
     ) -> DataStream:
-        """A stream of the rows of a DataFrame, which are computed now and kept until their job is over.
+        """Return a stream of the rows of a DataFrame, which is computed now and retained until the job has ended.
 
-        So a job that restarts reads the same rows again. A batch is a group of the DataFrame's Spark partitions, as
-        many as there are cores where `partitions_per_batch` does not say. A checkpoint tells which partitions were
-        read: to continue from it in another process, the DataFrame must give the same rows in the same partitions
-        there. One that was sorted, or read from files that do not change, does; after a shuffle it need not.
+        Thus a job that restarts reads the same rows again. A batch consists of `partitions_per_batch` Spark partitions
+        of the DataFrame, by default as many as there are cores. Checkpoints record which partitions were read: to
+        continue from one in another process, the DataFrame must have the same rows in the same partitions there. That
+        holds for a sorted DataFrame and for files that do not change, but not always after a shuffle.
 
         Raises:
-            ProgramError: this is no DataFrame of this Spark session, or a streaming one, or the number is below 1.
-            StreamTypeError: the event-time column is not there, or is no timestamp.
+            ProgramError: this is not a DataFrame of this Spark session, or a streaming one, or the number is below 1.
+            StreamTypeError: the event-time column is missing or is not a timestamp.
             DuplicateUidError: another operator has the uid.
         """
         program = self._program_for_source()
@@ -246,7 +251,7 @@ class StreamExecutionEnvironment(NamesElsewhere):
 
     @property
     def program(self) -> Program:
-        """The transformations defined since the last job."""
+        """The operators defined since the last job."""
         return self._program
 
     def _program_for_source(self) -> Program:
@@ -259,91 +264,94 @@ class StreamExecutionEnvironment(NamesElsewhere):
     def create_temporary_view(
         self, name: str, stream: DataStream, *, primary_key: str | Sequence[str] | None = None
     ) -> None:
-        """Let `sql` find a stream under this name, in place of whatever had it before.
+        """Register a stream as a view that `sql` can read, replacing any earlier view of this name.
 
-        With a primary key a row takes the place of the one before it of this key: the rows are upserts. Their event
-        time is for temporal joins alone (FOR SYSTEM_TIME AS OF), which ask from when on a row holds. Where they have a
-        column `row_kind`, it is their kind (Flink's RowKind), and no column of the view: `-D` takes the row of the key
-        away.
+        With a primary key the stream is a changelog of upserts: a row replaces the previous row of its key. The event
+        time of such a view is used only by temporal joins (FOR SYSTEM_TIME AS OF), as the time from which a row is
+        valid. A column `row_kind` is Flink's RowKind and not a column of the view: `-D` deletes the row of the key.
 
-        Spark's own tables and views stay as they are: where one has the same name, `sql` finds the stream.
+        Spark's own tables and views are not changed; the stream hides one of the same name.
 
         Raises:
-            ProgramError: `name` is no name, or this is no DataStream, or it has not the columns of the primary key.
+            ProgramError: the name is invalid, `stream` is not a DataStream, or a column of the primary key is missing.
         """
         self.statement_executor.create_temporary_view(name, stream, primary_key)
 
     def sql(self, query: str) -> DataStream:
-        """The stream of the rows of a query, in the SQL of Spark, with all its functions and those of the session.
+        """Return the stream of the rows of a query in Spark SQL.
 
-        It may read tables and views of streams, and tables and views of the Spark session, which are read again for
-        every batch. Running aggregates (GROUP BY without a window) are upserts by their keys; `changelog` of the stream
-        says so.
+        The query may use all functions of Spark and of the session, and read views of streams and tables of the Spark
+        session; the latter are read again for every batch. Running aggregates (GROUP BY without a window) produce
+        upserts by their keys; see `changelog` of the stream.
 
         Raises:
-            SqlError: the text cannot be read, or asks for what cannot run on a stream; it names line and column.
+            SqlError: the query is invalid or cannot run on a stream; the error gives line and column.
         """
         return self.statement_executor.sql(query)
 
     def explain_sql(self, query: str) -> str:
-        """Tell the operators that a query becomes, and the state that each keeps; nothing is added to the program.
+        """Return a text that lists the operators of a query and the state of each, without adding it to the program.
 
-        The last lines tell whether the rows of the result stay, and warn of state that never ends. Raises as `sql`.
+        The last lines state whether the result is append-only, and warn of state that grows without bound. Raises as
+        `sql`.
         """
         return self.statement_executor.explain_sql(query)
 
     def execute_sql(self, statement: str) -> StatementResult:
-        """Run a statement; what it is decides what comes of it.
+        """Run a statement; the result depends on its kind.
 
-        `INSERT INTO` and `EXECUTE STATEMENT SET BEGIN ... END` start a job, of these and of what else was written down
-        since the last one and leads to a sink, and give its `JobClient`. `SHOW` and `DESCRIBE` give a pandas DataFrame,
-        `EXPLAIN` a text, and what declares or sets something nothing.
+        `INSERT INTO` and `EXECUTE STATEMENT SET BEGIN ... END` submit a job and return its `JobClient`; the job also
+        contains all other operators defined since the last job that lead to a sink. `SHOW` and `DESCRIBE` return a
+        pandas DataFrame, `EXPLAIN` a text, declarations and settings None.
 
         Raises:
-            SqlError: it cannot be read or not run; or it is a query, whose rows `sql` gives.
+            SqlError: the statement is invalid or cannot be run; or it is a query, for which there is `sql`.
         """
         return self.statement_executor.execute_sql(statement)
 
     def create_statement_set(self) -> StatementSet:
-        """Make an empty set of INSERTs, which are executed as one job."""
+        """Return an empty set of INSERTs that are executed as one job."""
         return StatementSet(self.statement_executor)
 
     def set_sql_state_ttl(self, ttl: Duration) -> Self:
-        """Let joins of streams in queries that are written behind this keep rows no longer than `ttl`.
+        """Limit how long joins of streams in later SQL queries retain rows in state, in processing time.
 
-        That is as Flink's `table.exec.state.ttl`: it is of processing time, and holds for joins whose condition does
-        not bound the event times, which keep rows for ever without it. `explain_sql` tells it.
+        This is Flink's `table.exec.state.ttl`. It applies to joins whose condition does not bound the event times,
+        which retain rows forever without it. `explain_sql` shows it.
 
         Raises:
-            DurationError: it cannot be read.
+            DurationError: `ttl` cannot be parsed.
         """
         return self._set(sql_state_ttl=duration_ms(ttl, "time-to-live"))
 
     @property
     def sql_state_ttl_ms(self) -> int | None:
-        """The time that joins of streams in SQL keep rows for; None: for ever. What the launch says holds."""
-        said: int | None = self._options.overrides.get("sql_state_ttl", self.job_settings.sql_state_ttl_ms)
-        return said
+        """Milliseconds for which joins of streams in SQL retain rows; None: forever. The launcher's value takes
+        precedence.
+        """
+        ttl_ms: int | None = self._options.overrides.get("sql_state_ttl", self.job_settings.sql_state_ttl_ms)
+        return ttl_ms
 
     # --- settings of jobs ---------------------------------------------------------------------------------------------
 
     @property
     def defaults(self) -> Defaults:
-        """Settings of operators that have none of their own, as they were set."""
+        """The default settings of operators."""
         return self.job_settings.defaults
 
     @property
     def checkpointing(self) -> CheckpointingSettings:
-        """Settings of checkpoints, as they were set."""
+        """The settings of checkpoints."""
         return self.job_settings.checkpointing
 
     def _set(self, **values: Any) -> Self:
-        """Set options of jobs by their names, in the form in which the table of options applies them."""
+        """Set options of jobs by name, with values that are already parsed."""
         self.job_settings = applied(self.job_settings, values)
         return self
 
     def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
-        """The parallelism of operators that have none of their own; 1 unless set. `"auto"` is what the slots give.
+        """Set the default parallelism of operators, initially 1. `"auto"` uses as many subtasks as there are
+        slots.
 
         Raises:
             ProgramError: it is below 1.
@@ -351,7 +359,7 @@ class StreamExecutionEnvironment(NamesElsewhere):
         return self._set(parallelism=parallelism_or_auto(parallelism, "parallelism"))
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """The number of key groups of operators that set none; derived from their parallelism unless set.
+        """Set the default number of key groups of operators; otherwise it is derived from their parallelism.
 
         Raises:
             ProgramError: it is below 1.
@@ -359,24 +367,26 @@ class StreamExecutionEnvironment(NamesElsewhere):
         return self._set(max_parallelism=at_least_one(max_parallelism, "maximum parallelism"))
 
     def disable_operator_chaining(self) -> Self:
-        """Run every operator in tasks of its own: slower, and each is seen by itself in metrics and traces."""
+        """Run every operator in tasks of its own: slower, but metrics and traces show each operator separately."""
         return self._set(operator_chaining=False)
 
     def disable_batch_coalescing(self) -> Self:
-        """Run a stage for every batch, even where several wait: more Spark jobs, and rows do not come out earlier."""
+        """Run one stage per batch even if several batches are queued: more Spark jobs, and rows do not come out
+        earlier.
+        """
         return self._set(batch_coalescing=False)
 
     def disable_auto_generated_uids(self) -> Self:
-        """Refuse programs in which an operator has no uid: its state would be lost when the program is changed."""
+        """Refuse programs in which an operator has no uid, because a change of the program would lose its state."""
         return self._set(auto_generated_uids=False)
 
     def set_runtime_mode(self, mode: RuntimeExecutionMode | str) -> Self:
-        """Run programs as streams (`STREAMING`, the default), or as batch jobs where their sources end.
+        """Set whether programs run as streaming jobs (`STREAMING`, the default) or as batch jobs.
 
-        In `BATCH` mode each part of a program begins when all that it reads is finished, which is kept until nobody
-        needs it: after a failure only the parts restart that have not finished. Windows fire at the end, the only
-        checkpoint is the one that the sinks commit with, and no row is late. All sources must come to an end. With
-        `AUTOMATIC` programs of such sources run in `BATCH` mode, all others as streams.
+        In `BATCH` mode a task starts when all of its input is complete. Intermediate results are retained until no
+        consumer needs them, so that after a failure only unfinished tasks restart. Windows fire at the end of the
+        input, no row is late, and the only checkpoint is the one with which the sinks commit. All sources must be
+        bounded. `AUTOMATIC` selects `BATCH` if all sources are bounded, else `STREAMING`.
 
         Raises:
             ProgramError: there is no such mode.
@@ -386,9 +396,9 @@ class StreamExecutionEnvironment(NamesElsewhere):
     def set_schedule_mode(self, mode: ScheduleMode | str) -> Self:
         """Set when the tasks of a job are deployed: all at once when there are slots (`EAGER`, the default), or later.
 
-        With `PIPELINED_REGION` tasks that exchange rows with each other are deployed when these have their slots, and
-        when what they read from others is whole. With `LAZY_FROM_SOURCES` each task is deployed when there is something
-        for it to read. There is no checkpoint before all run or have finished.
+        With `PIPELINED_REGION` each region of tasks that exchange rows is deployed when it has its slots and the
+        results that it reads from other regions are complete. With `LAZY_FROM_SOURCES` each task is deployed when there
+        is input for it. No checkpoint is taken before all tasks are running or have finished.
 
         Raises:
             ProgramError: there is no such mode.
@@ -396,7 +406,8 @@ class StreamExecutionEnvironment(NamesElsewhere):
         return self._set(schedule_mode=one_of(ScheduleMode, mode, "schedule mode"))
 
     def set_default_input_dependency_constraint(self, constraint: InputDependencyConstraint | str) -> Self:
-        """With `LAZY_FROM_SOURCES`: whether a task begins when `ANY` of its inputs can be read (unless set), or `ALL`.
+        """Set whether a task starts when `ANY` (the default) or `ALL` of its inputs can be read, with
+        `LAZY_FROM_SOURCES`.
 
         Raises:
             ProgramError: there is no such constraint.
@@ -407,10 +418,10 @@ class StreamExecutionEnvironment(NamesElsewhere):
     def set_scheduler(self, scheduler: SchedulerType | str) -> Self:
         """Set the scheduler of streaming jobs (Flink's jobmanager.scheduler); the enum or its name, in either case.
 
-        `default`, what holds unless set, waits until a job has all its slots. `adaptive` runs it with those that there
-        are, from one subtask of each operator up to the parallelism that the program says: it begins with fewer where
-        no more come in time, takes more when there are more, and goes on with fewer where a TaskManager is lost for
-        good. Every failure restarts all tasks of such a job. Batch jobs always have the default one.
+        `default` waits until a job has all its slots. `adaptive` runs the job with the available slots, at any
+        parallelism from 1 to that of the program: it starts with fewer slots if no more arrive in time, scales up when
+        there are more, and scales down when a TaskManager is lost for good. Every failure restarts all tasks of such a
+        job. Batch jobs always use `default`.
 
         Raises:
             ProgramError: there is no such scheduler.
@@ -418,34 +429,34 @@ class StreamExecutionEnvironment(NamesElsewhere):
         return self._set(scheduler=one_of(SchedulerType, scheduler.upper(), "scheduler"))
 
     def set_resource_wait_timeout(self, timeout: Duration) -> Self:
-        """Set how long a job of the adaptive scheduler waits for all slots, until it begins with those that there are.
+        """Set how long the adaptive scheduler waits for all slots before it starts a job with those that are available.
 
-        10 seconds unless set.
+        10 seconds by default.
 
         Raises:
-            DurationError: it is no length of time.
+            DurationError: `timeout` cannot be parsed.
         """
         return self._set(resource_wait_timeout=duration_ms(timeout, "resource wait timeout"))
 
     def set_rescale_cooldown(self, pause: Duration) -> Self:
-        """Set how long a job of the adaptive scheduler goes on as it is before it takes slots that have come.
+        """Set how long the adaptive scheduler waits after a rescale before it uses new slots.
 
-        30 seconds unless set: each time all of its tasks restart.
+        30 seconds by default: each rescale restarts all tasks.
 
         Raises:
-            DurationError: it is no length of time.
+            DurationError: `pause` cannot be parsed.
         """
         return self._set(rescale_cooldown=duration_ms(pause, "rescale cooldown"))
 
     def set_task_cancellation(self, interval: Duration = "30s", timeout: Duration = "3min") -> Self:
-        """Set how long a cancelled task may take to end. The defaults are the cluster's, shown here.
+        """Set how long a cancelled task may take to end.
 
-        Its bridge to Spark is told again to stop every `interval`. Where that has not ended after `timeout`, its
-        TaskManager gives up, and another one takes its place; with 0 it waits without end. The bridge waits 30 s at
-        most for code that blocks in the driver, and then leaves it behind.
+        Every `interval` its bridge to Spark is asked again to stop. If the task has not ended after `timeout`, its
+        TaskManager terminates and is replaced; 0 means no limit. The bridge waits at most 30 s for code that blocks in
+        the driver, and then abandons it. The defaults shown are those of the cluster.
 
         Raises:
-            DurationError: a length of time cannot be read, or the interval is none.
+            DurationError: a duration cannot be parsed, or the interval is 0.
         """
         return self._set(
             task_cancellation_interval=positive_duration_ms(interval, "task cancellation interval"),
@@ -453,35 +464,36 @@ class StreamExecutionEnvironment(NamesElsewhere):
         )
 
     def set_stage_timeout(self, timeout: Duration) -> Self:
-        """Fail a task whose stage makes no progress for `timeout`; 0, or nothing set: it may stand for ever.
+        """Fail a task whose stage makes no progress for `timeout`; 0, the default, means no limit.
 
-        Progress is a task of Spark's that ends, or a Spark job that begins: the time must be longer than the longest
-        Spark task takes. The task is restarted as after any other failure, and what hangs is cancelled.
+        Progress is a Spark task that ends or a Spark job that starts: the timeout must be longer than the longest Spark
+        task. The task restarts as after any other failure, and the Spark job that hangs is cancelled.
 
         Raises:
-            DurationError: the length of time cannot be read.
+            DurationError: `timeout` cannot be parsed.
         """
         return self._set(stage_timeout=duration_ms(timeout, "stage timeout"))
 
     def set_latency_tracking_interval(self, interval: Duration) -> Self:
-        """Let every source subtask send a latency marker each `interval`; 0, or nothing set: none are sent.
+        """Make every source subtask send a latency marker each `interval`; 0, the default, sends none.
 
-        A marker takes the way of the rows, behind those before it, and each vertex tells how long it took to get there:
-        `details.vertices` of the client, and the picture of `flykka run`. It does not wait in windows.
+        A marker travels through the channels after the rows before it, and each vertex reports how long it took to
+        arrive: in `details.vertices` of the client and in the display of `flykka run`. Markers do not wait in windows.
 
         Raises:
-            DurationError: the interval cannot be read.
+            DurationError: `interval` cannot be parsed.
         """
         return self._set(latency_tracking_interval=duration_ms(interval, "latency tracking interval"))
 
     def set_rpc_timeout(self, timeout: Duration) -> Self:
-        """Set how long a TaskManager may take to acknowledge that a task was deployed there (`pekko.ask.timeout`).
+        """Set how long a TaskManager may take to acknowledge the deployment of a task (`pekko.ask.timeout`); 10 s by
+        default.
 
-        A task that is not acknowledged after `timeout`, 10 s unless set, has failed, and is restarted as after any
-        other failure. Of many tasks that are deployed together the time counts from the last one acknowledged.
+        A task that is not acknowledged in time fails and restarts as after any other failure. If many tasks are
+        deployed together, the time counts from the last acknowledgement.
 
         Raises:
-            DurationError: the length of time cannot be read, or is none.
+            DurationError: `timeout` cannot be parsed, or is 0.
         """
         return self._set(rpc_timeout=positive_duration_ms(timeout, "RPC timeout"))
 
@@ -492,49 +504,48 @@ class StreamExecutionEnvironment(NamesElsewhere):
         heartbeat_interval: Duration | None = None,
         heartbeat_timeout: Duration | None = None,
     ) -> Self:
-        """Cancel a job whose client dies (`execution.shutdown-on-attached-exit`); unless set it runs on.
+        """Cancel a job if its client dies (`execution.shutdown-on-attached-exit`); by default the job continues.
 
-        The client gives a sign of life every `heartbeat_interval`, in the beginning 30 s. Where there was none for
-        `heartbeat_timeout`, in the beginning 3 min, the job is cancelled, and its exception history says why. One that
-        is executed with `attached=False` runs on.
+        The client sends a heartbeat every `heartbeat_interval` (default 30 s). If none arrives for `heartbeat_timeout`
+        (default 3 min), the job is cancelled and its exception history gives the reason. Jobs executed with
+        `attached=False` are not affected.
 
         Raises:
-            DurationError: a length of time cannot be read, or is none.
+            DurationError: a duration cannot be parsed, or is 0.
             ProgramError: the timeout is not longer than the interval.
         """
-        said: dict[str, int] = {}
+        values: dict[str, int] = {}
         if heartbeat_interval is not None:
-            said["client_heartbeat_interval"] = positive_duration_ms(
+            values["client_heartbeat_interval"] = positive_duration_ms(
                 heartbeat_interval, "interval of client heartbeats"
             )
         if heartbeat_timeout is not None:
-            said["client_heartbeat_timeout"] = positive_duration_ms(heartbeat_timeout, "timeout of client heartbeats")
-        check_heartbeats(applied(self.job_settings, said).client_heartbeats)
-        return self._set(shutdown_on_attached_exit=enabled, **said)
+            values["client_heartbeat_timeout"] = positive_duration_ms(heartbeat_timeout, "timeout of client heartbeats")
+        check_heartbeats(applied(self.job_settings, values).client_heartbeats)
+        return self._set(shutdown_on_attached_exit=enabled, **values)
 
     # --- restarts -----------------------------------------------------------------------------------------------------
 
     def set_restart_strategy(
         self, strategy: RestartStrategyConfiguration | FallbackRestartStrategyConfiguration
     ) -> Self:
-        """Set what is done after a failure: see `RestartStrategies`.
+        """Set how a job restarts after a failure: see `RestartStrategies`.
 
-        Unless set it is what the cluster says (`restart_strategy` of `get_execution_environment`), and where that says
-        nothing it is as in Flink 2: with checkpoints a job is restarted as
-        `RestartStrategies.exponential_delay_restart()` says, without checkpoints not at all.
+        The default is that of the cluster (`restart_strategy` of `get_execution_environment`). If that is not set
+        either, it is Flink 2's: `RestartStrategies.exponential_delay_restart()` with checkpoints, no restart without.
 
         Raises:
-            ProgramError: this is no restart strategy.
+            ProgramError: this is not a restart strategy.
         """
         check_restart_strategy(strategy)
         return self._set(restart_strategy=strategy)
 
     def set_failover_strategy(self, strategy: FailoverStrategyKind | str) -> Self:
-        """Set which tasks are restarted when one has failed: those of its `region`, or all of them (`full`).
+        """Set which tasks restart when one fails: those of its `region`, or all of them (`full`).
 
-        A region are tasks that exchange rows while these are made; with it those start again that read what it makes,
-        and those that made what it reads where that is lost. Unless set it is what the cluster says
-        (`failover_strategy` of `get_execution_environment`), and where that says nothing, `region`.
+        A region is a set of tasks that exchange rows while they run. Regions that consume its results restart too, and
+        so do regions whose results it reads if these are lost. The default is that of the cluster (`failover_strategy`
+        of `get_execution_environment`), or else `region`.
 
         Raises:
             ProgramError: there is no such strategy.
@@ -542,15 +553,16 @@ class StreamExecutionEnvironment(NamesElsewhere):
         return self._set(failover_strategy=one_of(FailoverStrategyKind, strategy, "failover strategy"))
 
     def enable_approximate_local_recovery(self, enabled: bool = True) -> Self:
-        """Let tasks before one that has failed run on, and ACCEPT THAT ROWS ARE LOST with each failure.
+        """Keep the tasks upstream of a failed task running, and ACCEPT THAT ROWS ARE LOST with each failure.
 
-        Only the task that has failed and those behind it restart, from the last checkpoint. Lost is what was on its way
-        to them, and what they had taken in since that checkpoint from tasks that run on. No row is published twice.
-        What runs on has nothing to read again, so that a failure far behind costs a few seconds instead of all that was
-        read since the checkpoint. It is for results that may be a little too small, such as a live dashboard.
+        Only the failed task and those downstream of it restart, from the last checkpoint. Lost are the rows in flight
+        to them and the rows that they have received since that checkpoint from tasks that keep running. No row is
+        published twice. As running tasks need not read anything again, a failure far downstream costs a few seconds
+        instead of the time since the checkpoint. Use it for results that may be slightly too small, such as a live
+        dashboard.
 
-        Of jobs that read streams, whose checkpoints are aligned, whose failover strategy is `region` and whose tasks
-        are deployed at once; others are refused when they are executed.
+        It requires a streaming job with aligned checkpoints, the failover strategy `region` and the schedule mode
+        `EAGER`; other jobs are refused when they are executed.
         """
         return self._set(approximate_local_recovery=bool(enabled))
 
@@ -568,23 +580,25 @@ class StreamExecutionEnvironment(NamesElsewhere):
         initial_delay: Duration | None = None,
         max_concurrent_deletions: int | None = None,
     ) -> Self:
-        """Take a checkpoint every `interval`. Without this only the final one is taken, at the end of the input.
+        """Take a checkpoint every `interval`. Without this only a final one is taken, at the end of the input.
 
-        What is not given stays as it was: in the beginning as docs/options.md says, or as a file of options does.
-        A number is one of milliseconds; below 100 it warns, as seconds may have been meant.
-        A checkpoint that takes longer than `timeout` is given up; `min_pause` passes between two; so many failed ones
-        in a row are tolerated before the job fails (`set_tolerable_checkpoint_failure_number`), and so many completed
-        ones are kept. Older ones are deleted in the background, no more than `max_concurrent_deletions` at a time; no
-        checkpoint begins while more than `max_concurrent` wait for that.
+        Arguments that are not passed keep their values; the initial ones are those of docs/options.md or of an options
+        file. Numbers are milliseconds; an interval below 100 emits a warning, because seconds may have been meant.
 
-        The first one comes `initial_delay` after the job begins to run, and after each restart of it; `"random"` draws
-        that for each job, between `min_pause` and `interval`. Unless set it comes early: until it is complete nothing
-        is published.
+        A checkpoint that takes longer than `timeout` is aborted. `min_pause` is the time between the end of one
+        checkpoint and the start of the next. `tolerable_failures` consecutive checkpoints may fail before the job does
+        (`set_tolerable_checkpoint_failure_number`). The last `retained` completed checkpoints are retained; older ones
+        are deleted in the background, at most `max_concurrent_deletions` at a time, and no checkpoint starts while more
+        than `max_concurrent` wait to be deleted.
+
+        The first checkpoint is taken `initial_delay` after the job starts to run and after each restart; `"random"`
+        draws it for each job between `min_pause` and `interval`. By default it is taken early, because nothing is
+        published before it completes.
 
         Raises:
-            DurationError: a length of time cannot be read, or is none where there must be one.
-            ProgramError: a number is below 1, or that of tolerable failures below 0, or checkpoints may overlap and are
-                unaligned.
+            DurationError: a duration cannot be parsed, or is 0 and must not be.
+            ProgramError: a number is below 1, that of tolerable failures is below 0, or checkpoints may overlap and
+                are unaligned.
         """
         if type(interval) is int and 0 < interval < _SHORT_MS:
             warnings.warn(
@@ -592,38 +606,38 @@ class StreamExecutionEnvironment(NamesElsewhere):
                 f" Write '{interval}s' for seconds, or '{interval}ms' if this is meant",
                 stacklevel=2,
             )
-        said: dict[str, Any] = {"checkpoint_interval": positive_duration_ms(interval, "checkpoint interval")}
+        values: dict[str, Any] = {"checkpoint_interval": positive_duration_ms(interval, "checkpoint interval")}
         if timeout is not None:
-            said["checkpoint_timeout"] = positive_duration_ms(timeout, "checkpoint timeout")
+            values["checkpoint_timeout"] = positive_duration_ms(timeout, "checkpoint timeout")
         if min_pause is not None:
-            said["checkpoint_min_pause"] = duration_ms(min_pause, "pause between checkpoints")
+            values["checkpoint_min_pause"] = duration_ms(min_pause, "pause between checkpoints")
         if max_concurrent is not None:
-            said["max_concurrent_checkpoints"] = at_least_one(max_concurrent, "number of concurrent checkpoints")
+            values["max_concurrent_checkpoints"] = at_least_one(max_concurrent, "number of concurrent checkpoints")
         if retained is not None:
-            said["retained_checkpoints"] = at_least_one(retained, "number of retained checkpoints")
+            values["retained_checkpoints"] = at_least_one(retained, "number of retained checkpoints")
         if initial_delay is not None:
             is_drawn = initial_delay == "random"
-            said["checkpoint_initial_delay"] = (
+            values["checkpoint_initial_delay"] = (
                 initial_delay if is_drawn else duration_ms(initial_delay, "initial delay")
             )
         if max_concurrent_deletions is not None:
             number = at_least_one(max_concurrent_deletions, "number of concurrent deletions")
-            said["max_concurrent_checkpoint_deletions"] = number
+            values["max_concurrent_checkpoint_deletions"] = number
         if tolerable_failures is not None:
             self.set_tolerable_checkpoint_failure_number(tolerable_failures)
-        return self._set(**said)
+        return self._set(**values)
 
     def set_checkpoint_dir(self, directory: str | PathLike[str]) -> Self:
-        """Set where checkpoints are kept: a path or an fsspec address that the driver and the executors reach.
+        """Set where checkpoints are stored: a path or fsspec address that the driver and the executors can reach.
 
-        Unless set it is a temporary folder, which `close` removes with all that is in it.
+        The default is a temporary folder, which `close` deletes with its content.
         """
         return self._set(checkpoint_dir=directory)
 
     def set_default_savepoint_directory(self, directory: str | PathLike[str]) -> Self:
-        """Set where savepoints go that are triggered without a directory; a path or an fsspec address, as above.
+        """Set where savepoints go that are triggered without a directory: a path or an fsspec address.
 
-        Each has a folder of its own there, `savepoint-<job>-<...>`, that no job deletes and that may be moved.
+        Each gets a folder of its own, `savepoint-<job>-<...>`, which no job deletes and which may be moved.
 
         Raises:
             ProgramError: it is empty.
@@ -633,9 +647,9 @@ class StreamExecutionEnvironment(NamesElsewhere):
         return self._set(savepoint_dir=directory)
 
     def set_archive_dir(self, directory: str | PathLike[str]) -> Self:
-        """Set where a job leaves an archive when it has ended, for `flykka history`; a path or an fsspec address.
+        """Set where a job writes its archive for `flykka history` when it has ended: a path or an fsspec address.
 
-        Unless set it is `archives` in the checkpoint directory; a job without one of these leaves none.
+        The default is `archives` in the checkpoint directory; a job without a checkpoint directory writes none.
 
         Raises:
             ProgramError: it is empty.
@@ -645,20 +659,20 @@ class StreamExecutionEnvironment(NamesElsewhere):
         return self._set(archive_dir=directory)
 
     def set_checkpoint_fsync(self, enabled: bool) -> Self:
-        """Set whether files are synced to the disk before a checkpoint, or what a sink publishes, refers to them.
+        """Set whether files are synced to disk before a checkpoint or published output refers to them; True by default.
 
-        They are unless this is False. Without it a job still survives killed processes, but a machine that loses its
-        power may leave checkpoints and published files that are empty.
+        Without it a job still survives killed processes, but after a power failure checkpoints and published files may
+        be empty.
         """
         return self._set(checkpoint_fsync=enabled)
 
     def set_externalized_checkpoint_retention(self, retention: ExternalizedCheckpointRetention | str) -> Self:
-        """Set whether the last checkpoints stay when a job ends without being FINISHED; the enum or its name.
+        """Set whether the last checkpoints are retained when a job ends without being FINISHED; the enum or its name.
 
-        `RETAIN_ON_CANCELLATION` (the default) keeps them when it is cancelled and when it fails,
-        `DELETE_ON_CANCELLATION` when it fails, `NO_EXTERNALIZED_CHECKPOINTS` never. A job that is stopped always keeps
-        its last one, one that comes to the end of its input none. In the temporary folder of an environment without
-        `set_checkpoint_dir` none is kept unless `RETAIN_ON_CANCELLATION` is set.
+        `RETAIN_ON_CANCELLATION` (the default) retains them if the job is cancelled or fails, `DELETE_ON_CANCELLATION`
+        only if it fails, `NO_EXTERNALIZED_CHECKPOINTS` never. A stopped job always retains its last one, a finished job
+        none. In the temporary folder of an environment without `set_checkpoint_dir` they are retained only if
+        `RETAIN_ON_CANCELLATION` is set explicitly.
 
         Raises:
             ProgramError: there is no such retention.
@@ -666,13 +680,13 @@ class StreamExecutionEnvironment(NamesElsewhere):
         return self._set(retention=retention)
 
     def set_checkpoint_permissions(self, octal: int | str) -> Self:
-        """Set the permissions of new folders of checkpoints, savepoints and archives: `0o750`, or `"0750"`.
+        """Set the permissions of new folders of checkpoints, savepoints and archives, for example `0o750` or `"0750"`.
 
-        Files in them have the same without the right to execute. Unless set they are of the user alone, `0o700`,
-        whatever the umask. Folders that exist keep theirs. Object stores have rules of their own.
+        Files in them get the same without the execute bits. The default is `0o700`, independent of the umask. Existing
+        folders keep theirs. Object stores are not affected.
 
         Raises:
-            ProgramError: they are no such permissions.
+            ProgramError: the value is not a set of permissions.
         """
         try:
             return self._set(checkpoint_permissions=permissions(octal))
@@ -682,8 +696,8 @@ class StreamExecutionEnvironment(NamesElsewhere):
     def set_checkpointing_mode(self, mode: CheckpointingMode | str) -> Self:
         """Set the guarantee for every row after a failure; the enum or its name.
 
-        `EXACTLY_ONCE`, what holds unless set, counts it once. `AT_LEAST_ONCE` loses none, but rows that came from a
-        fast input may count twice: no input waits for the barriers of the others.
+        `EXACTLY_ONCE`, the default, counts each row once. `AT_LEAST_ONCE` loses none, but may count rows of a fast
+        input twice, because no input waits for the barriers of the others.
 
         Raises:
             ProgramError: there is no such mode, or unaligned checkpoints are enabled and it is not EXACTLY_ONCE.
@@ -691,10 +705,10 @@ class StreamExecutionEnvironment(NamesElsewhere):
         return self._set(checkpointing_mode=one_of(CheckpointingMode, mode, "checkpointing mode"))
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> Self:
-        """Let barriers overtake the batches that wait in channels, so that checkpoints are fast under back-pressure.
+        """Let barriers overtake the batches queued in channels, so that checkpoints are fast under back-pressure.
 
-        What was overtaken becomes part of the checkpoint, and is on its way again in a job that starts from it, at
-        another parallelism too. A savepoint, or the checkpoint of a job that was stopped, is always aligned.
+        The overtaken batches become part of the checkpoint, and a job that restores it replays them, even at another
+        parallelism. Savepoints and the checkpoint of a stopped job are always aligned.
 
         Raises:
             ProgramError: checkpoints may overlap (`max_concurrent`), or are not EXACTLY_ONCE.
@@ -702,32 +716,34 @@ class StreamExecutionEnvironment(NamesElsewhere):
         return self._set(unaligned_checkpoints=enabled)
 
     def set_aligned_checkpoint_timeout(self, timeout: Duration) -> Self:
-        """Let unaligned checkpoints begin aligned, and become unaligned when their barriers take longer than this.
+        """Start unaligned checkpoints as aligned ones, and switch if the alignment takes longer than `timeout`.
 
-        With 0, what holds unless set, they are unaligned from the start.
+        With 0, the default, they are unaligned from the start.
 
         Raises:
-            DurationError: it is no length of time.
+            DurationError: `timeout` cannot be parsed.
         """
         return self._set(aligned_checkpoint_timeout=duration_ms(timeout, "aligned checkpoint timeout"))
 
     def set_tolerable_checkpoint_failure_number(self, number: int, *causes: CheckpointFailureReason | str) -> Self:
-        """Let so many checkpoints in a row fail before the job does: of each of these causes, or of all others.
+        """Set how many consecutive checkpoints may fail, for each of these causes or for all others, before the job
+        fails.
 
-        Without `causes` it is the number for all those that have none of their own (0 unless set). With them the
-        failures of each cause are counted by themselves: they are values of `CheckpointFailureReason`, or their names.
-        A checkpoint that completes ends the row. What a job gives up itself, as when it is restarted, never counts.
+        Without `causes` the number applies to all causes that have none of their own (0 by default). With them,
+        failures of each cause are counted separately; causes are values of `CheckpointFailureReason` or their names. A
+        completed checkpoint resets the count. Checkpoints that the job itself aborts, for example because it restarts,
+        never count.
 
         Raises:
-            ProgramError: it is below 0, or there is no such cause.
+            ProgramError: the number is below 0, or there is no such cause.
         """
         return self._tolerate(not_negative(number, "number of tolerable checkpoint failures"), causes)
 
     def set_fail_on_checkpointing_errors(self, fails: bool, *causes: CheckpointFailureReason | str) -> Self:
-        """Have the first checkpoint that fails of one of these causes fail the job, or (False) never one of them.
+        """Set whether the first checkpoint that fails for one of these causes fails the job, or (False) never does.
 
-        Without `causes` it holds for all those of which nothing is said. A job that is failed this way is restarted
-        from its last checkpoint, as its restart strategy says.
+        Without `causes` it applies to all causes that are not set otherwise. A job that fails this way restarts from
+        its last checkpoint if its restart strategy allows that.
 
         Raises:
             ProgramError: there is no such cause.
@@ -746,18 +762,18 @@ class StreamExecutionEnvironment(NamesElsewhere):
     # --- where the next job starts ------------------------------------------------------------------------------------
 
     def from_checkpoint(self, checkpoint: str | PathLike[str] | None) -> Self:
-        """Say where the next job begins.
+        """Set the checkpoint from which the next job starts.
 
-        "auto", what holds unless set: where the last run of the jobs of this name left off, as noted below a
-        checkpoint directory that was named; with the input where there is none. A job that has come to its end, or
-        whose rows are in the folder of a sink while there is nothing to continue from, is refused.
+        "auto", the default: where the last run of a job of this name stopped, as recorded in a checkpoint directory
+        that was set explicitly; the beginning of the input if there is no such run. A job that has finished, or whose
+        output exists in the folder of a sink without a checkpoint to continue from, is refused.
 
-        "latest": the newest checkpoint that has completed below the checkpoint directory, of any job. Another text is
-        the path of a checkpoint, its folder or its `_metadata` file. None: the input, from its beginning; refused where
-        the folder of a sink holds rows of the job.
+        "latest": the newest completed checkpoint of any job in the checkpoint directory. Any other text is the path of
+        a checkpoint: its folder or its `_metadata` file. None: the beginning of the input; refused if the folder of a
+        sink contains output of the job.
 
-        A checkpoint is read when the job is executed, and stays: that job does not delete it, and its checkpoints may
-        refer to files of it.
+        The checkpoint is read when the job is executed. The job does not delete it, and its own checkpoints may refer
+        to files of it.
 
         Raises:
             ProgramError: it is empty.
@@ -770,12 +786,12 @@ class StreamExecutionEnvironment(NamesElsewhere):
         return self._set(from_checkpoint=None if checkpoint is None else os.fspath(checkpoint))
 
     def from_savepoint(self, path: str | PathLike[str], allow_non_restored_state: bool = False) -> Self:
-        """Let the next job that is executed start from a savepoint.
+        """Start the next job from a savepoint.
 
-        `path` is its folder, wherever that was moved to, or its `_metadata` file; a checkpoint will do as well. It is
-        read when the job is executed, and stays as it is: once the job has completed a checkpoint of its own, it may be
-        deleted. Operators find their state by uid. State that no operator has is refused, unless
-        `allow_non_restored_state` lets go of it; operators that are new begin without any.
+        `path` is its folder, which may have been moved, or its `_metadata` file; a checkpoint works too. The savepoint
+        is read when the job is executed, and does not change; it may be deleted once the job has completed a checkpoint
+        of its own. Operators find their state by uid. State without an operator is refused unless
+        `allow_non_restored_state` discards it; new operators start without state.
 
         Raises:
             ProgramError: it is empty.
@@ -785,13 +801,14 @@ class StreamExecutionEnvironment(NamesElsewhere):
         return self._set(from_savepoint=os.fspath(path), allow_non_restored_state=allow_non_restored_state)
 
     def overwrite(self, *folders: str | PathLike[str]) -> Self:
-        """Delete what the next job has published in these folders of its sinks, and begin with its input.
+        """Delete the output of the next job in these folders of its sinks, and start at the beginning of its input.
 
-        Only the job's own files are deleted, when all that can be checked before a job runs was checked. It is refused
-        where a folder is none of its sinks', or where another folder of a sink holds rows of the job.
+        Only files of the job itself are deleted, after all checks that are possible before a job runs. The job is
+        refused if a folder does not belong to one of its sinks, or if another folder of a sink contains output of the
+        job.
 
         Raises:
-            ProgramError: no folder is named, or an empty one.
+            ProgramError: no folder is passed, or an empty one.
         """
         if not folders or not all(folders):
             raise ProgramError("overwrite takes the folders of sinks, such as overwrite('errors')")
@@ -801,27 +818,28 @@ class StreamExecutionEnvironment(NamesElsewhere):
 
     @property
     def _files(self) -> UserFiles:
-        """Registers files: copies them at once, for every job that is executed from then on."""
+        """Registers files and copies them at once, for all jobs executed later."""
         return UserFiles(self._registry.files, self.spark, self._options.overrides.get("global_job_parameters", {}))
 
     def add_python_file(self, path: str | PathLike[str]) -> Self:
-        """Let functions import a `.py` file, the modules of a folder, or a package in a `.zip`, `.egg` or `.whl` file.
+        """Make a `.py` file, the modules of a folder, or a package in a `.zip`, `.egg` or `.whl` file importable in
+        functions.
 
-        They find it in Spark's Python workers and in the driver, before what is installed there.
+        It is importable in Spark's Python workers and in the driver, and takes precedence over installed packages.
 
         Raises:
-            ProgramError: it is not there, or none of these.
+            ProgramError: it does not exist, or is none of these.
         """
         self._files.add_python_file(path)
         return self
 
     def add_python_archive(self, path: str | PathLike[str], target_dir: str | None = None) -> Self:
-        """Unpack a zip or tar file for functions, which find the folder by `ctx.get_cached_file(target_dir)`.
+        """Unpack a zip or tar file for functions, which get the folder from `ctx.get_cached_file(target_dir)`.
 
-        Unless given, `target_dir` is the name of the file.
+        `target_dir` defaults to the name of the file.
 
         Raises:
-            ProgramError: it is not there or cannot be unpacked, or another file has the name.
+            ProgramError: the file does not exist or cannot be unpacked, or another file has the name.
         """
         self._files.add_python_archive(path, target_dir)
         return self
@@ -829,35 +847,36 @@ class StreamExecutionEnvironment(NamesElsewhere):
     def set_python_requirements(
         self, requirements_file_path: str | PathLike[str], requirements_cache_dir: str | PathLike[str] | None = None
     ) -> Self:
-        """Install the packages of a requirements file for functions, which import them in workers and in the driver.
+        """Install the packages of a requirements file for functions, in workers and in the driver.
 
-        They are installed by pip, here and now, into a folder that is sent to the workers. With
-        `requirements_cache_dir` they come from this folder, as `pip download` fills it, and from nowhere else.
+        pip installs them immediately, into a folder that is sent to the workers. With `requirements_cache_dir` they
+        come only from this folder, which `pip download` can fill.
 
         Raises:
-            ProgramError: the file or the folder is not there, or pip cannot install a requirement, which is named.
+            ProgramError: the file or the folder does not exist, or pip cannot install a requirement, which the error
+                names.
         """
         self._files.set_python_requirements(requirements_file_path, requirements_cache_dir)
         return self
 
     def register_cached_file(self, path: str | PathLike[str], name: str) -> Self:
-        """Give functions a file, or a folder, whose path on their machine is `ctx.get_cached_file(name)`.
+        """Make a file or folder available to functions, which get its local path from `ctx.get_cached_file(name)`.
 
-        It is a copy for the job, to be read only.
+        It is a copy for the job and must not be changed.
 
         Raises:
-            ProgramError: it is not there, or another file has the name.
+            ProgramError: it does not exist, or another file has the name.
         """
         self._files.register_cached_file(path, name)
         return self
 
     def set_global_job_parameters(self, parameters: Mapping[str, str]) -> Self:
-        """Give functions texts by name: `ctx.global_job_parameters`. They take the place of those that were set before.
+        """Set texts that functions read by name from `ctx.global_job_parameters`; they replace those set before.
 
-        Those that the launch says (`--global-job-parameters`) stay, by their names.
+        Parameters of the launcher (`--global-job-parameters`) take precedence.
 
         Raises:
-            ProgramError: a name or a value is no text.
+            ProgramError: a name or a value is not a text.
         """
         self._files.set_global_job_parameters(parameters)
         return self
@@ -865,13 +884,12 @@ class StreamExecutionEnvironment(NamesElsewhere):
     # --- hooks that run in the driver ---------------------------------------------------------------------------------
 
     def add_master_hook(self, hook: MasterTriggerRestoreHook) -> Self:
-        """Have `hook` run in the driver before each checkpoint of a job, and before a job starts from one.
+        """Run `hook` in the driver before each checkpoint of a job, and before a job starts from one.
 
-        What it wants back is kept in the checkpoint under its identifier. It is called for every job that is executed
-        from here on.
+        Its state is stored in the checkpoint under its identifier. It is called for every job executed later.
 
         Raises:
-            ProgramError: it is no hook, has no identifier, or another one has it.
+            ProgramError: it is not a hook, has no identifier, or another hook has the same identifier.
         """
         try:
             added = self._registry.master_hooks.add(hook)
@@ -882,13 +900,13 @@ class StreamExecutionEnvironment(NamesElsewhere):
         return self
 
     def add_failure_enricher(self, enricher: FailureEnricher | str) -> Self:
-        """Have `enricher` label the failures of jobs that are executed from here on, or the one of that name.
+        """Let `enricher`, or the installed one of that name, label the failures of jobs that are executed later.
 
-        A name is that of an entry point of the group `flykka.failure_enrichers`. The labels are in the exception
-        history. Enrichers run in the driver, off the actors: what one of them raises is logged, and hurts no job.
+        A name is that of an entry point of the group `flykka.failure_enrichers`. The labels appear in the exception
+        history. Enrichers run in the driver, outside the actors: their errors are logged and do not affect jobs.
 
         Raises:
-            ProgramError: it is no enricher, declares no keys or keys of another enricher, or cannot be loaded.
+            ProgramError: it is not an enricher, declares no keys or keys of another enricher, or cannot be loaded.
         """
         try:
             self._registry.failure_enrichers.add(enricher)
@@ -896,7 +914,8 @@ class StreamExecutionEnvironment(NamesElsewhere):
             raise ProgramError(str(refusal)) from None
         return self
 
-    # --- views for others ---------------------------------------------------------------------------------------------
+    # --- observation
+    # --------------------------------------------------------------------------------------------------
 
     def enable_rest(
         self,
@@ -908,16 +927,16 @@ class StreamExecutionEnvironment(NamesElsewhere):
         no_token: bool | None = None,
         connections_per_peer: int | None = None,
     ) -> Self:
-        """Answer HTTP requests about the jobs at `PORT` or `HOST:PORT`, in the shape of Flink's REST API.
+        """Serve HTTP requests about the jobs at `PORT` or `HOST:PORT`, in the format of Flink's REST API.
 
-        Port 0 is any that is free; without a host only this machine is answered. Any other address needs a file with a
-        token, which every request must bear. Without that file only requests that change something need a token:
-        `rest_token`, or none with `no_token`. One address may have `connections_per_peer` connections at a time. It
-        begins with the first job.
+        Port 0 selects a free port; without a host only this machine can connect. Any other host requires a token file,
+        whose token every request must carry. Without it only requests that change something need a token, `rest_token`,
+        or none with `no_token`. `connections_per_peer` limits the concurrent connections of one address. The server
+        starts with the first job.
 
         Raises:
             MissingExtraError: the extra `web` is not installed.
-            ProgramError: the address cannot be read, or needs a token; or the cluster runs already.
+            ProgramError: the address cannot be parsed, or needs a token; or the cluster is running already.
         """
         self._observation.enable_rest(
             rest=address,
@@ -931,39 +950,39 @@ class StreamExecutionEnvironment(NamesElsewhere):
 
     @property
     def rest_address(self) -> str | None:
-        """The URL of the REST interface; None where there is none, or not yet."""
+        """The URL of the REST interface; None if it is not enabled or not started yet."""
         return self._observation.rest_address
 
     @property
     def rest_token(self) -> str | None:
-        """The token that requests which change something must bear; None where they need none, or not yet."""
+        """The token for requests that change something; None if they need none, or the interface is not started yet."""
         return self._observation.rest_token
 
     def enable_open_telemetry(self, endpoint: str, *, interval: Duration = "30s") -> Self:
-        """Send metrics, and checkpoints and restarts as spans, to a receiver of OTLP by HTTP.
+        """Export metrics, and checkpoints and restarts as spans, to an OTLP receiver over HTTP.
 
-        `endpoint` is its URL, as in `http://localhost:4318`. It begins with the first job, on a thread of its own, and
-        ends with the cluster. Where nobody answers there, that is logged once, and jobs go on.
+        `endpoint` is its URL, for example `http://localhost:4318`. The export starts with the first job, on a thread of
+        its own, and ends with the cluster. An unreachable receiver is logged once and does not affect jobs.
 
         Raises:
             MissingExtraError: the extra `otel` is not installed.
-            ProgramError: the endpoint is no URL, or the interval cannot be read; or the cluster runs already.
+            ProgramError: it is not a URL, or the interval cannot be parsed; or the cluster is running already.
         """
         self._observation.report(otel=endpoint, otel_interval=interval)
         return self
 
     def enable_metric_log(self, interval: Duration = "60s") -> Self:
-        """Log metrics with the logger `flykka.metrics`, at level INFO: a line for each subtask, and for each job.
+        """Log metrics with the logger `flykka.metrics` at level INFO: one line per subtask and per job.
 
         Raises:
-            ProgramError: the interval cannot be read, or the cluster runs already.
+            ProgramError: the interval cannot be parsed, or the cluster is running already.
         """
         self._observation.report(metric_log_interval=interval)
         return self
 
     @property
     def task_manager_budget(self) -> str:
-        """The resources that each TaskManager has declared, in words; nothing where it has declared none."""
+        """A description of the resources declared for each TaskManager; empty if none are declared."""
         return str(self._cluster_settings.resources)
 
     def __repr__(self) -> str:
@@ -988,19 +1007,21 @@ class StreamExecutionEnvironment(NamesElsewhere):
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
     def get_stream_graph(self) -> StreamGraph:
-        """The operators written down since the last job that lead to a sink, as a graph; their code is bound by this.
+        """Return the graph of the operators defined since the last job that lead to a sink; this binds their code.
 
         Raises:
-            ProgramError: there are none, or they cannot be connected as written.
+            ProgramError: there are none, or they cannot be connected as defined.
         """
-        self._running.let_go()
+        self._running.forget_ended()
         self._computed.free_finished()
         operators = self._program.leading_to_sinks()
         self._computed.compute_again(operators)
         return stream_graph(operators, self._registry, self.defaults, self._cluster_settings.all_slots)
 
     def get_job_graph(self, job_name: str = "flykka job") -> JobGraph:
-        """The graph that `execute` submits: the stream graph, chained. Raises as `get_stream_graph` does."""
+        """Return the graph that `execute` submits: the stream graph with chained operators. Raises as
+        `get_stream_graph`.
+        """
         settings, cluster = self.job_settings, self._cluster_settings
         try:
             graph = job_graph(
@@ -1028,31 +1049,32 @@ class StreamExecutionEnvironment(NamesElsewhere):
         )
 
     def execute(self, job_name: str = "flykka job") -> JobExecutionResult:
-        """Run the operators written down since the last job, and wait for their end.
+        """Run the operators defined since the last job, and wait until the job has ended.
 
-        Raises what `execute_async` raises, and `JobExecutionError` where the job has failed.
+        Raises what `execute_async` raises, and `JobExecutionError` if the job fails.
         """
         __tracebackhide__ = True
         return self.execute_async(job_name).wait()
 
     def execute_async(self, job_name: str = "flykka job", *, attached: Attached = True) -> JobClient:
-        """Submit the operators written down since the last job; the client says what becomes of them.
+        """Submit the operators defined since the last job, and return a client of the job.
 
-        One that is not attached hears nothing of its job until it is asked: for jobs of very many tasks. With the
-        `ListeningBehaviour` `EXECUTION_RESULT` it is told the result, and no state of a task.
+        With `attached=False` the client receives no updates and requests the state of the job only on demand, which
+        suits jobs of very many tasks. With `ListeningBehaviour.EXECUTION_RESULT` it receives the result, but no states
+        of tasks.
 
         Raises:
-            ProgramError: there are none, or they cannot be connected as written.
+            ProgramError: there are no operators, or they cannot be connected as defined.
             InsufficientSlotsError: the cluster has fewer slots than the job needs.
-            CheckpointError: it cannot continue from the checkpoint that was given, or from where it left off.
-            JobSubmissionError: the job was refused; a `DuplicateJobSubmissionError` where it would publish rows twice.
+            CheckpointError: the job cannot continue from its checkpoint.
+            JobSubmissionError: the job was refused; `DuplicateJobSubmissionError` if it would publish rows twice.
         """
         self._check_open()
         self._program.submit()
         launch = current_launch()
         self.job_settings = launch.overridden(self.job_settings, self._options.overrides)
-        launch.program_written(self, job_name)
-        # Before an earlier job is ended for it: a program that makes no job takes nobody's place.
+        launch.before_execute(self, job_name)
+        # Before an earlier job is ended: a program without operators must not replace one.
         self._program.leading_to_sinks()
         self._take_place_of(end_earlier_job(job_name))
         graph = self.get_job_graph(job_name)
@@ -1079,7 +1101,7 @@ class StreamExecutionEnvironment(NamesElsewhere):
             remember_job(client, self)
             client.wait_submitted()
         except Exception as failed:
-            # A job that has failed already was accepted; any other was not.
+            # A job that has failed was accepted; after any other error it was not.
             self._owners.release(start.job_graph.job_id, unused=not isinstance(failed, JobExecutionError))
             raise
         start.note()
@@ -1097,11 +1119,11 @@ class StreamExecutionEnvironment(NamesElsewhere):
 
     @property
     def pending_uids(self) -> frozenset[str]:
-        """The operators written down since the last job: what the next one is made of."""
-        return frozenset(made.uid for made in self._program.transformations)
+        """The uids of the operators defined since the last job."""
+        return frozenset(operator.uid for operator in self._program.transformations)
 
     def _take_place_of(self, earlier: StreamExecutionEnvironment | None) -> None:
-        """Close the environment that this cell made when it ran before; take over its Spark session and checkpoints."""
+        """Close the environment of an earlier run of this cell; take over its Spark session and checkpoints."""
         if earlier is None or earlier is self:
             return
         self._checkpoint_folder.share(earlier._checkpoint_folder)
@@ -1113,15 +1135,15 @@ class StreamExecutionEnvironment(NamesElsewhere):
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session: another one than before where it was stopped during a job and started again."""
+        """The Spark session; a new one if it was stopped and restarted during a job."""
         return self._session if self._data_plane is None else self._data_plane.sessions.current
 
     @property
     def cluster(self) -> LocalCluster:
-        """The local cluster, started now where no job has done so yet.
+        """The local cluster; started now unless a job has already started it.
 
         Raises:
-            ClusterError: the first job is to decide how many slots there are, and has not been executed.
+            ClusterError: the number of slots depends on the first job, which has not been executed yet.
         """
         if self._cluster is None:
             if self._cluster_settings.slots_per_task_manager is None:
@@ -1139,21 +1161,21 @@ class StreamExecutionEnvironment(NamesElsewhere):
         return self.cluster
 
     def close(self) -> None:
-        """End the cluster, what still runs on it, and the Spark session if this environment has started it.
+        """Shut down the cluster, its running jobs, and the Spark session if this environment has started it.
 
-        With a store of high availability, this is the end of the application: run again, it starts from the beginning.
+        With high availability this ends the application: the next run starts from the beginning.
 
         Raises:
-            TerminationTimeoutError: actors did not end in time; the rest is closed all the same.
+            TerminationTimeoutError: actors did not terminate in time; everything else is closed anyway.
         """
         self._close(concludes=True)
 
     def abandon(self) -> None:
-        """Close, but not in order: with a store of high availability, the next run of the application continues."""
+        """Close without ending the application: with high availability, the next run continues its jobs."""
         self._close(concludes=False)
 
     def _exit(self, end: EndOfScript) -> None:
-        """The interpreter ends, and nobody has closed this: in order where the script has come to its end."""
+        """Close at the exit of the interpreter; this ends the application only if the script ran to its end."""
         self._close(concludes=end.was_reached())
 
     def _close(self, *, concludes: bool) -> None:

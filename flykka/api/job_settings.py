@@ -1,4 +1,4 @@
-"""JobSettings: what an environment has set for its jobs. The setters are methods of the environment."""
+"""JobSettings: what an environment sets for its jobs. The setters are methods of the environment."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _CLIENT_HEARTBEATS = ClientHeartbeatSettings(interval_ms=30_000, timeout_ms=180_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
-    """Settings of the next job of an environment, and of those after it; `start` is for the next one alone.
+    """Settings of the next job of an environment and of those after it; `start` is for the next one alone.
 
-    `is_retention_set` is True if the retention was asked for, and is not the default. Without a `failover_strategy` or
-    a `restart_strategy` of their own jobs have those of the cluster. A timeout or interval of 0 is none.
+    `is_retention_set` is True if the user set the retention. Jobs without a `failover_strategy` or `restart_strategy`
+    use those of the cluster. A timeout or interval of 0 means none.
 
     Raises:
-        ProgramError: unaligned checkpoints are enabled with what they do not go with.
+        ProgramError: unaligned checkpoints are combined with settings that they do not support.
     """
 
     defaults: Defaults = field(default_factory=Defaults)
@@ -70,36 +70,38 @@ class JobSettings:
             )
 
     def with_field(self, path: str, value: object) -> JobSettings:
-        """These settings with another value of one field: `stage_timeout_ms`, or `checkpointing.interval_ms`."""
+        """Return these settings with another value of one field: `stage_timeout_ms`, or `checkpointing.interval_ms`."""
         name, _, inner = path.partition(".")
         changed: Any = replace(getattr(self, name), **{inner: value}) if inner else value
         return replace(self, **{name: changed})
 
     def with_runtime_mode(self, mode: RuntimeExecutionMode | str) -> JobSettings:
-        """These settings with a runtime mode, the enum or its name. Raises `ProgramError`."""
+        """Return these settings with a runtime mode, the enum or its name. Raises `ProgramError`."""
         return self.with_field("defaults.runtime_mode", one_of(RuntimeExecutionMode, mode, "runtime mode"))
 
     def with_retention(self, retention: ExternalizedCheckpointRetention | str) -> JobSettings:
-        """These settings with a retention that was asked for, the enum or its name. Raises `ProgramError`."""
+        """Return these settings with a retention set by the user, the enum or its name. Raises `ProgramError`."""
         chosen = one_of(ExternalizedCheckpointRetention, retention, "retention of checkpoints")
         return replace(self.with_field("checkpointing.retention", chosen), is_retention_set=True)
 
     @property
     def attached_client_heartbeat(self) -> ClientHeartbeatSettings | None:
-        """The signs of life of a client that its job ends with; None if it does not. Raises `ProgramError`."""
+        """The heartbeats without which a job is cancelled; None if it does not depend on its client. Raises
+        `ProgramError`.
+        """
         if not self.shuts_down_on_attached_exit:
             return None
         check_heartbeats(self.client_heartbeats)
         return self.client_heartbeats
 
     def resolved_restart_strategy(self, cluster: RestartStrategyConfiguration | None) -> RestartStrategyConfiguration:
-        """The strategy that holds on a cluster whose default is `cluster`."""
+        """Return the strategy in effect on a cluster whose default is `cluster`."""
         enabled = self.checkpointing.interval_ms is not None
         return resolve_restart_strategy(self.restart_strategy, cluster, is_checkpointing_enabled=enabled)
 
 
 def check_heartbeats(heartbeats: ClientHeartbeatSettings) -> None:
-    """Raise `ProgramError` where every client would be taken for dead."""
+    """Raise `ProgramError` if every client would be considered dead."""
     if heartbeats.timeout_ms <= heartbeats.interval_ms:
         raise ProgramError(
             f"the timeout of client heartbeats ({heartbeats.timeout_ms} ms) must be longer than their interval"

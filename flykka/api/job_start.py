@@ -1,7 +1,7 @@
-"""Finds out what there is of a job that may have run before, and starts it as was decided.
+"""Finds the traces of earlier runs of a job, and starts the job as `continuation.py` decides.
 
-`continuation.py` decides. Looked at are the note of the last run, below the checkpoint directory; the checkpoint
-that it left; and the folders of the job's sinks. All are owned first: no other process runs the job meanwhile.
+The traces are the record of the last run in the checkpoint directory, the checkpoint that it left, and the folders of
+the job's sinks. Ownership of all of them is acquired first, so that no other process runs the job meanwhile.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from flykka.client.continuation import (
     COMMAND_LINE,
     PYTHON,
     FolderContents,
-    Found,
     LastRunState,
     Refusal,
+    RunTraces,
     Start,
     decide,
     last_run_state,
@@ -59,15 +59,15 @@ logger = logging.getLogger("flykka")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStart:
-    """The start of one job: the graph to submit, and the checkpoint or savepoint that it starts from."""
+    """The graph to submit, and the checkpoint or savepoint from which the job starts."""
 
     job_graph: JobGraph
     restore_path: str | None
     runs: bool = True
-    """True if it runs: a job that has ended already is answered with its result."""
+    """False if the job has ended already and only its result is returned."""
 
     def note(self) -> None:
-        """Note that the job runs, for the run after it."""
+        """Record that the job runs, for the next run."""
         if not self.runs:
             return
         run = JobRun(job_id=self.job_graph.job_id, job_name=self.job_graph.name, restore_path=self.restore_path)
@@ -75,26 +75,26 @@ class JobStart:
         try:
             CheckpointStorage.of(checkpointing).record_run(run)
         except OSError as refused:
-            # It was accepted and runs: it is not given up for this.
+            # The job was accepted and is running: this is no reason to fail it.
             logger.warning("job %r cannot be continued by itself: its run cannot be noted: %s", run.job_name, refused)
 
 
 class JobStarts:
-    """Of one environment. Used by the thread that executes its jobs."""
+    """Prepares the starts of the jobs of one environment; used by the thread that executes them."""
 
     def __init__(self, registry: CodeRegistry, owners: JobOwners) -> None:
         self._registry, self._owners = registry, owners
         self._owned = JobId("")
-        # With the run of the cell in which it was submitted, in a notebook.
+        # With the notebook cell execution that submitted it, if any.
         self._last: dict[str, tuple[JobClient, int | None]] = {}
 
     def remember(self, client: JobClient) -> None:
-        """A job was submitted: the next one of its name follows it."""
+        """Remember the last submitted job of each name."""
         self._last[client.job_name] = client, running_cell()
 
     def prepare_start(
         self,
-        said: JobSettings,
+        settings: JobSettings,
         job_graph: JobGraph,
         session: SparkSession,
         cluster: Callable[[], LocalCluster],
@@ -102,29 +102,29 @@ class JobStarts:
         has_store: bool,
         was_named: bool,
     ) -> JobStart:
-        """Own the folders of a job, decide how it starts, say so, and delete what is to be overwritten.
+        """Acquire the folders of a job, decide and report how it starts, and delete the output to be overwritten.
 
-        `was_named`: the checkpoint directory is one that was named, or a store's, and not a temporary folder.
-        `cluster` is started where there is a store of high availability to ask, or something to delete.
+        `was_named`: the checkpoint directory was set by the user or belongs to a store, and is not a temporary folder.
+        `cluster` is started only if a high-availability store must be asked or output must be deleted.
 
         Raises:
-            CheckpointError: what it is to continue from is not there, cannot be read or does not fit (the text names
-                the operators); or the checkpoint directory cannot be used.
-            DuplicateJobSubmissionError: it would publish rows twice, or another process runs it.
-            ClusterError: it is to begin with its input, and its store has it to go on with; or the store cannot be
-                used.
-            SinkError: the folder of a sink cannot be looked into.
+            CheckpointError: the checkpoint does not exist, cannot be read or does not fit (the error names the
+                operators); or the checkpoint directory cannot be used.
+            DuplicateJobSubmissionError: the job would publish rows twice, or another process runs it.
+            ClusterError: the job is to start from the beginning, but its store has an unfinished run; or the store
+                cannot be used.
+            SinkError: the folder of a sink cannot be read.
         """
         self._owned = job_graph.job_id
         try:
-            return self._decide(said, job_graph, session, cluster, has_store=has_store, was_named=was_named)
+            return self._decide(settings, job_graph, session, cluster, has_store=has_store, was_named=was_named)
         except BaseException:
             self._owners.release(self._owned, unused=True)
             raise
 
     def _decide(
         self,
-        said: JobSettings,
+        settings: JobSettings,
         job_graph: JobGraph,
         session: SparkSession,
         cluster: Callable[[], LocalCluster],
@@ -132,42 +132,42 @@ class JobStarts:
         has_store: bool,
         was_named: bool,
     ) -> JobStart:
-        mode, named = said.start.mode, None
+        mode, restore_path = settings.start.mode, None
         if mode is StartMode.CHECKPOINT:
-            checkpoint = find_checkpoint(str(said.start.restore_from), said.checkpointing.directory)
-            check_restorable(checkpoint, job_graph, allow_non_restored_state=said.start.allow_non_restored_state)
-            named = checkpoint.path
+            checkpoint = find_checkpoint(str(settings.start.restore_from), settings.checkpointing.directory)
+            check_restorable(checkpoint, job_graph, allow_non_restored_state=settings.start.allow_non_restored_state)
+            restore_path = checkpoint.path
         if not has_store:
-            # Before what is there is looked at: while another process runs the job all of it may change.
-            self._own(job_graph, session, shares=not was_named)
+            # First of all: while another process runs the job, everything examined below may change.
+            self._acquire_folders(job_graph, session, shares=not was_named)
         if has_store:
-            known = self._known(said, job_graph, named, cluster(), session)
-            job_graph, named = known.job_graph, known.restore_path
-            if not known.has_ended:
-                self._own(job_graph, session, shares=not was_named)
-            if known.has_ended or known.goes_on:
-                return JobStart(job_graph=job_graph, restore_path=named, runs=not known.has_ended)
+            identified = self._identify(settings, job_graph, restore_path, cluster(), session)
+            job_graph, restore_path = identified.job_graph, identified.restore_path
+            if not identified.has_ended:
+                self._acquire_folders(job_graph, session, shares=not was_named)
+            if identified.has_ended or identified.continues:
+                return JobStart(job_graph=job_graph, restore_path=restore_path, runs=not identified.has_ended)
         folders = sink_folders(job_graph, self._registry, FileSystem(session))
         finished = self._has_finished(job_graph.name)
         follows = finished and self._last[job_graph.name][1] == running_cell()
         search = _TraceSearch(job_graph, folders, follows_itself=follows, note_counts=was_named and not finished)
-        overwritten = tuple(_as_the_sink_has_it(path, folders, FileSystem(session)) for path in said.start.overwritten)
+        overwritten = tuple(_matching_folder(path, folders, FileSystem(session)) for path in settings.start.overwritten)
         try:
-            found = search.found(mode, named)
+            traces = search.collect(mode, restore_path)
         except CheckpointStorageError as unreadable:
             raise CheckpointError(f"job {job_graph.name!r} was not submitted: {unreadable}") from unreadable
         words = COMMAND_LINE if current_launch().takes_options else PYTHON
-        match decide(found, mode, overwritten, words):
+        match decide(traces, mode, overwritten, words):
             case Start() as start:
                 pass
-            case Refusal(reason=reason, is_misfit=True):
+            case Refusal(reason=reason, is_mismatch=True):
                 raise CheckpointError(reason)
             case Refusal(reason=reason):
                 raise DuplicateJobSubmissionError(reason)
             case unreachable:
                 assert_never(unreachable)
-        for text in start.says:
-            current_launch().say(text)
+        for text in start.notices:
+            current_launch().notify(text)
         orphan = search.orphan()
         if orphan is not None:
             delete_staged(job_graph, self._registry, FileSystem(session), orphan)
@@ -178,11 +178,11 @@ class JobStarts:
             delete_published(job_graph, self._registry, FileSystem(session), start.overwrites)
         return JobStart(job_graph=job_graph, restore_path=start.restore_path)
 
-    def _own(self, job_graph: JobGraph, session: SparkSession, *, shares: bool) -> None:
-        """Own the folders of a job; jobs that share a temporary folder may share a name as well."""
-        say, self._owned = current_launch().say, job_graph.job_id
+    def _acquire_folders(self, job_graph: JobGraph, session: SparkSession, *, shares: bool) -> None:
+        """Acquire the folders of a job; jobs that share a temporary folder may also share a name."""
+        notify, self._owned = current_launch().notify, job_graph.job_id
         try:
-            self._owners.acquire(job_graph, FileSystem(session), say, shares=shares, is_lenient=True)
+            self._owners.acquire(job_graph, FileSystem(session), notify, shares=shares, is_lenient=True)
         except OwnedByAnotherError as owned:
             raise DuplicateJobSubmissionError(str(owned)) from owned
         except HighAvailabilityError as unusable:
@@ -200,44 +200,49 @@ class JobStarts:
         if last is not None:
             self._owners.take_over(job_graph, FileSystem(session), last.job_id)
 
-    def _known(
-        self, said: JobSettings, job_graph: JobGraph, named: str | None, cluster: LocalCluster, session: SparkSession
+    def _identify(
+        self,
+        settings: JobSettings,
+        job_graph: JobGraph,
+        restore_path: str | None,
+        cluster: LocalCluster,
+        session: SparkSession,
     ) -> IdentifiedJob:
-        """The job in the store of high availability: under the id that it has there."""
+        """Look up the job in the high-availability store, and return it with the id that it has there."""
 
-        def say_that_it_waits(text: str) -> None:
-            current_launch().say(text)
+        def notify_and_warm_up(text: str) -> None:
+            current_launch().notify(text)
             if FastPaths.of(session).warm_up:
                 warm_up_in_background(session)
 
-        begins = said.start.mode in (StartMode.FRESH, StartMode.OVERWRITE)
+        begins = settings.start.mode in (StartMode.FRESH, StartMode.OVERWRITE)
         identified = cluster.identify(
             job_graph,
-            named,
-            allow_non_restored_state=said.start.allow_non_restored_state,
+            restore_path,
+            allow_non_restored_state=settings.start.allow_non_restored_state,
             repeats=begins,
-            say=say_that_it_waits,
+            notify=notify_and_warm_up,
         )
-        if identified.goes_on and begins and not identified.has_ended:
+        if identified.continues and begins and not identified.has_ended:
             raise ClusterError(
                 f"job {job_graph.name!r} is in its store of high availability, unfinished, and cannot begin with"
                 " its input there: run it without --fresh and --overwrite, and stop it first; or give it another store"
             )
         if identified.checkpoint is not None and not identified.has_ended:
-            current_launch().say(f"continuing {job_graph.name!r} from {described(identified.checkpoint)}")
+            current_launch().notify(f"continuing {job_graph.name!r} from {describe(identified.checkpoint)}")
             _say_other_settings(identified.checkpoint, job_graph)
         return identified
 
     def _has_finished(self, job_name: str) -> bool:
-        """True if a job of this name has come to the end of its input in this environment."""
+        """Return True if a job of this name has reached the end of its input in this environment."""
         last, _ = self._last.get(job_name, (None, None))
         return last is not None and last.status is JobStatus.FINISHED and last.details.kept_checkpoint is None
 
 
-def described(checkpoint: CompletedCheckpoint) -> str:
-    """A checkpoint, as is told where a job goes on from it: its number, when it was taken, and where it is."""
-    taken = datetime.fromtimestamp(checkpoint.timestamp_ms / 1000)
-    when = f"{taken:%H:%M:%S}" if taken.date() == datetime.now().date() else f"{taken:%Y-%m-%d %H:%M:%S}"
+def describe(checkpoint: CompletedCheckpoint) -> str:
+    """Describe a checkpoint that a job continues from: its number, its time and its path."""
+    taken_at = datetime.fromtimestamp(checkpoint.timestamp_ms / 1000)
+    when = f"{taken_at:%H:%M:%S}" if taken_at.date() == datetime.now().date() else f"{taken_at:%Y-%m-%d %H:%M:%S}"
     kind = "savepoint" if is_savepoint(checkpoint.path) else "checkpoint"
     return f"{kind} {checkpoint.checkpoint_id} of {when} ({checkpoint.path})"
 
@@ -251,10 +256,11 @@ def _say_other_settings(checkpoint: CompletedCheckpoint, job_graph: JobGraph) ->
 
 
 class _TraceSearch:
-    """A search for the traces of a job: its last run, where that left off, and the contents of its sinks' folders.
+    """Searches for the traces of a job: its last run, its last checkpoint, and the contents of its sinks' folders.
 
-    One that `follows_itself` is not the first of its name that finishes in its environment, in a notebook in one run of
-    a cell: it is meant to. Where the note of the last run does not count, it is looked at all the same (see `Found`).
+    With `follows_itself`, a job of this name has already finished in this environment (in a notebook: in this execution
+    of the cell), so running it again is intended. If the record of the last run does not count, it is read anyway (see
+    `RunTraces`).
     """
 
     def __init__(
@@ -266,33 +272,33 @@ class _TraceSearch:
         self._note_counts = note_counts
         self._storage = CheckpointStorage(job_graph.checkpointing.directory)
 
-    def found(self, mode: StartMode, named: str | None) -> Found:
-        """All of it. `named` is where the job is to go on from, by the user or by its store."""
+    def collect(self, mode: StartMode, restore_path: str | None) -> RunTraces:
+        """Collect all traces. `named` is the checkpoint to continue from that the user or the store specifies."""
         job_name = self._job_graph.name
         if mode is StartMode.CHECKPOINT:
-            return Found(job_name=job_name, checkpoint=named, folders=self._contents(counts_own=True))
+            return RunTraces(job_name=job_name, checkpoint=restore_path, folders=self._contents(counts_own=True))
         run = self._last_run
         state = self._state(run)
         follows = self._follows_itself and mode is not StartMode.OVERWRITE
         if follows and state is LastRunState.ENDED:
             state = LastRunState.NONE
         runs = state is LastRunState.RUNS_HERE
-        checkpoint, misfit = (None, None) if runs else self._checkpoint(named or self._left_off(run))
-        return Found(
+        checkpoint, mismatch = (None, None) if runs else self._checkpoint(restore_path or self._last_checkpoint(run))
+        return RunTraces(
             job_name=job_name,
             last_run=state,
             checkpoint=None if checkpoint is None else checkpoint.path,
-            described="" if checkpoint is None else described(checkpoint),
-            misfit=misfit,
+            description="" if checkpoint is None else describe(checkpoint),
+            mismatch=mismatch,
             folders=self._contents(counts_own=not follows),
             shows_only=self._folders.shows_only,
             note_counts=self._note_counts,
         )
 
     def orphan(self) -> JobId | None:
-        """The last run, where it was killed before it had a checkpoint: nobody will publish what it has staged.
+        """Return the last run if it was killed before its first checkpoint: its staged output will never be published.
 
-        One that has a checkpoint may be gone on with from there, by this run or by a later one.
+        A run that has a checkpoint may be continued by this run or a later one.
         """
         run = self._last_run
         if run is None or run.status is not None or run.job_id == self._job_graph.job_id:
@@ -306,19 +312,19 @@ class _TraceSearch:
 
     @cached_property
     def _running(self) -> tuple[RunningJob, ...]:
-        """Asked of other processes, and so only where it matters."""
+        """Queried lazily, because it asks other processes."""
         return running_jobs()
 
     def _state(self, run: JobRun | None) -> LastRunState:
-        """The state of the last run. Its folder is owned: where it still runs, it does so in this environment."""
+        """The state of the last run. Its folder is owned: if it is still running, it is running in this environment."""
         state = last_run_state(run, is_there=run is not None and self._storage.has_job(run.job_id))
         if run is None or run.status is not None or state is not LastRunState.LEFT_OFF:
             return state
         runs = any(job.job_id == run.job_id and job.process == os.getpid() for job in self._running)
         return LastRunState.RUNS_HERE if runs else state
 
-    def _left_off(self, run: JobRun | None) -> str | None:
-        """The checkpoint at which the last run left off; its newest one where an older version has noted none."""
+    def _last_checkpoint(self, run: JobRun | None) -> str | None:
+        """The last checkpoint of the last run; the newest one if an older version has recorded no run."""
         if self._job_graph.job_type is JobType.BATCH:
             return None
         if run is None:
@@ -326,19 +332,20 @@ class _TraceSearch:
         own = run.checkpoint_path if run.status is not None else self._storage.latest(run.job_id)
         if own is not None or run.status is JobStatus.FINISHED:
             return own
-        # It has published nothing that is not in the checkpoint it began with, unless that one tells otherwise.
+        # It has published nothing beyond the checkpoint from which it started, unless that checkpoint records a
+        # successor.
         has_gone_on = run.restore_path is not None and self._storage.continued_by(run.restore_path) is not None
         return None if has_gone_on else run.restore_path
 
     def _checkpoint(self, path: str | None) -> tuple[CompletedCheckpoint | None, str | None]:
-        """The checkpoint to go on from, or why the job cannot."""
+        """Return the checkpoint to continue from, or the reason why that is impossible."""
         if path is None:
             return None, None
         try:
             checkpoint = find_checkpoint(path, self._job_graph.checkpointing.directory)
             check_restorable(checkpoint, self._job_graph)
-        except CheckpointError as misfit:
-            return None, str(misfit)
+        except CheckpointError as mismatch:
+            return None, str(mismatch)
         return checkpoint, None
 
     def _contents(self, *, counts_own: bool) -> tuple[FolderContents, ...]:
@@ -348,19 +355,19 @@ class _TraceSearch:
                 own=len(published.own) if counts_own else 0,
                 others=published.by_others,
                 foreign=published.foreign,
-                written_by=self._written_by(published.staging),
+                written_by=self._writers_of(published.staging),
             )
             for published in self._folders.published
         )
 
-    def _written_by(self, staging: tuple[str, ...]) -> tuple[str, ...]:
+    def _writers_of(self, staging: tuple[str, ...]) -> tuple[str, ...]:
         if not staging:
             return ()
         return tuple(sorted(job.name for job in self._running if file_name_part(job.job_id) in staging))
 
 
-def _as_the_sink_has_it(path: str, folders: SinkFolders, filesystem: FileSystem) -> str:
-    """The folder of a sink that is meant, or the path as it is."""
-    meant = filesystem.qualified(filesystem.absolute(path))
-    same = (each.folder for each in folders.published if filesystem.qualified(each.folder) == meant)
+def _matching_folder(path: str, folders: SinkFolders, filesystem: FileSystem) -> str:
+    """Return the matching folder of a sink, or the path unchanged."""
+    target = filesystem.qualified(filesystem.absolute(path))
+    same = (each.folder for each in folders.published if filesystem.qualified(each.folder) == target)
     return next(same, path)

@@ -1,8 +1,7 @@
-"""Options of the environments that an app makes, as its launcher sets them, and what the launcher is told of them.
+"""Options that a launcher sets for the environments of an app, and the events that it receives from them.
 
-`flykka run` is such a launcher. It has the last word: what it says holds for every environment, whatever the app says
-for the environment as a whole. What an app says of a single operator stays. Without a launcher environment variables
-have that word.
+`flykka run` is such a launcher. Its options override those that the app sets for an environment, but not those of a
+single operator. Without a launcher environment variables take that place.
 """
 
 from __future__ import annotations
@@ -35,18 +34,17 @@ if TYPE_CHECKING:
     from flykka.messages.attempt.answers import WorkProgress
 
 Look = Callable[[], "tuple[WorkProgress, ...]"]
-"""Asks Spark how far the work of a job is. May block, and raises whatever Py4J raises where Spark is gone."""
+"""Asks Spark for the progress of the work of a job. May block, and raises errors of Py4J if Spark is gone."""
 
 _OF_FIRST_JOB = {name for name, option in OPTIONS.items() if option.group is OptionGroup.START} - {"fresh"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchOptions:
-    """Options of every environment, by their names; what is not there is left to the app.
+    """Options of every environment, by name; options that are missing are left to the app.
 
-    Those of the start, but for `fresh`, are for the first job only. A `config_file` takes the place of the file that is
-    looked for. Where nothing says where the REST interface is, there is one if the launcher `offers_rest`, at any free
-    port.
+    Those of the start, except `fresh`, apply only to the first job. A `config_file` replaces the file that is searched
+    for by default. If no address of the REST interface is set and the launcher `offers_rest`, it gets a free port.
     """
 
     values: Values = field(default_factory=dict)
@@ -54,79 +52,79 @@ class LaunchOptions:
     offers_rest: bool = False
 
     def overrides(self) -> Values:
-        """The values that are said here, and by environment variables where nothing is. Raises `ConfigurationError`."""
+        """Merge these values over those of environment variables. Raises `ConfigurationError`."""
         return merged(environment_values(os.environ), self.values)
 
     def file(self) -> Path | None:
-        """The file with the defaults, if there is one. Raises `ConfigurationError`."""
-        named = {} if self.config_file is None else {CONFIG_FILE_VARIABLE: self.config_file}
-        return configuration_file({**os.environ, **named}, Path.cwd())
+        """Find the file with the defaults, if there is one. Raises `ConfigurationError`."""
+        override = {} if self.config_file is None else {CONFIG_FILE_VARIABLE: self.config_file}
+        return configuration_file({**os.environ, **override}, Path.cwd())
 
     def all_values(self) -> Values:
-        """The values for an app that says nothing. Raises `ConfigurationError`."""
+        """Return the values in effect for an app that sets none. Raises `ConfigurationError`."""
         file = self.file()
         return merged({} if file is None else file_values(file), self.overrides())
 
 
 class Launch:
-    """A run of an app. Launchers that want to be told of its events override the methods that tell."""
+    """A run of an app. Launchers override the methods for the events that they handle."""
 
     shows_jobs = False
-    """True if the launcher prints what happens to the jobs: then a `Console` of the app need not."""
+    """True if the launcher prints the events of jobs, so that a `Console` of the app need not."""
 
     takes_options = False
-    """True if options of a command line say where a job starts, and not setters in Python."""
+    """True if command-line options, not setters in Python, decide from which checkpoint a job starts."""
 
     only_plans = False
-    """True if no job is run, so that Spark has little to do and had better be there soon."""
+    """True if no job is run, so that Spark has little to do and should start quickly."""
 
     def __init__(self, options: LaunchOptions | None = None) -> None:
         self.options = options or LaunchOptions()
         self._is_first = True
         self._number = 0
-        self._told: set[str] = set()
+        self._printed: set[str] = set()
 
     def starting_spark(self, master: str) -> AbstractContextManager[None]:
-        """Spark is being started at `master` while this is entered: it takes seconds in which nothing else happens."""
+        """Return a context that is active while Spark starts at `master`, which takes seconds."""
         return nullcontext()
 
     def environment_options(self) -> EnvironmentOptions:
-        """The options of one more environment, in which its program has said nothing yet.
+        """Return the options of another environment, before its program sets any.
 
         Raises:
             ConfigurationError: those of a file or of environment variables are wrong.
         """
-        # What makes settings of options loads Spark, and the help of `flykka run` should not have to wait for it.
+        # Converting options to settings loads Spark, and the help of `flykka run` should not wait for that.
         from flykka.api.configuration.resolved_options import EnvironmentOptions
 
         self._number += 1
         file, number = self.options.file(), self._number
         if file is not None:
-            self._tell_once(f"options of {file}")
+            self._notify_once(f"options of {file}")
         for warning in unknown_variables(os.environ):
-            self._tell_once(warning)
+            self._notify_once(warning)
         defaults = {} if file is None else file_values(file)
         if self.options.offers_rest:
             defaults = merged({"rest": "0"}, defaults)
         return EnvironmentOptions(_numbered(defaults, number), _numbered(self.options.overrides(), number))
 
-    def say(self, text: str) -> None:
-        """Tell the user. A notebook shows the error stream in red, as a failure."""
+    def notify(self, text: str) -> None:
+        """Print a message to the user. A notebook shows the error stream in red, as a failure."""
         print(f"flykka: {text}", file=sys.stdout if in_kernel() else sys.stderr, flush=True)
 
     def overridden(self, settings: JobSettings, overrides: Values) -> JobSettings:
-        """The settings of the next job: the launcher has the last word, right before the job is made."""
+        """Apply the launcher's options to the settings of the next job, right before its graph is built."""
         if not self._is_first:
             overrides = {name: value for name, value in overrides.items() if name not in _OF_FIRST_JOB}
         settings = applied(settings, overrides)
         self._is_first = False
         return settings
 
-    def environment_made(self, environment: StreamExecutionEnvironment) -> None:
-        """The app has made an environment."""
+    def environment_created(self, environment: StreamExecutionEnvironment) -> None:
+        """Handle the creation of an environment."""
 
-    def program_written(self, environment: StreamExecutionEnvironment, job_name: str) -> None:
-        """The app executes: what was written down in the environment is about to become a job of this name."""
+    def before_execute(self, environment: StreamExecutionEnvironment, job_name: str) -> None:
+        """Handle a call of `execute`, before the operators of the environment become a job of this name."""
 
     def job_submitted(
         self,
@@ -137,27 +135,27 @@ class Launch:
         rest_address: str | None = None,
         rest_token: str | None = None,
     ) -> None:
-        """A job was accepted; its checkpoint folder outlives the environment, or does not.
+        """Handle a submitted job; `keeps_checkpoints` is True if its checkpoint folder outlives the environment.
 
-        `look` asks Spark how far that work of the job is which takes long. The address of the page is printed
-        once; on a terminal with the token, for other outputs may be kept in a log.
+        `look` asks Spark for the progress of the job's long-running work. The address of the page is printed once; with
+        the token only on a terminal, because other output may be stored in a log.
         """
         if rest_address is not None:
             is_seen = sys.stdout.isatty() and sys.stderr.isatty()
             link = f"/#token={rest_token}" if is_seen and rest_token is not None else ""
-            self._tell_once(f"web page and REST interface at {rest_address}{link}")
+            self._notify_once(f"web page and REST interface at {rest_address}{link}")
 
     def block_ended(self, environment: StreamExecutionEnvironment) -> None:
-        """The `with` statement of an environment was left without an error; next the environment is closed."""
+        """Handle the error-free end of the `with` statement of an environment, before the environment is closed."""
 
-    def _tell_once(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
-            self.say(text)
+    def _notify_once(self, text: str) -> None:
+        if text not in self._printed:
+            self._printed.add(text)
+            self.notify(text)
 
 
 def _numbered(values: Values, number: int) -> Values:
-    """The values for the environment of this number, from 1: each records, keeps and answers in a place of its own."""
+    """Adapt the values to the environment of this number, from 1: each has its own record, store and address."""
     if number == 1:
         return values
     own = dict(values)
@@ -165,7 +163,7 @@ def _numbered(values: Values, number: int) -> Values:
         name, extension = os.path.splitext(values["record"])
         own["record"] = f"{name}-{number}{extension}"
     if "rest" in values:
-        # The first one has the port, and each other one a port that is free.
+        # The first environment uses the configured port, the others use free ones.
         host, separator, _ = values["rest"].rpartition(":")
         own["rest"] = f"{host}{separator}0"
     if values.get("high_availability") is not None:
@@ -175,19 +173,19 @@ def _numbered(values: Values, number: int) -> Values:
     return own
 
 
-_NOBODY = Launch()
-_current = _NOBODY
+_NO_LAUNCHER = Launch()
+_current = _NO_LAUNCHER
 
 
 def current_launch() -> Launch:
-    """The launch that this process is in; one that says nothing where the app was started otherwise."""
+    """Return the launch of this process; a `Launch` without options if the app was started without a launcher."""
     return _current
 
 
 @contextmanager
 def launched(launch: Launch) -> Iterator[None]:
-    """Have every environment of this process, on whatever thread, be one of this launch."""
-    # Of the process, not of a context: an app may make its environments on threads of its own.
+    """Make every environment of this process, on any thread, belong to `launch`."""
+    # A global and not a context variable: an app may create its environments on other threads.
     global _current
     before, _current = _current, launch
     try:

@@ -1,6 +1,6 @@
-"""Cells of a notebook that are run again: a cell writes its operators down once, and its job replaces its earlier one.
+"""Notebook cells that are run again: the operators and the job of a cell replace those of its earlier run.
 
-Only where IPython runs. In a plain program two jobs of one name are two jobs.
+This applies only in IPython. In a plain program two jobs of one name are two jobs.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from flykka.client.job_client import JobClient
 
 ENDING_TIMEOUT = 60.0
-"""Seconds that a job has to stop, and then to be cancelled: a stage of Spark's may not hear of it at once."""
+"""Seconds for a job to stop, and then to be cancelled: a running Spark stage may not react at once."""
 
 Written = dict[str, tuple["Transformation", ...]]
 """Sources and jobs of the last run of each cell, by the id of the cell."""
 
 
 class Cells:
-    """Follows the cells of a shell, and what they write down in environments.
+    """Tracks which cell of a shell defines which operators.
 
-    Only cells with an id are followed: JupyterLab, Notebook 7 and VS Code give them one.
+    Only cells with an id are tracked: JupyterLab, Notebook 7 and VS Code provide one.
     """
 
     def __init__(self, shell: Any) -> None:
@@ -41,19 +41,18 @@ class Cells:
         shell.events.register("post_run_cell", self.end_cell)
 
     def add_environment(self, environment: StreamExecutionEnvironment) -> None:
-        """Take an environment in."""
         self._environments.add(environment)
 
     def begin_cell(self, execution: Any) -> None:
-        """A cell begins: what its last run has written down is taken back."""
+        """Remove the operators that the last run of this cell defined."""
         self._cell = execution.cell_id
         for program in self._programs():
             if self._cell is not None:
-                program.take_back(self._written.get(program, {}).pop(self._cell, ()))
+                program.remove_operators(self._written.get(program, {}).pop(self._cell, ()))
         self._before = {program: frozenset(program.transformations) for program in self._programs()}
 
     def end_cell(self, _: object) -> None:
-        """A cell has ended: what is in the programs now and was not before is its work."""
+        """Record the operators that the cell has defined."""
         cell, self._cell = self._cell, None
         if cell is None:
             return
@@ -71,7 +70,7 @@ _cells: Cells | None = None
 
 
 def follow_cells(environment: StreamExecutionEnvironment) -> None:
-    """From now on a cell that is run again takes back what it has written down in this environment; in IPython only."""
+    """In IPython, make cells that are run again replace the operators that they defined in this environment."""
     global _cells
     shell = interactive_shell()
     if shell is None:
@@ -81,28 +80,28 @@ def follow_cells(environment: StreamExecutionEnvironment) -> None:
     _cells.add_environment(environment)
 
 
-# By the name of the job: the newest of that name, and the environment it was submitted in. Where the cell has bound the
-# environment's name again, this is the only reference to it, and its cluster still runs.
+# The newest job of each name, and the environment that submitted it. If the cell rebinds the variable of that
+# environment, this is the only reference to it, and its cluster is still running.
 _newest: dict[str, tuple[JobClient, StreamExecutionEnvironment]] = {}
 
 
 def keep_checkpoints(environment: StreamExecutionEnvironment) -> None:
-    """Have jobs of IPython that are cancelled keep their checkpoints, in a temporary folder too.
+    """In IPython, retain checkpoints of cancelled jobs, even in a temporary folder.
 
-    A job that cannot be stopped is cancelled when its cell is run again, and the next one is to continue from there.
+    A job that cannot be stopped is cancelled when its cell is run again, and the next job is to continue from there.
     """
     if interactive_shell() is not None:
         environment.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
 
 
 def remember_job(job: JobClient, environment: StreamExecutionEnvironment) -> None:
-    """A job was submitted; in a plain program that is of no interest."""
+    """Remember the newest job of each name, in IPython only."""
     if interactive_shell() is not None:
         _newest[job.job_name] = job, environment
 
 
 def end_earlier_job(name: str) -> StreamExecutionEnvironment | None:
-    """End the job of this name where one still runs, as `end_job` does; returns its environment."""
+    """End the job of this name if it is still running, as `end_job` does; return its environment."""
     if name not in _newest:
         return None
     job, environment = _newest[name]
@@ -112,16 +111,16 @@ def end_earlier_job(name: str) -> StreamExecutionEnvironment | None:
 
 
 def end_job(job: JobClient, timeout: float) -> None:
-    """Stop a job with a last checkpoint, from which the next one continues; cancel it where that cannot be.
+    """Stop a job with a last checkpoint, from which the next one continues; cancel it if that fails.
 
-    Each has `timeout` seconds.
+    Each of the two may take `timeout` seconds.
 
     Raises:
-        TimeoutError: it has not ended in time.
+        TimeoutError: the job has not ended in time.
     """
-    said = f"job {job.job_name!r} ({job.job_id}) still ran"
+    status = f"job {job.job_name!r} ({job.job_id}) still ran"
     if job.job_graph.job_type is JobType.STREAMING:
-        print(f"{said}: stopping it with a checkpoint", flush=True)
+        print(f"{status}: stopping it with a checkpoint", flush=True)
         try:
             job.stop(timeout)
         except (JobStoppingError, TimeoutError) as refusal:
@@ -131,8 +130,8 @@ def end_job(job: JobClient, timeout: float) -> None:
         else:
             return
     else:
-        print(f"{said}: cancelling it", flush=True)
-    # It may have ended just now.
+        print(f"{status}: cancelling it", flush=True)
+    # The job may have ended by itself.
     with suppress(JobCancellationError):
         job.cancel(timeout)
     with suppress(JobExecutionError):

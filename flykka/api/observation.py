@@ -1,4 +1,4 @@
-"""Views of an environment's cluster for others: the HTTP interface, and reports of metrics at intervals."""
+"""Access to an environment's cluster from outside: the HTTP interface, and periodic reports of metrics."""
 
 from __future__ import annotations
 
@@ -36,33 +36,33 @@ class Observation:
 
     @property
     def rest_address(self) -> str | None:
-        """The URL of the HTTP interface; None where there is none, or not yet."""
+        """The URL of the HTTP interface; None if it is not enabled or not started yet."""
         return None if self._server is None else self._server.address
 
     @property
     def rest_token(self) -> str | None:
-        """The token that requests which change something must bear; None where they need none, or not yet."""
+        """The token for requests that change something; None if they need none, or the interface is not started yet."""
         return None if self._server is None else self._server.token
 
-    def enable_rest(self, **said: object) -> None:
-        """Take what the program says of the HTTP interface. Raises `ProgramError` or `MissingExtraError`."""
+    def enable_rest(self, **options: object) -> None:
+        """Apply the program's settings of the HTTP interface. Raises `ProgramError` or `MissingExtraError`."""
         if self._server is not None:
             raise ProgramError(f"there is a REST interface already, at {self._server.address}")
-        self._options.say({name: value for name, value in said.items() if value is not None}, "enable_rest")
+        self._options.set_options({name: value for name, value in options.items() if value is not None}, "enable_rest")
         rest_settings(self._options.values)
 
-    def report(self, **said: object) -> None:
-        """Take what the program says of reporters. Raises `ProgramError` or `MissingExtraError`."""
-        if "otel" in said:
+    def report(self, **options: object) -> None:
+        """Apply the program's settings of reporters. Raises `ProgramError` or `MissingExtraError`."""
+        if "otel" in options:
             _require_open_telemetry()
         if self._reporting is not None:
-            raise ProgramError("metrics are reported from the first job on: say where before it is executed")
-        self._options.say(said)
+            raise ProgramError("metrics are reported from the first job on: enable reporters before it is executed")
+        self._options.set_options(options)
 
     def start_cluster(
         self, data_plane: SparkDataPlane, settings: ClusterSettings, datasets: ClusterDatasets
     ) -> LocalCluster:
-        """Start the cluster, asked and reported as far as that is wanted. Raises `ClusterError`."""
+        """Start the cluster, with the HTTP interface and reporters if they are enabled. Raises `ClusterError`."""
         from flykka.metrics.reporting import Reporting
 
         cluster = self.with_rest(
@@ -72,8 +72,8 @@ class Observation:
             datasets,
         )
         gateway, clock = RestfulGateway(cluster), cluster.system.clock
-        wanted = tuple(_reporters(self._options.values))
-        self._reporting = tuple(Reporting(reporter, ms, gateway, clock.now_ms) for reporter, ms in wanted)
+        reporters = tuple(_reporters(self._options.values))
+        self._reporting = tuple(Reporting(reporter, ms, gateway, clock.now_ms) for reporter, ms in reporters)
         for each in self._reporting:
             cluster.system.terminated.add_done_callback(each.stop)
             each.start()
@@ -86,10 +86,10 @@ class Observation:
         read_jvm: ReadJvm,
         datasets: ClusterDatasets | None = None,
     ) -> LocalCluster:
-        """Start the cluster, which is asked over HTTP to its end where that is wanted: it is told at which URL.
+        """Start the cluster, and serve HTTP requests until it ends if that is enabled; `start` receives the URL.
 
         Raises:
-            ClusterError: the address, the token or the certificate cannot be used; there is no cluster then.
+            ClusterError: the address, the token or the certificate cannot be used; no cluster is started.
         """
         settings = rest_settings(self._options.values)
         if settings is None:
@@ -108,7 +108,7 @@ class Observation:
         return cluster
 
     def shut_down(self, cluster: LocalCluster, *, concludes: bool) -> None:
-        """Report for the last time, and shut down. Raises `TerminationTimeoutError`."""
+        """Send the last reports and shut down. Raises `TerminationTimeoutError`."""
         for each in self._reporting or ():
             each.close()
         cluster.shutdown(concludes=concludes)

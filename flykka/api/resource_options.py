@@ -12,14 +12,14 @@ from flykka.runtime.memory_size import MemorySize, positive_size_bytes
 
 _MIB = 1 << 20
 _BYTES_PER_BUFFER = 1 << 20
-"""The part of the network memory that a buffer stands for where only the memory is declared; Flink's has 32 KiB, and is
-not a whole batch."""
+"""Network memory per buffer if only the memory is declared. Flink's buffers have 32 KiB, but do not hold a whole batch.
+"""
 
 
 def resource_spec(
     cpu: float | None, memory: MemorySize | None, managed_memory: MemorySize | None, what: str
 ) -> ResourceSpec:
-    """The resources that an operator needs. Raises `ProgramError`, which names `what`, where they are none."""
+    """Return the resources of an operator. Raises `ProgramError`, which names `what`, if a value is invalid."""
     return ResourceSpec(
         cpu_millis=_millis(cpu, f"cpu of {what}"),
         heap_mib=_mib(memory, f"memory of {what}"),
@@ -34,10 +34,11 @@ def declared_resources(
     network: NetworkSettings,
     slots: int | None,
 ) -> tuple[TaskManagerResources, NetworkSettings]:
-    """The resources of each TaskManager, and what its network has of them.
+    """Return the resources of each TaskManager, and the network settings derived from them.
 
     Raises:
-        ProgramError: one is no size, or the parts of the memory are more than all of it, or nothing is left for a slot.
+        ProgramError: a value is not a size, the parts of the memory exceed the whole, or nothing is left for the
+            slots.
     """
     memory_mib = _mib(memory, "memory of a TaskManager")
     managed_mib = _mib(managed_memory, "managed memory of a TaskManager") or int(memory_mib * MANAGED_FRACTION)
@@ -72,7 +73,7 @@ def _millis(cpu: float | None, what: str) -> int:
 
 
 def _mib(size: MemorySize | None, what: str) -> int:
-    """Whole MiB, rounded up."""
+    """Parse a size into whole MiB, rounded up."""
     if size is None:
         return 0
     try:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class RuntimeExecutionMode(StrEnum):
     """The mode in which a program is executed.
 
-    STREAMING: all tasks run at once, and rows go on as they are made. BATCH: each part begins when what it reads is
-    whole, which a program can only do whose sources come to an end. AUTOMATIC: BATCH where they do, else STREAMING.
+    STREAMING: all tasks run at once, and rows are forwarded as they are produced. BATCH: a task starts when its input
+    is complete, which requires bounded sources. AUTOMATIC: BATCH if all sources are bounded, else STREAMING.
     """
 
     STREAMING = "STREAMING"
@@ -29,22 +29,22 @@ class RuntimeExecutionMode(StrEnum):
 
 
 def job_type(mode: RuntimeExecutionMode, transformations: Iterable[Transformation]) -> JobType:
-    """The type of job that a program of these operators becomes.
+    """Return the type of the job that a program of these operators becomes.
 
     Raises:
-        ProgramError: it is to be a batch job, and a source never ends; or it is none, and reads a cached stream. The
-            text names the source or the stream.
+        ProgramError: an unbounded source in BATCH mode, or a cached stream in a streaming job; the error names
+            it.
     """
     transformations = tuple(transformations)
-    unbounded = [made for made in transformations if is_unbounded(made)]
+    unbounded = [operator for operator in transformations if is_unbounded(operator)]
     if mode is RuntimeExecutionMode.BATCH and unbounded:
         raise ProgramError(
-            f"the program is to run in BATCH mode, and the source {unbounded[0]} has no end: read what is there now,"
+            f"the program is to run in BATCH mode, but the source {unbounded[0]} has no end: read only existing rows,"
             " without monitor_continuously(...) and with a number of rows, or set the runtime mode to STREAMING"
         )
     if mode is not RuntimeExecutionMode.STREAMING and not unbounded:
         return JobType.BATCH
-    cached = next((made for made in transformations if _is_cached(made)), None)
+    cached = next((operator for operator in transformations if _is_cached(operator)), None)
     if cached is not None:
         because = f", and the source {unbounded[0]} has no end" if unbounded else ""
         raise ProgramError(
@@ -54,13 +54,14 @@ def job_type(mode: RuntimeExecutionMode, transformations: Iterable[Transformatio
     return JobType.STREAMING
 
 
-def _is_cached(made: Transformation) -> bool:
-    """True of a cached stream, whether its rows are to be kept or are read."""
-    return isinstance(made.code, CacheCode) or (
-        isinstance(made.code, SourceCode) and isinstance(made.code.source, DatasetSource)
+def _is_cached(operator: Transformation) -> bool:
+    """Return True if the operator caches a stream or reads a cached one."""
+    return isinstance(operator.code, CacheCode) or (
+        isinstance(operator.code, SourceCode) and isinstance(operator.code.source, DatasetSource)
     )
 
 
-def is_unbounded(made: Transformation) -> bool:
-    """True if an operator is a source that has no end."""
-    return isinstance(made.code, SourceCode) and made.code.source.boundedness is Boundedness.CONTINUOUS_UNBOUNDED
+def is_unbounded(operator: Transformation) -> bool:
+    return (
+        isinstance(operator.code, SourceCode) and operator.code.source.boundedness is Boundedness.CONTINUOUS_UNBOUNDED
+    )

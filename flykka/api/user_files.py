@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UserFiles:
-    """Registers files with their names and the user's line; `launch_parameters` win over those of the program.
+    """Registers files with their names and the user's line; `launch_parameters` override those of the program.
 
     The methods are those of the environment, and raise `ProgramError` as these do.
     """
@@ -33,34 +33,29 @@ class UserFiles:
     launch_parameters: Mapping[str, str]
 
     def add_python_file(self, path: str | PathLike[str]) -> None:
-        """Register what functions import."""
         with _refused():
             self.files.add_python(fspath(path), _call("add_python_file", path), self.session.sparkContext)
 
     def add_python_archive(self, path: str | PathLike[str], target_dir: str | None) -> None:
-        """Register an archive, by the name of the file if there is no other."""
         name = Path(path).name if target_dir is None else target_dir
-        call = _call("add_python_archive", path, _named(name, "target directory of an archive"))
+        call = _call("add_python_archive", path, _checked_name(name, "target directory of an archive"))
         with _refused():
             self.files.add_archive(fspath(path), name, call)
 
     def set_python_requirements(
         self, requirements: str | PathLike[str], cache_dir: str | PathLike[str] | None = None
     ) -> None:
-        """Install packages."""
         cache = None if cache_dir is None else fspath(cache_dir)
         call = _call("set_python_requirements", requirements)
         with _refused():
             self.files.add_requirements(fspath(requirements), cache, call, self.session.sparkContext)
 
     def register_cached_file(self, path: str | PathLike[str], name: str) -> None:
-        """Register a file, or a folder."""
-        call = _call("register_cached_file", path, _named(name, "name of a cached file"))
+        call = _call("register_cached_file", path, _checked_name(name, "name of a cached file"))
         with _refused():
             self.files.add_cached_file(fspath(path), name, call)
 
     def set_global_job_parameters(self, parameters: Mapping[str, str]) -> None:
-        """Replace the parameters."""
         wrong = [pair for pair in parameters.items() if not all(isinstance(each, str) for each in pair)]
         if wrong:
             raise ProgramError(f"global job parameters are texts by name, not {dict(wrong)!r}: write str(value)")
@@ -76,12 +71,12 @@ def _refused() -> Iterator[None]:
         raise ProgramError(str(refused)) from None
 
 
-def _named(name: object, what: str) -> str:
+def _checked_name(name: object, what: str) -> str:
     if not isinstance(name, str) or not name.strip():
-        raise ProgramError(f"the {what} must be a text that names it, not {name!r}")
+        raise ProgramError(f"the {what} must be a non-empty text, not {name!r}")
     return name
 
 
 def _call(verb: str, path: str | PathLike[str], *others: str) -> str:
-    """The call as errors show it: `register_cached_file('cities.csv', 'cities') (app.py:12)`."""
+    """Format the call for errors: `register_cached_file('cities.csv', 'cities') (app.py:12)`."""
     return f"{verb}({', '.join(map(repr, (fspath(path), *others)))}) ({call_site()})"

@@ -1,4 +1,4 @@
-"""The command line: one module for each command, loaded when the command was typed.
+"""The command line: one module per command, loaded when the command is typed.
 
-Not here: what a command shows (`console`, `views`, `traces`) and does (`api`, `client`).
+Displays are in `console`, `views` and `traces`, the work itself in `api` and `client`.
 """

@@ -1,4 +1,4 @@
-"""Shared parts of command lines: how a command is found, and arguments that are read from text."""
+"""Shared parts of command lines: loading of commands, and parsing of arguments."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ TRACE_FILE = "a trace; an address such as s3://bucket/run.trace too"
 
 
 class CommandParser(argparse.ArgumentParser):
-    """The parser of one command. Its module is loaded when the command was typed: `flykka --help` waits for none.
+    """The parser of one command, whose module is loaded when the command is typed: `flykka --help` loads none.
 
-    The module's `configure(parser)`, or the function that is named as `module:function`, describes the command and adds
-    its arguments. Their `run` is called with what was given, and returns the exit code.
+    The module's `configure(parser)`, or a function specified as `module:function`, describes the command and adds its
+    arguments. The `run` that it sets is called with the parsed arguments, and returns the exit code.
     """
 
     module: str | None = None
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does, with the arguments that the module adds first."""
+        """Let the module add its arguments, then parse as argparse does."""
         if self.module is not None:
             (module, _, function), self.module = self.module.partition(":"), None
             getattr(import_module(module), function or "configure")(self)
@@ -29,7 +29,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def add_commands(parser: argparse.ArgumentParser, commands: Mapping[str, tuple[str, str]]) -> None:
-    """Add commands by their names: of each the module, and its line in the help."""
+    """Add commands by name, each with its module and its line in the help."""
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=CommandParser)
     for name, (module, line) in commands.items():
         command = subparsers.add_parser(name, help=line, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -37,22 +37,22 @@ def add_commands(parser: argparse.ArgumentParser, commands: Mapping[str, tuple[s
 
 
 def describe(parser: argparse.ArgumentParser, description: str, epilog: str = "", **more: Any) -> None:
-    """Set what the help of a command says before its arguments and behind them, and `more` of the parser's settings."""
+    """Set the texts before and after the arguments in the help, and `more` settings of the parser."""
     parser.description, parser.epilog = description, epilog
     for setting, value in more.items():
         setattr(parser, setting, value)
 
 
 def unknown_option(option: str, parser: argparse.ArgumentParser) -> str:
-    known = [text for action in parser._actions for text in action.option_strings]
+    options = [text for action in parser._actions for text in action.option_strings]
     typed = option.partition("=")[0]
-    close = [text for text in known if text.startswith(typed)] or difflib.get_close_matches(typed, known, n=1)
-    meant = f" (did you mean {close[0]}?)" if close else ""
-    return f"unknown option {option}{meant}; options for the app itself go behind --"
+    close = [text for text in options if text.startswith(typed)] or difflib.get_close_matches(typed, options, n=1)
+    suggestion = f" (did you mean {close[0]}?)" if close else ""
+    return f"unknown option {option}{suggestion}; options for the app itself go after --"
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
-    """Add `--import`: no module is imported because a trace names it, but for flykka's own."""
+    """Add `--import`: no module is imported because a trace names it, except flykka's own."""
     modules = "import this module, which declares actors or messages of the trace; may be given several times"
     parser.add_argument("--import", dest="modules", metavar="MODULE", action="append", default=[], help=modules)
 
@@ -64,7 +64,7 @@ def at_least_one(text: str) -> int:
 
 
 def add_no_cache(parser: argparse.ArgumentParser) -> None:
-    """Add the option of all commands that can do with the plan of an app as it was seen before."""
+    """Add the option of all commands that can use a cached plan of an app."""
     parser.add_argument(
-        "--no-cache", action="store_true", help="run the app up to its first execute(), also where its plan is kept"
+        "--no-cache", action="store_true", help="run the app up to its first execute(), even if its plan is cached"
     )

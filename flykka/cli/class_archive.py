@@ -1,4 +1,4 @@
-"""`flykka class-archive`: has the classes that Spark loads recorded, once for a Java and a Spark."""
+"""`flykka class-archive`: records the classes that Spark loads, once per version of Java and Spark."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ later run, plan, notebook and script of yours with the same Java and the same Sp
 maps them from one file instead of reading them from Spark's jars (Java calls it
 class data sharing). A small job is run for it, which takes about 20 seconds.
 
-The file, of some 200 MB, is in $FLYKKA_CACHE_DIR, else in flykka/ below
-$XDG_CACHE_HOME, else in ~/.cache/flykka, and may be removed at any time. Java does
-not use it where it does not fit.
+The file of about 200 MB is in $FLYKKA_CACHE_DIR, else in flykka/ below
+$XDG_CACHE_HOME, else in ~/.cache/flykka, and may be deleted at any time. Java
+ignores it if it does not fit.
 """
 
 _TRAINING = "flykka.cli.class_archive_training"
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _record(arguments: argparse.Namespace) -> int:
-    # Loading it takes half a second, which `--help` should not have to wait for.
+    # Loading this takes half a second, and `--help` should not wait for it.
     from flykka.spark_bridge.session.class_archive import class_archive
 
     archive = class_archive()
@@ -41,17 +41,17 @@ def _record(arguments: argparse.Namespace) -> int:
         return OK
     print("recording the classes that Spark loads, which takes about 20 seconds", flush=True)
     archive.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Of two that record at a time the later one replaces a whole file by a whole file.
-    written = archive.with_suffix(f".{os.getpid()}")
+    # If two processes record at the same time, the later one replaces a complete file by a complete file.
+    new = archive.with_suffix(f".{os.getpid()}")
     try:
         training = subprocess.run(
-            [sys.executable, "-m", _TRAINING, str(written)], capture_output=True, text=True, check=False
+            [sys.executable, "-m", _TRAINING, str(new)], capture_output=True, text=True, check=False
         )
-        if training.returncode != 0 or not written.exists():
+        if training.returncode != 0 or not new.exists():
             print(f"flykka class-archive: nothing was recorded\n{training.stderr}", end="", file=sys.stderr)
             return FAILED
-        os.replace(written, archive)
+        os.replace(new, archive)
     finally:
-        written.unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
     print(f"Spark starts faster from now on: {archive.stat().st_size >> 20} MiB in {archive}")
     return OK

@@ -1,4 +1,4 @@
-"""A process that runs a small job so that its JVM records the classes which Spark loads: `... FILE`."""
+"""A process that runs a small job so that its JVM records the classes that Spark loads: `... FILE`."""
 
 from __future__ import annotations
 

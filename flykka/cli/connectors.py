@@ -1,4 +1,4 @@
-"""`flykka connectors`: the sources and sinks that there are, and what to install for those that need more."""
+"""`flykka connectors`: lists the available sources and sinks, and what to install for those that need more."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from flykka.cli.exit_codes import FAILED, OK, fail
 
 _WIDTH = 200
 _DESCRIPTION = """\
-Show the connectors of this machine: those that come with flykka, and those of other
-packages, which declare them as entry points of the group flykka.connectors.
+Show the installed connectors: those of flykka, and those of other packages, which
+declare them as entry points of the group flykka.connectors.
 """
 
 
@@ -29,15 +29,15 @@ def _show(arguments: argparse.Namespace) -> int:
 
     table = Table("connector", "source", "sink", "needs", box=None, pad_edge=False, header_style="bold")
     try:
-        found = connectors()
+        available = connectors()
     except SparkBridgeError as broken:
         return fail(f"flykka connectors: {broken}", FAILED)
-    for each in found:
+    for each in available:
         source = "" if each.source is None else f"{each.source}\n{each.reads}"
         sink = "" if each.sink is None else f"{each.sink}\n{each.writes}"
         missing = "" if each.is_installed else f"pip install 'flykka\\[{each.extra}]'"
         table.add_row(each.name, source, sink, missing)
-    # A pipe has no width: nothing is cut there.
+    # A pipe has no width, and nothing should be truncated there.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
     console.print(table)
     return OK

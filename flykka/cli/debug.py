@@ -1,4 +1,4 @@
-"""`flykka debug`: a prompt in a recorded run. No Spark is needed for it, and none is loaded."""
+"""`flykka debug`: a prompt for stepping through a recorded run. Neither needs nor loads Spark."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from flykka.runtime.replay.session.session import ReplaySession, Step
 
 _DESCRIPTION = """\
-Walk through a recorded run: every turn is taken again by the actors' own code,
-and between two turns one can look at what every actor knows. Nothing of what the
-run did outside happens again: no Spark, no files, no clients.
+Step through a recorded run: the actors' own code replays every turn, and between
+two turns you can inspect the state of every actor. External effects of the run are
+not repeated: no Spark, no files, no clients.
 
 Type `help` for the commands. They can come from a pipe as well:
 
@@ -37,40 +37,40 @@ examples:
   flykka debug run.trace --break 'JobMaster <- *Failed' --break 'DeclineCheckpoint(checkpoint_id=7)'
 
 exit codes:
-  0  everything that was replayed is as it was recorded
-  1  a turn was not as it was recorded
-  2  there is no such file, it is no trace, or there is no such turn
-  3  an error of this command itself
+  0  all replayed turns are as recorded
+  1  a turn differs from the recording
+  2  there is no such file, it is not a trace, or there is no such turn
+  3  an internal error of this command
 """
 _AROUND = 5
 _SHOWN = 6
 _HELP = """\
-  step [N]           s     take the next turn, or N of them
-  next               n     go to the next turn of this actor, or to a breakpoint before it
-  back [N]           b     go back a turn, or N of them
+  step [N]           s     replay the next turn, or N turns
+  next               n     go to the next turn of this actor, or to an earlier breakpoint
+  back [N]           b     go back one turn, or N turns
   continue           c     go to the next breakpoint, divergence, or the end
-  break [WHERE]            stop at turns such as CheckpointCoordinator <- DeclineCheckpoint; alone: which there are
-  clear                    have no breakpoints any more
-  at N                     go behind turn N, forward or back
-  list [N]           l     the turns around
-  where              w     the turn, whole
-  effects            e     what it did
-  changes                  what it changed of its actor
-  state [PATH] [PART]      what an actor knows, or a part such as _machine.pending[7]; alone: the actor of the turn
-  why                      the turns that led here
-  actors                   who is replayed, and who is not
-  quit               q     end, as Ctrl-D does
+  break [WHERE]            stop at turns such as CheckpointCoordinator <- DeclineCheckpoint; alone: list breakpoints
+  clear                    delete all breakpoints
+  at N                     go to the state after turn N, forward or back
+  list [N]           l     show the neighbouring turns
+  where              w     show the whole turn
+  effects            e     show the effects of the turn
+  changes                  show the changes to the state of its actor
+  state [PATH] [PART]      show the state of an actor, or a part such as _machine.pending[7]; alone: the turn's actor
+  why                      show the turns that caused this one
+  actors                   show which actors are replayed and which are not
+  quit               q     quit, as Ctrl-D does
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, _EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
-    stop = "stop behind turns of this actor with this message; either may be left out, may be given several times"
+    stop = "stop after turns of this actor with this message; either may be omitted; may be repeated"
     parser.add_argument(
         "--break", dest="breakpoints", metavar="ACTOR <- MESSAGE", action="append", default=[], help=stop
     )
-    parser.add_argument("--until", metavar="N", type=int, help="begin behind turn N")
+    parser.add_argument("--until", metavar="N", type=int, help="start after turn N")
     add_import(parser)
     parser.set_defaults(run=debug)
 
@@ -80,7 +80,7 @@ def debug(arguments: argparse.Namespace) -> int:
 
 
 def _debug(trace: TraceReader, arguments: argparse.Namespace) -> int:
-    # The actors take a second to load, which `--help` should not have to wait for.
+    # Loading the actors takes a second, and `--help` should not wait for it.
     from flykka.replay.replayer import Replayer
 
     import_modules(arguments.modules)
@@ -98,9 +98,9 @@ def _debug(trace: TraceReader, arguments: argparse.Namespace) -> int:
 
 
 class Debugger(cmd.Cmd):
-    """The prompt of `flykka debug`: commands, and what they print. Everything they know comes from a `ReplaySession`.
+    """The prompt of `flykka debug`: its commands and their output. All its information comes from a `ReplaySession`.
 
-    It reads from a terminal with editing and history, from a pipe line by line with an echo.
+    It reads from a terminal with editing and history, or from a pipe line by line with an echo.
     """
 
     def __init__(self, session: ReplaySession, breakpoints: Iterable[Breakpoint] = ()) -> None:
@@ -113,26 +113,26 @@ class Debugger(cmd.Cmd):
         self.has_diverged = False
 
     def go_to_first_breakpoint(self) -> None:
-        """Say where one is, and go to the first breakpoint."""
-        self.say(f"{origin(self._session.trace)}; `help` lists the commands")
+        """Print the position, and go to the first breakpoint."""
+        self.write_line(f"{origin(self._session.trace)}; `help` lists the commands")
         for missing in shortcomings(self._session.trace):
-            self.say(f"# {missing}")
+            self.write_line(f"# {missing}")
         if self._session.position:
-            self._tell(self._session.here)
+            self._show_step(self._session.here)
         elif self._breakpoints:
             self._go_to(self._breakpoints)
 
     def run(self) -> None:
-        """Obey until the end. Ctrl-C gives a new prompt."""
+        """Read and run commands until the end. Ctrl-C gives a new prompt."""
         while True:
             try:
                 self.cmdloop()
             except KeyboardInterrupt:
-                self.say("")
+                self.write_line("")
             else:
                 return
 
-    def say(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         print(text, file=self.stdout)
 
     # The loop
@@ -143,57 +143,57 @@ class Debugger(cmd.Cmd):
         return f"({'beginning' if turn is None else f'turn {turn.sequence}'}) "
 
     def precmd(self, line: str) -> str:
-        """Show what has come from a pipe, so that what is printed reads as on a terminal."""
+        """Echo input from a pipe, so that the output reads as on a terminal."""
         if not self._interactive and line != "EOF":
-            self.say(line)
+            self.write_line(line)
         return line
 
     def onecmd(self, line: str) -> bool:
-        """Obey a command, and tell why one is refused."""
+        """Run a command; print the reason if it is refused."""
         try:
             return super().onecmd(line)
         except ReplaySessionError as refusal:
-            self.say(str(refusal))
+            self.write_line(str(refusal))
             return False
 
     def emptyline(self) -> bool:
-        """On a terminal the last command again, as in every debugger."""
+        """Repeat the last command on a terminal, as debuggers do."""
         return bool(self._interactive and self.lastcmd and self.onecmd(self.lastcmd))
 
     def default(self, line: str) -> None:
-        self.say(f"no command: {line.split()[0]!r}; `help` lists them")
+        self.write_line(f"no command: {line.split()[0]!r}; `help` lists them")
 
     def do_help(self, _words: str) -> None:
-        self.say(_HELP.rstrip())
+        self.write_line(_HELP.rstrip())
 
     def do_quit(self, _words: str) -> bool:
         return True
 
     def do_EOF(self, _words: str) -> bool:
-        self.say("")
+        self.write_line("")
         return True
 
     # Moving
 
     def do_step(self, words: str) -> None:
-        self._tell(self._session.step(_number(words, 1)))
+        self._show_step(self._session.step(_number(words, 1)))
 
     def do_next(self, _words: str) -> None:
         turn = self._session.turn
         if turn is None:
-            self._tell(self._session.step())
+            self._show_step(self._session.step())
             return
         self._go_to([Breakpoint(actor=turn.recipient.path), *self._breakpoints])
 
     def do_back(self, words: str) -> None:
         step = self._session.back(_number(words, 1))
         if step is None:
-            self.say("this is the beginning")
+            self.write_line("this is the beginning")
         else:
-            self._tell(step)
+            self._show_step(step)
 
     def do_at(self, words: str) -> None:
-        self._tell(self._session.at(_number(words)))
+        self._show_step(self._session.at(_number(words)))
 
     def do_continue(self, _words: str) -> None:
         self._go_to(self._breakpoints)
@@ -202,9 +202,9 @@ class Debugger(cmd.Cmd):
         if words:
             self._breakpoints.append(Breakpoint.parse(words))
         for number, each in enumerate(self._breakpoints, start=1):
-            self.say(f"{number:>3}  {each}")
+            self.write_line(f"{number:>3}  {each}")
         if not self._breakpoints:
-            self.say("no breakpoints; `break CheckpointCoordinator <- DeclineCheckpoint` makes one")
+            self.write_line("no breakpoints; `break CheckpointCoordinator <- DeclineCheckpoint` makes one")
 
     def do_clear(self, _words: str) -> None:
         self._breakpoints.clear()
@@ -215,19 +215,19 @@ class Debugger(cmd.Cmd):
         count = _number(words, _AROUND)
         for turn in self._session.recent(count):
             mark = "->" if turn is self._session.turn else "  "
-            self.say(f"{mark} {turn_line(turn, self._began_ms)}")
+            self.write_line(f"{mark} {turn_line(turn, self._began_ms)}")
         for turn in self._session.upcoming(count):
-            self.say(f"   {turn_line(turn, self._began_ms)}")
+            self.write_line(f"   {turn_line(turn, self._began_ms)}")
 
     def do_where(self, _words: str) -> None:
-        self._tell(self._session.here, shown=None)
+        self._show_step(self._session.here, limit=None)
 
     def do_effects(self, _words: str) -> None:
         turn = self._session.turn
-        self._say_all([] if turn is None else effect_lines(turn), "it did nothing to others")
+        self._print_all([] if turn is None else effect_lines(turn), "it did nothing to others")
 
     def do_changes(self, _words: str) -> None:
-        self._say_all(change_lines(self._session.changes), "it changed nothing of its actor")
+        self._print_all(change_lines(self._session.changes), "it did not change its actor")
 
     def do_state(self, words: str) -> None:
         path, _, part = words.partition(" ")
@@ -236,16 +236,16 @@ class Debugger(cmd.Cmd):
         state = part_of(self._session.state(path or None), part.strip())
         if isinstance(state, Absent):
             raise ReplaySessionError(f"there is no {part.strip()} in it")
-        self._say_all(lines_of(state), "nothing")
+        self._print_all(lines_of(state), "nothing")
 
     def do_why(self, _words: str) -> None:
-        self._say_all(cause_lines(self._session.why(), self._began_ms), "it was sent from outside the recorded run")
+        self._print_all(cause_lines(self._session.why(), self._began_ms), "it was sent from outside the recorded run")
 
     def do_actors(self, _words: str) -> None:
         for path in self._session.actors():
-            self.say(f"  {path}")
+            self.write_line(f"  {path}")
         for path, why in self._session.boundary.items():
-            self.say(f"  {path}  is not replayed: {why}")
+            self.write_line(f"  {path}  is not replayed: {why}")
 
     do_s, do_n, do_b, do_c, do_l, do_w, do_e, do_q = (
         do_step, do_next, do_back, do_continue, do_list, do_where, do_effects, do_quit
@@ -255,38 +255,38 @@ class Debugger(cmd.Cmd):
         step = self._session.run_to(breakpoints)
         if step is None:
             last = self._session.turn
-            self.say(f"no {'further turn there' if breakpoints else 'breakpoint'}: this is the end")
+            self.write_line(f"no {'other match' if breakpoints else 'breakpoint'}: this is the end")
             if last is None:
                 return
-        self._tell(step or self._session.here)
+        self._show_step(step or self._session.here)
 
     def _is_part(self, path: str) -> bool:
-        """True if someone means a part of the actor of the turn, and not an actor."""
-        known = {*self._session.actors(), *self._session.boundary}
-        if self._session.turn is None or f"/user/{path}" in known:
+        """Return True if `path` is a part of the turn's actor, and not an actor."""
+        paths = {*self._session.actors(), *self._session.boundary}
+        if self._session.turn is None or f"/user/{path}" in paths:
             return False
         return not isinstance(part_of(self._session.state(), path), Absent)
 
-    def _tell(self, step: Step | None, shown: int | None = _SHOWN) -> None:
+    def _show_step(self, step: Step | None, limit: int | None = _SHOWN) -> None:
         if step is None:
-            self.say("this is the end" if self._session.position else "this is the beginning")
+            self.write_line("this is the end" if self._session.position else "this is the beginning")
             return
-        self.say(turn_line(step.turn, self._began_ms))
-        self._say_some("did", effect_lines(step.turn), "effects", shown)
-        self._say_some("changed", change_lines(step.changes), "changes", shown)
+        self.write_line(turn_line(step.turn, self._began_ms))
+        self._print_some("did", effect_lines(step.turn), "effects", limit)
+        self._print_some("changed", change_lines(step.changes), "changes", limit)
         if self._session.divergence is not None:
             self.has_diverged = True
-            self.say(self._session.divergence.text())
+            self.write_line(self._session.divergence.text())
 
-    def _say_some(self, title: str, lines: list[str], command: str, shown: int | None) -> None:
-        for number, line in enumerate(lines[:shown]):
-            self.say(f"  {title if number == 0 else '':<9}{line}")
-        if shown is not None and len(lines) > shown:
-            self.say(f"  {'':<9}... and {len(lines) - shown} more: {command}")
+    def _print_some(self, title: str, lines: list[str], command: str, limit: int | None) -> None:
+        for number, line in enumerate(lines[:limit]):
+            self.write_line(f"  {title if number == 0 else '':<9}{line}")
+        if limit is not None and len(lines) > limit:
+            self.write_line(f"  {'':<9}... and {len(lines) - limit} more: {command}")
 
-    def _say_all(self, lines: list[str], otherwise: str) -> None:
+    def _print_all(self, lines: list[str], otherwise: str) -> None:
         for line in lines or [otherwise if self._session.position else "this is the beginning"]:
-            self.say(f"  {line}")
+            self.write_line(f"  {line}")
 
 
 def _number(words: str, default: int | None = None) -> int:

@@ -9,15 +9,16 @@ import traceback
 OK = 0
 FAILED = 1
 CANCELLED = 130
-"""As a shell has it for what was ended by Ctrl-C: 128 and the number of SIGINT."""
+"""The exit code of shells for a process ended by Ctrl-C: 128 plus the number of SIGINT."""
 
 DIFFERENT, UNREADABLE, BROKEN = 1, 2, 3
-"""Of commands on recorded and simulated runs: something is not as it should be (a replay has diverged, a law is broken,
-two runs are not the same); a file cannot be read or written; an error of the command itself."""
+"""For commands on recorded and simulated runs: a difference (a replay has diverged, an invariant is violated, two runs
+differ); a file cannot be read or written; an internal error of the command.
+"""
 
 EXIT_CODES = """exit codes:
-  0    every job has finished, or was stopped
-  1    a job has failed, the app raised an error, or it made no job
+  0    every job has finished or was stopped
+  1    a job has failed, the app raised an error, or it executed no job
   2    the command line is wrong
   130  the jobs were cancelled (Ctrl-C twice), or the app was interrupted
   An app that calls sys.exit(N) with N other than 0 ends with N.
@@ -25,18 +26,18 @@ EXIT_CODES = """exit codes:
 
 
 def fail(text: str, code: int) -> int:
-    """Print on stderr why a command is not done; its exit code."""
+    """Print a failure on stderr, and return the exit code."""
     print(text, file=sys.stderr)
     return code
 
 
 def broken(what: str) -> int:
-    """Print the exception that is being handled as an error of flykka's own; the exit code for it."""
+    """Print the current exception as an internal error of flykka, and return its exit code."""
     traceback.print_exc()
-    print(f"{what}: this is an error of flykka's own", file=sys.stderr)
+    print(f"{what}: this is an internal error of flykka", file=sys.stderr)
     return BROKEN
 
 
 def print_no_more() -> None:
-    """Have what Python still flushes at its end go nowhere: the reader has enough, as `head` has."""
+    """Discard what Python flushes at its end: the reader, for example `head`, has closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""`flykka history`: the page and the REST interface for jobs that have ended, from their archives."""
+"""`flykka history`: the web page and the REST interface for ended jobs, from their archives."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ PORT = 8082
 """The port of Flink's HistoryServer."""
 
 _DESCRIPTION = """\
-Show jobs that have ended: the page and the REST interface, as they were while the
-jobs ran, answered from the archive that each job leaves at its end. Archives are
-found in DIR and below it, also those that come later; a checkpoint folder will do.
-Nothing can be done with the jobs.
+Show ended jobs: serve the web page and the REST interface as they were while the
+jobs ran, from the archive that each job writes at its end. Archives are found in DIR
+and below it, including later ones; DIR may be a checkpoint folder. All access is
+read-only.
 """
 
 _EPILOG = f"""\
-A job leaves its archive in `archives` of the checkpoint folder that was named, or
-where env.set_archive_dir(...) or `flykka run --archive-dir` says.
+A job writes its archive to `archives` in its checkpoint folder, if one is set, or to
+the directory set by env.set_archive_dir(...) or `flykka run --archive-dir`.
 
 examples:
   flykka history /data/checkpoints
   flykka history s3://bucket/archives --rest 0.0.0.0:{PORT} --rest-token-file token
 
 exit codes:
-  0  it was ended by Ctrl-C or SIGTERM
+  0  ended by Ctrl-C or SIGTERM
   1  there is no such folder, or the address cannot be used
   2  the command line is wrong
 """
@@ -47,26 +47,26 @@ exit codes:
 def configure(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, _EPILOG)
     parser.add_argument("directory", metavar="DIR", help="a folder, or an address such as s3://bucket/archives")
-    group = parser.add_argument_group("where requests are answered")
+    group = parser.add_argument_group("the server")
     for option in OPTIONS.values():
         if option.group is OptionGroup.REST:
             add_option(group, option, str(PORT) if option.name == "rest" else option.meaning.default)
-    group = parser.add_argument_group("where logs are")
-    what = "where the log of the driver of a job is; <jobid> stands for its id, as in http://logs/<jobid>"
-    group.add_argument("--log-url", metavar="PATTERN", help=f"{what} (default: nobody is told)")
-    what = "where that of a TaskManager is; <jobid> and <tmid> stand for the ids"
-    group.add_argument("--task-manager-log-url", metavar="PATTERN", help=f"{what} (default: nobody is told)")
+    group = parser.add_argument_group("logs")
+    what = "the URL of the driver log of a job; <jobid> stands for its id, as in http://logs/<jobid>"
+    group.add_argument("--log-url", metavar="PATTERN", help=f"{what} (default: no link)")
+    what = "the URL of the log of a TaskManager; <jobid> and <tmid> stand for the ids"
+    group.add_argument("--task-manager-log-url", metavar="PATTERN", help=f"{what} (default: no link)")
     parser.set_defaults(run=serve_history, parser=parser)
 
 
 def serve_history(options: argparse.Namespace) -> int:
-    """Serve until a Ctrl-C or a SIGTERM; returns the exit code."""
+    """Serve until Ctrl-C or SIGTERM; return the exit code."""
     try:
         settings = rest_settings({"rest": str(PORT), **option_values(options)}, "flykka history")
     except (ConfigurationError, MissingExtraError) as refused:
         options.parser.error(str(refused))
     assert settings is not None, "there is a default"
-    # They need the extra.
+    # These imports need the extra.
     from flykka.rest.handlers.log_urls import LogUrls
     from flykka.rest.history_gateway import HistoryGateway
     from flykka.rest.server import RestServer
@@ -77,12 +77,12 @@ def serve_history(options: argparse.Namespace) -> int:
         options.parser.error(str(refused))
     try:
         gateway = HistoryGateway(absolute_directory(options.directory), _now_ms)
-        found = len(gateway.jobs())
+        number = len(gateway.jobs())
         server = RestServer(settings)
     except (ClusterError, RestError) as refused:
         return fail(f"flykka history: {refused}", FAILED)
     server.start_history(gateway, log_urls)
-    jobs = "1 job has" if found == 1 else f"{found or 'no'} jobs have"
+    jobs = "1 job has" if number == 1 else f"{number or 'no'} jobs have"
     print(f"the history of {gateway.history_of} is at {server.address} ({jobs} ended); Ctrl-C ends this", flush=True)
     _wait_for_end()
     server.close()

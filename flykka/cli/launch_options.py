@@ -1,4 +1,4 @@
-"""The options of a launch and of environments, as a command line says them with a file and environment variables."""
+"""The options of a launch and of environments, from a command line together with a file and environment variables."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 def add_option(
     group: argparse._ArgumentGroup | argparse.ArgumentParser, option: ConfigOption, default: str | None = None
 ) -> None:
-    """Add an option under its name; where it is not given it is None, and `default` says in words what holds then."""
-    holds = default or f"what the app says, else {option.meaning.default}"
-    what = f"{option.meaning.description} (default: {holds})".replace("%", "%%")
+    """Add an option under its name; it is None if missing, and `default` describes what applies then."""
+    fallback = default or f"as set by the app, else {option.meaning.default}"
+    what = f"{option.meaning.description} (default: {fallback})".replace("%", "%%")
     if option.form.read is flag:
         group.add_argument(*option.flags, action=argparse.BooleanOptionalAction, default=None, help=what)
     elif option.form.read is paths:
@@ -37,7 +37,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config",
         metavar="FILE",
-        help="the file of options (default: $FLYKKA_CONFIG, else flykka.yaml or [tool.flykka] of pyproject.toml in the"
+        help="the options file (default: $FLYKKA_CONFIG, else flykka.yaml or [tool.flykka] of pyproject.toml in the"
         " working folder, if there is one)",
     )
 
@@ -48,9 +48,9 @@ def option_values(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _reader(option: ConfigOption) -> Any:
-    def read(said: str) -> Any:
+    def read(text: str) -> Any:
         try:
-            return option.form.read(said)
+            return option.form.read(text)
         except ValueError as wrong:
             raise argparse.ArgumentTypeError(str(wrong)) from None
 
@@ -58,11 +58,11 @@ def _reader(option: ConfigOption) -> Any:
 
 
 def launch_options(options: argparse.Namespace, *, without: Collection[str] = ()) -> LaunchOptions:
-    """The options of a launch, `without` some that this command has for itself.
+    """Return the options of a launch, `without` those that this command handles itself.
 
-    Ends the command with a usage error where they do not fit, or what a file or a variable says does not.
+    Ends the command with a usage error if they contradict each other, or if a file or a variable has an invalid value.
     """
-    # Commands that only take options of an environment do not begin one.
+    # Imported here because commands that only parse options do not start a launch.
     from flykka.api.launch import LaunchOptions
 
     runs_jobs = hasattr(options, "no_rest")
@@ -83,12 +83,12 @@ def launch_options(options: argparse.Namespace, *, without: Collection[str] = ()
 
 
 def _conflict(launch: LaunchOptions) -> str | None:
-    """Tell what is wrong with the options together; None where they fit. Raises `ConfigurationError`."""
+    """Describe a contradiction between the options, or return None. Raises `ConfigurationError`."""
     return conflict(launch.values, _flag) or incomplete(launch.all_values(), _flag)
 
 
 def _rest_conflict(launch: LaunchOptions, *, is_refused: bool) -> str | None:
-    """Tell what is wrong with the REST interface. Raises `ConfigurationError` or `MissingExtraError`."""
+    """Describe a problem of the REST options, or return None. Raises `ConfigurationError` or `MissingExtraError`."""
     if "rest" in launch.values and is_refused:
         return "--rest and --no-rest are opposites: give one of them"
     rest_settings(launch.all_values(), "--rest")

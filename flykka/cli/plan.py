@@ -1,4 +1,4 @@
-"""`flykka plan`: an app up to its first `execute`, and what would be executed."""
+"""`flykka plan`: runs an app up to its first `execute`, and draws the job that it would execute."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ GRAPHS = ("stream", "job", "execution")
 FORMATS = ("text", "json", "mermaid", "html")
 
 _DESCRIPTION = """\
-Draw what an app's first job would be, and do not run it: the operators as they are
-written (stream graph), the tasks that they are chained to (job graph), and the
-subtasks in their slots (execution graph).
+Draw an app's first job without running it: the operators as they are defined (stream
+graph), the tasks to which they are chained (job graph), and the subtasks in their
+slots (execution graph).
 
-The app runs up to its first execute(). What it prints goes to stderr. Spark is
-started, for sources and operators are tried when they are written down.
+The app runs up to its first execute(). Its output goes to stderr. Spark is started,
+because sources and operators are checked when they are defined.
 
-A plan that was drawn before is drawn again without running the app, in a second,
-and stderr says so. It is the same plan as long as the app, its arguments, the
-modules that it imports, the files that it opens, the environment variables that
-these name and the installed packages are the same; a plan for which Spark has read
-data, to infer a schema say, is not kept. What else an app may look at (the clock, a
-database, whether a path is there) is not noticed: --no-cache looks again. `flykka
-run` never uses a kept plan. They are in $FLYKKA_CACHE_DIR, else in flykka/ below
-$XDG_CACHE_HOME, else in ~/.cache/flykka, and may be removed at any time.
+Plans are cached: the next time the plan is drawn in a second without running the
+app, and a note on stderr says so. A cached plan is used as long as the app, its
+arguments, the modules that it imports, the files that it opens, the environment
+variables named in these and the installed packages are the same; a plan for which
+Spark has read data, for example to infer a schema, is not cached. Other inputs of an
+app (the clock, a database, the existence of a path) are not noticed: use --no-cache.
+`flykka run` never uses a cached plan. Plans are in $FLYKKA_CACHE_DIR, else in flykka/
+below $XDG_CACHE_HOME, else in ~/.cache/flykka, and may be deleted at any time.
 """
 
 _EPILOG = """\
@@ -54,7 +54,7 @@ examples:
 
 exit codes:
   0    the plan was drawn
-  1    the app has raised an error, or executes no job
+  1    the app raised an error, or executes no job
   2    the command line is wrong
   An app that calls sys.exit(N) before it executes a job ends with N, if that is not 0.
 """
@@ -66,10 +66,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_plan, arguments=[], parser=parser)
     parser.add_argument("app", metavar="APP.py", help="the script")
     parser.add_argument(
-        "--format", choices=FORMATS, default="text", help="text for the terminal (default), or one to keep"
+        "--format", choices=FORMATS, default="text", help="text for the terminal (default), or a file format"
     )
     parser.add_argument(
-        "--graph", choices=GRAPHS, action="append", help="draw this one only; may be given again (default: all three)"
+        "--graph", choices=GRAPHS, action="append", help="draw only this one; may be repeated (default: all three)"
     )
     parser.add_argument("--output", metavar="FILE", help="write to a file (default: print)")
     add_option(parser, OPTIONS["master"])
@@ -80,19 +80,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    made = first_job(app_of(options), launch_options(options), verbose=options.verbose, cached=not options.no_cache)
-    if isinstance(made, int):
-        return made
+    job = first_job(app_of(options), launch_options(options), verbose=options.verbose, cached=not options.no_cache)
+    if isinstance(job, int):
+        return job
     graphs = tuple(graph for graph in GRAPHS if graph in (options.graph or GRAPHS))
-    return _drawn(*made, graphs=graphs, form=options.format, output=options.output)
+    return _drawn(*job, graphs=graphs, form=options.format, output=options.output)
 
 
-def _drawn(made: ProgramPlan, job_graph: JobGraph, *, graphs: Sequence[str], form: str, output: str | None) -> int:
+def _drawn(plan: ProgramPlan, job_graph: JobGraph, *, graphs: Sequence[str], form: str, output: str | None) -> int:
     if form == "text" and output is None:
         with lasting_output():
-            RichConsole(force_jupyter=False).print(rendered(made, graphs))
+            RichConsole(force_jupyter=False).print(rendered(plan, graphs))
         return OK
-    text = _text(made, job_graph, graphs, form)
+    text = _text(plan, job_graph, graphs, form)
     if output is None:
         print(text, end="")
         return OK
@@ -103,16 +103,16 @@ def _drawn(made: ProgramPlan, job_graph: JobGraph, *, graphs: Sequence[str], for
     return OK
 
 
-def _text(made: ProgramPlan, job_graph: JobGraph, graphs: Sequence[str], form: str) -> str:
+def _text(plan: ProgramPlan, job_graph: JobGraph, graphs: Sequence[str], form: str) -> str:
     match form:
         case "json":
-            return json.dumps(document(made, job_graph), indent=2) + "\n"
+            return json.dumps(document(plan, job_graph), indent=2) + "\n"
         case "mermaid":
-            return mermaid(made, graphs)
+            return mermaid(plan, graphs)
         case "html":
-            return page(made, graphs)
+            return page(plan, graphs)
         case _:
-            # A file may be read anywhere: no colours, and the width of a page.
-            written = StringIO()
-            RichConsole(file=written, width=100, force_terminal=False, no_color=True).print(rendered(made, graphs))
-            return written.getvalue()
+            # A file may be viewed anywhere: no colours, and a fixed width.
+            buffer = StringIO()
+            RichConsole(file=buffer, width=100, force_terminal=False, no_color=True).print(rendered(plan, graphs))
+            return buffer.getvalue()

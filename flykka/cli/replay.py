@@ -1,4 +1,4 @@
-"""`flykka replay`: recorded runs, taken again and compared. No Spark is needed for it, and none is loaded."""
+"""`flykka replay`: replays recorded runs and compares them. Neither needs nor loads Spark."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from flykka.runtime.replay.replayer import ReplayResult
 
 _DESCRIPTION = """\
-Take every turn of a recorded run again, in the recorded order, and compare what
-each actor does with what it did. The first difference is told with its fields,
-its line of code and the chain of its causes. Needs no Spark, no Java, no data
-and no app: what these said is in the trace.
+Replay every turn of a recorded run, in the recorded order, and compare the effects
+of each actor with the recorded ones. The first difference is shown with its fields,
+its line of code and the chain of its causes. Needs no Spark, no Java, no data and
+no app: their responses are in the trace.
 """
 
 _EPILOG = """\
@@ -41,12 +41,12 @@ examples:
   flykka replay histories/*.trace --junit replay.xml
 
 exit codes:
-  0  everything that was replayed is as recorded
-  1  a run is not as recorded
-  2  a file cannot be read or written, or is damaged (what comes before that was
-     replayed), nothing of a run could be replayed, or a recorded message cannot
-     be read here
-  3  an error of this command itself
+  0  all replayed turns are as recorded
+  1  a run differs from its recording
+  2  a file cannot be read or written, or is damaged (the part before the damage was
+     replayed), no turn of a run could be replayed, or a recorded message cannot be
+     decoded here
+  3  an internal error of this command
 """
 
 
@@ -57,13 +57,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", metavar="N", type=at_least_one, help="only turns up to number N")
     add_import(parser)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="everything, as one JSON object")
-    form.add_argument("--junit", metavar="FILE", help="write the results to this file too, as JUnit's XML")
+    form.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    form.add_argument("--junit", metavar="FILE", help="also write the results to this file as JUnit XML")
     parser.set_defaults(run=replay)
 
 
 def replay(arguments: argparse.Namespace) -> int:
-    """`flykka replay`; returns the exit code, which is that of the file that went worst."""
+    """Run `flykka replay`; return the worst exit code of the files."""
     with _actors_silenced():
         try:
             import_modules(arguments.modules)
@@ -76,26 +76,26 @@ def replay(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    done = []
+    results = []
     try:
         for address in arguments.files:
             replayed = _replayed(address, arguments)
-            done.append(replayed)
+            results.append(replayed)
             if not arguments.json:
                 _show(replayed)
         if arguments.json:
-            print(json.dumps(report_json(done), indent=2))
+            print(json.dumps(report_json(results), indent=2))
         sys.stdout.flush()
     except BrokenPipeError:
         print_no_more()
-    worst = max((each.code for each in done), default=OK)
+    worst = max((each.code for each in results), default=OK)
     if arguments.junit is not None:
-        worst = max(worst, _written(arguments.junit, junit_xml(done)))
+        worst = max(worst, _write(arguments.junit, junit_xml(results)))
     return worst
 
 
 def _replayed(address: str, arguments: argparse.Namespace) -> Replayed:
-    # The actors take a second to load, which `--help` should not have to wait for.
+    # Loading the actors takes a second, and `--help` should not wait for it.
     from flykka.replay.replayer import Replayer
 
     began = time.perf_counter()
@@ -109,13 +109,13 @@ def _replayed(address: str, arguments: argparse.Namespace) -> Replayed:
         return Replayed(address=address, code=UNREADABLE, error=reason(address, unreadable))
     except Exception:  # noqa: BLE001 - the exit code tells it from a run that is not as recorded.
         traceback.print_exc()
-        error = f"{address} could not be replayed: this is an error of flykka's own"
+        error = f"{address} could not be replayed: this is an internal error of flykka"
         return Replayed(address=address, code=BROKEN, error=error)
     code = UNREADABLE if result.is_empty else OK
     divergence = result.divergence
     if divergence is not None:
         code = UNREADABLE if divergence.kind is DivergenceKind.UNKNOWN_TYPE else DIFFERENT
-        # A trace from elsewhere was replayed from a copy, which is gone.
+        # A remote trace was replayed from a temporary copy.
         result = replace(result, divergence=replace(divergence, trace=address))
     problem = None
     if damage is not None:
@@ -131,7 +131,7 @@ def _show(replayed: Replayed) -> None:
         print(line)
 
 
-def _written(path: str, text: str) -> int:
+def _write(path: str, text: str) -> int:
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -142,7 +142,7 @@ def _written(path: str, text: str) -> int:
 
 @contextmanager
 def _actors_silenced() -> Iterator[None]:
-    """Silence the log of actors: what they log was logged when they were recorded."""
+    """Silence the log of actors: their messages were logged when the run was recorded."""
     logger = logging.getLogger("flykka")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -154,7 +154,7 @@ def _actors_silenced() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """The result of one file: its replay, and the error that prevented or ended that."""
+    """The result for one file: its replay, and the error that prevented or ended it."""
 
     address: str
     code: int
@@ -184,12 +184,12 @@ def summary(address: str, result: ReplayResult, seconds: float) -> str:
     outcome = "as recorded"
     if result.divergence is not None:
         cannot = result.divergence.kind is DivergenceKind.UNKNOWN_TYPE
-        outcome = f"{'cannot go on' if cannot else 'diverged'} at turn {result.divergence.turn.sequence}"
+        outcome = f"{'cannot continue' if cannot else 'diverged'} at turn {result.divergence.turn.sequence}"
     return f"{address}: {outcome}; {result.turns:,} turns, {result.compared:,} of them replayed, in {seconds:.1f} s"
 
 
-def report_json(done: Sequence[Replayed]) -> dict[str, Any]:
-    return {"traces": [_json_of(each) for each in done]}
+def report_json(results: Sequence[Replayed]) -> dict[str, Any]:
+    return {"traces": [_json_of(each) for each in results]}
 
 
 def _json_of(replayed: Replayed) -> dict[str, Any]:
@@ -210,18 +210,18 @@ def _json_of(replayed: Replayed) -> dict[str, Any]:
     }
 
 
-def junit_xml(done: Sequence[Replayed]) -> str:
-    failures = [each for each in done if each.result is not None and each.result.divergence is not None]
-    errors = [each for each in done if each.code != OK and each not in failures]
+def junit_xml(results: Sequence[Replayed]) -> str:
+    failures = [each for each in results if each.result is not None and each.result.divergence is not None]
+    errors = [each for each in results if each.code != OK and each not in failures]
     suite = ElementTree.Element(
         "testsuite",
         name="flykka replay",
-        tests=str(len(done)),
+        tests=str(len(results)),
         failures=str(len(failures)),
         errors=str(len(errors)),
-        time=f"{sum(each.seconds for each in done):.3f}",
+        time=f"{sum(each.seconds for each in results):.3f}",
     )
-    for each in done:
+    for each in results:
         case = ElementTree.SubElement(suite, "testcase", classname="flykka.replay", name=each.address)
         case.set("time", f"{each.seconds:.3f}")
         if each.error is not None:
@@ -239,5 +239,5 @@ def junit_xml(done: Sequence[Replayed]) -> str:
 
 
 def _printable(text: str) -> str:
-    """Without what XML has no form for."""
+    """Replace characters that XML cannot represent."""
     return "".join(char if char.isprintable() or char == "\n" else " " for char in text)

@@ -1,4 +1,4 @@
-"""`flykka shrink`: simulates, takes away what it can, and tells what is left."""
+"""`flykka shrink`: reduces a failing simulation to a minimal one, and prints it."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from flykka.simulation.shrink import Shrunk
 
 _DESCRIPTION = """\
-Makes a simulation that fails smaller: jobs, faults, vertices, rows and settings are
-taken away, one after the other, as long as the same law is broken. What is left can
-be read, and written as a test that needs nothing but flykka. Ctrl-C ends the search
-with what is found by then.
+Reduce a failing simulation: jobs, faults, vertices, rows and settings are removed one
+after the other, as long as the same invariant is violated. The result is printed, and
+can be written as a test that needs only flykka. Ctrl-C ends the search with the best
+result so far.
 """
 
 _EPILOG = """\
 examples:
-  flykka shrink 4711                                    what `flykka simulate --seed 4711` has found
+  flykka shrink 4711                                    the failure of `flykka simulate --seed 4711`
   flykka shrink 4711 --faults crash,storage             ... with --faults crash,storage
-  flykka shrink failed/seed-4711.trace                  what a kept trace tells of
+  flykka shrink failed/seed-4711.trace                  the failure in a trace
   flykka shrink 4711 --emit-test tests/histories/       and write a test of it
 
 exit codes:
-  0  nothing is wrong: there is nothing to make smaller
-  1  something is wrong, and this is what it takes
-  2  the command line is wrong, the file is no trace of a simulation, or the test cannot be written
-  3  an error of this command itself
+  0  the simulation does not fail: there is nothing to reduce
+  1  it fails; the reduced simulation is printed
+  2  the command line is wrong, the file is not a trace of a simulation, or the test cannot be written
+  3  an internal error of this command
 """
 DEFAULT_RUNS = 600
 
@@ -48,7 +48,7 @@ DEFAULT_RUNS = 600
 def configure(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, _EPILOG, allow_abbrev=False)
     parser.add_argument("what", metavar="SEED|FILE", help="a seed, or the trace of a simulation")
-    add_faults(parser, "what the seed was simulated with")
+    add_faults(parser, "the faults of the simulation")
     parser.add_argument("--emit-test", type=Path, metavar="DIR", help="write a test into this folder")
     parser.add_argument(
         "--runs", type=at_least_one, default=DEFAULT_RUNS, metavar="N", help=f"at most N runs (default: {DEFAULT_RUNS})"
@@ -71,23 +71,23 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _shrink(arguments: argparse.Namespace) -> int:
-    # The actors take a second to load, which `--help` should not have to wait for.
+    # Loading the actors takes a second, and `--help` should not wait for it.
     from flykka.simulation.campaign import quietly
     from flykka.simulation.shrink import shrink
     from flykka.simulation.shrink_test import write_test
 
     folder = arguments.emit_test
     if folder is not None and folder.exists() and not folder.is_dir():
-        # Said ahead of a search that may take minutes.
+        # Checked before a search that may take minutes.
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
     origin = _scenario(arguments)
     with quietly():
         shrunk = shrink(origin, runs=arguments.runs, told=_show_progress)
     _show_progress(None, 0)
     if shrunk is None:
-        print(f"seed {origin.seed}: nothing is wrong, so that there is nothing to make smaller")
+        print(f"seed {origin.seed}: no failure, so there is nothing to reduce")
         return OK
-    _tell(origin, shrunk)
+    _print_result(origin, shrunk)
     if folder is not None:
         path = write_test(folder, origin, shrunk)
         print(f"\nwritten: {path}\nrun it:  python -m pytest {path}")
@@ -105,14 +105,14 @@ def _scenario(arguments: argparse.Namespace) -> Scenario:
 
 
 def _show_progress(scenario: Scenario | None, runs: int) -> None:
-    """On a terminal, one line that is written again and again; nothing is left of it in the end."""
+    """Show progress on a terminal in one line, which is overwritten, and erased at the end."""
     if sys.stderr.isatty():
-        text = "" if scenario is None else f"{runs} runs, by now {_size(scenario)}"
+        text = "" if scenario is None else f"{runs} runs, now {_size(scenario)}"
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def _tell(origin: Scenario, shrunk: Shrunk) -> None:
-    end = "nothing more can be taken away" if shrunk.is_smallest else "there may be more to take away: see --runs"
+def _print_result(origin: Scenario, shrunk: Shrunk) -> None:
+    end = "nothing more can be removed" if shrunk.is_smallest else "more may be removable: see --runs"
     print(f"seed {origin.seed}: {shrunk.violation}\n")
     print(PythonSource().expression(shrunk.scenario))
     print(f"\nbefore: {_size(origin)}\nafter:  {_size(shrunk.scenario)}\n{shrunk.runs} runs; {end}")
@@ -139,7 +139,7 @@ def _reason(arguments: argparse.Namespace, unusable: Exception) -> str:
     what: str = arguments.what
     match unusable:
         case FileNotFoundError() if unusable.filename == what:
-            return f"{what} is no seed, which is a whole number, and there is no such file"
+            return f"{what} is not a seed, which is a whole number, and there is no such file"
         case OSError(filename=str(name)) if name != what:
             return output_problem(name, unusable)
         case _:

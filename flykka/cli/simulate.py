@@ -1,4 +1,4 @@
-"""`flykka simulate`: runs seeds, shows how far it is, and says what was found."""
+"""`flykka simulate`: runs seeds, shows the progress, and prints the result."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ if TYPE_CHECKING:
     from flykka.simulation.outcome import SimulationOutcome
 
 _DESCRIPTION = """\
-Runs whole clusters in virtual time, on one thread each and without Spark: the actors
-are the product's own, the rows are real and few. A seed draws a job (sources, forks,
-unions, windows, sinks), its settings, the order in which everything happens, and
-faults. Then it is looked at whether every row is in the output exactly once, whether
-anything that was not committed was ever seen, whether anything is left behind, and
-whether the job came to its end; monitors watch every turn.
+Run whole clusters in virtual time, on one thread each and without Spark, with the
+product's own actors and a few real rows. A seed draws a job (sources, forks, unions,
+windows, sinks), its settings, the order of all events, and faults. Then it is checked
+that every row is in the output exactly once, that uncommitted output was never
+visible, that nothing has leaked, and that the job has ended; monitors check every
+turn.
 """
 
 _FAULTS = """\
 faults:
   delay      an actor pauses for a while
-  loss       a message is lost that the protocol can do without, such as a heartbeat
-  duplicate  such a message comes twice
+  loss       a message is lost that the protocol does not need, such as a heartbeat
+  duplicate  such a message is delivered twice
   crash      a TaskManager dies
   kill       a task dies, or its bridge
   stage      a stage of the data plane fails
   slow       a stage takes seconds
   storage    the storage fails for a while: writing, finalising or discarding
-  timer      a timer is lost that can be done without
-  clock      the clock goes forward at once
+  timer      a timer is lost that the protocol does not need
+  clock      the clock jumps forward
   master     the JobMaster dies, or the ResourceManager
-  request    a client cancels, stops, drains, or wants a savepoint
+  request    a client cancels, stops, drains, or requests a savepoint
 """
 
 _EPILOG = f"""\
 {_FAULTS}
 examples:
   flykka simulate                               a thousand seeds
-  flykka simulate --seed 4711                   one of them again: the same run
+  flykka simulate --seed 4711                   one seed again: the same run
   flykka simulate --faults crash,storage --seeds 200
   flykka simulate --from-seed 1000 --jobs 4 --record failed/
 
 exit codes:
-  0  nothing was wrong
-  1  something was; the seeds are named, with the commands that run them again
+  0  no failure
+  1  failures; the seeds are listed with the commands that run them again
   2  the command line is wrong, or a trace cannot be written
-  3  an error of this command itself
+  3  an internal error of this command
 """
 _VIOLATIONS_SHOWN = 5
 _LOOK_SECONDS = 0.2
@@ -66,13 +66,20 @@ _LOOK_SECONDS = 0.2
 def configure(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, _EPILOG, allow_abbrev=False)
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--seeds", type=at_least_one, default=1_000, metavar="N", help="how many (default: 1000)")
-    which.add_argument("--seed", type=_seed, metavar="N", help="this one only")
-    parser.add_argument("--from-seed", type=_seed, metavar="N", help="the first one (default: 0)")
-    add_faults(parser, "what may go wrong")
-    parser.add_argument("--record", type=Path, metavar="DIR", help="keep the traces of failing seeds in this folder")
+    which.add_argument(
+        "--seeds", type=at_least_one, default=1_000, metavar="N", help="the number of seeds (default: 1000)"
+    )
+    which.add_argument("--seed", type=_seed, metavar="N", help="only this seed")
+    parser.add_argument("--from-seed", type=_seed, metavar="N", help="the first seed (default: 0)")
+    add_faults(parser, "the faults to draw")
+    parser.add_argument("--record", type=Path, metavar="DIR", help="write the traces of failing seeds to this folder")
     parser.add_argument(
-        "-j", "--jobs", type=at_least_one, default=1, metavar="N", help="run so many seeds at a time (default: 1)"
+        "-j",
+        "--jobs",
+        type=at_least_one,
+        default=1,
+        metavar="N",
+        help="the number of seeds to run at a time (default: 1)",
     )
     parser.add_argument("--digest", action="store_true", help="print a digest of all turns of each seed")
     parser.add_argument("--json", action="store_true", help="print the summary, and each failing seed, as JSON")
@@ -80,13 +87,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_faults(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add `--faults`, of which `what` says what the kinds are for."""
-    kinds = f"{what}: kinds of faults, 'all' (default) or 'none'"
+    """Add `--faults`; `what` explains the kinds in the help."""
+    kinds = f"{what}: some kinds, 'all' (default) or 'none'"
     parser.add_argument("--faults", type=faults_of, default=ALL_FAULTS, metavar="KIND[,KIND...]", help=kinds)
 
 
 def faults_of(text: str) -> frozenset[FaultKind]:
-    """The kinds of faults that a text names. Raises `ArgumentTypeError` for one that is none."""
+    """Parse kinds of faults. Raises `ArgumentTypeError` for an unknown one."""
     if text in ("all", "none"):
         return ALL_FAULTS if text == "all" else frozenset()
     kinds = {kind.value: kind for kind in FaultKind}
@@ -94,7 +101,7 @@ def faults_of(text: str) -> frozenset[FaultKind]:
     unknown = [word for word in words if word not in kinds]
     if unknown:
         raise argparse.ArgumentTypeError(
-            f"there is no fault {unknown[0]!r}; there are {', '.join(kinds)}, and 'all' and 'none' for themselves"
+            f"there is no fault {unknown[0]!r}; there are {', '.join(kinds)}, or 'all' or 'none' alone"
         )
     return frozenset(kinds[word] for word in words)
 
@@ -107,8 +114,8 @@ def _seed(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.seed is not None and arguments.from_seed is not None:
-        arguments.parser.error("--from-seed says where many begin: give --seed N, or --from-seed N with --seeds N")
-    # The actors take a second to load, which `--help` should not have to wait for.
+        arguments.parser.error("--from-seed is the first of many: give --seed N, or --from-seed N with --seeds N")
+    # Loading the actors takes a second, and `--help` should not wait for it.
     from flykka.simulation.campaign import CampaignSummary
 
     summary = CampaignSummary()
@@ -132,7 +139,7 @@ def _simulate(summary: CampaignSummary, arguments: argparse.Namespace) -> None:
         range(first, first + arguments.seeds) if arguments.seed is None else range(arguments.seed, arguments.seed + 1)
     )
     settings = SimulationSettings(faults=arguments.faults, digest=arguments.digest)
-    begun = monotonic()
+    started = monotonic()
     if arguments.record is not None:
         arguments.record.mkdir(parents=True, exist_ok=True)
     outcomes = run_seeds(seeds, settings, processes=arguments.jobs, record=arguments.record)
@@ -148,11 +155,11 @@ def _simulate(summary: CampaignSummary, arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps(_as_json(summary, arguments) | ({"digests": digests} if arguments.digest else {})))
     elif not arguments.digest:
-        _print_summary(summary, monotonic() - begun, sorted(kind.value for kind in settings.faults))
+        _print_summary(summary, monotonic() - started, sorted(kind.value for kind in settings.faults))
 
 
 def _watched(outcomes: Iterable[SimulationOutcome], seeds: int) -> Iterator[SimulationOutcome]:
-    """The outcomes, with a line on a terminal that says how far they are."""
+    """Yield the outcomes, with a progress line on a terminal."""
     is_shown, shown_at, failed = sys.stderr.isatty(), 0.0, 0
     for number, outcome in enumerate(outcomes, 1):
         failed += not outcome.passed
@@ -188,18 +195,18 @@ def _print_summary(summary: CampaignSummary, seconds: float, faults: list[str]) 
     checkpoints = summary.checkpoints
     print(f"{counted(summary.seeds, 'seed')}, {summary.turns:,} turns in {seconds:.1f} s", end="")
     print(f" ({summary.turns / max(seconds, 0.001):,.0f} per second)")
-    print(f"  checkpoints  {checkpoints.completed:,} completed, {checkpoints.aborted:,} given up", end="")
-    print(f", {checkpoints.savepoints:,} savepoints that clients asked for")
+    print(f"  checkpoints  {checkpoints.completed:,} completed, {checkpoints.aborted:,} aborted", end="")
+    print(f", {checkpoints.savepoints:,} savepoints requested by clients")
     if checkpoints.reasons:
         reasons = {reason.lower().replace("_", " "): count for reason, count in checkpoints.reasons.items()}
-        print(f"  given up     {_counted(reasons)}")
-    print(f"  jobs         {_counted(summary.jobs)}; {counted(summary.restarts, 'restart')}")
-    print(f"  output       {counted(summary.rows, 'row')}, of which {summary.late_rows:,} came late")
-    print(f"  faults       {_counted(summary.faults) if faults else 'none were drawn'}")
+        print(f"  aborted      {_counts_text(reasons)}")
+    print(f"  jobs         {_counts_text(summary.jobs)}; {counted(summary.restarts, 'restart')}")
+    print(f"  output       {counted(summary.rows, 'row')}, {summary.late_rows:,} of them late")
+    print(f"  faults       {_counts_text(summary.faults) if faults else 'none were drawn'}")
     print(f"  {'violations   in ' + counted(len(summary.failed), 'seed') if summary.failed else 'no violations'}")
 
 
-def _counted(counter: dict[str, int]) -> str:
+def _counts_text(counter: dict[str, int]) -> str:
     return ", ".join(f"{count:,} {what}" for what, count in sorted(counter.items())) or "none"
 
 

@@ -1,4 +1,4 @@
-"""`flykka whatif`: forks a recorded run at a turn, runs the fork, and shows both ends side by side. Loads no Spark."""
+"""`flykka whatif`: forks a recorded run at a turn, runs the fork, and compares both results. Loads no Spark."""
 
 from __future__ import annotations
 
@@ -32,14 +32,13 @@ if TYPE_CHECKING:
     from flykka.runtime.replay.fork.fork import ForkRun
 
 _DESCRIPTION = """\
-Let a recorded run go on by itself from some turn, with one thing changed, and
-compare what comes of it: the message of the turn is lost, late, or comes twice;
-an actor dies; a stage fails. It takes seconds, in virtual time, and touches
-nothing that the run has left behind.
+Continue a recorded run from a turn with one change, and compare the result: the
+message of the turn is lost, delayed, or delivered twice; an actor dies; a stage
+fails. It takes seconds, in virtual time, and does not touch files of the run.
 
-What Spark, the storage and the clients said is taken from the record as long as
-it fits. Behind that, empty engines answer by the protocol alone, without rows:
-a fork tells what the actors would have decided, and nothing about the data.
+The responses of Spark, the storage and the clients are taken from the recording as
+long as they fit. After that, stubs follow the protocol without rows: a fork shows
+what the actors would have decided, but nothing about the data.
 """
 
 _EPILOG = """\
@@ -49,27 +48,27 @@ examples:
   flykka whatif run.trace --at 120 --crash task-manager-1 --record fork.trace
 
 exit codes:
-  0  every job ends as it did
-  1  a job ends otherwise
-  2  there is no such file, it is no trace, or the fault is not possible at that turn
-  3  an error of this command itself
+  0  every job ends as recorded
+  1  a job ends differently
+  2  there is no such file, it is not a trace, or the fault is impossible at that turn
+  3  an internal error of this command
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, _EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
-    parser.add_argument("--at", metavar="N", type=int, required=True, help="begin right before turn N")
+    parser.add_argument("--at", metavar="N", type=int, required=True, help="start right before turn N")
     faults = parser.add_mutually_exclusive_group()
     faults.add_argument("--drop", action="store_true", help="the message of the turn is lost")
-    faults.add_argument("--delay", metavar="TIME", type=_duration, help="it comes later, such as 5s")
-    faults.add_argument("--duplicate", action="store_true", help="it comes twice")
-    faults.add_argument("--crash", metavar="PATH", help="before it comes, this actor dies, and all below it")
-    faults.add_argument("--fail-stage", action="store_true", help="before it comes, a stage of its task fails")
-    limit = "so much virtual time at most, from the turn on (default: 1h)"
+    faults.add_argument("--delay", metavar="TIME", type=_duration, help="it arrives later, by a time such as 5s")
+    faults.add_argument("--duplicate", action="store_true", help="it arrives twice")
+    faults.add_argument("--crash", metavar="PATH", help="before it arrives, this actor and its children die")
+    faults.add_argument("--fail-stage", action="store_true", help="before it arrives, a stage of its task fails")
+    limit = "the maximum virtual time after the turn (default: 1h)"
     parser.add_argument("--limit", metavar="TIME", type=_duration, default="1h", help=limit)
-    parser.add_argument("--record", metavar="FILE", help="write the run with the fork to a trace of its own")
-    parser.add_argument("--json", action="store_true", help="everything, as one JSON object")
+    parser.add_argument("--record", metavar="FILE", help="write the forked run to another trace")
+    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     add_import(parser)
     parser.set_defaults(run=whatif)
 
@@ -90,7 +89,7 @@ def whatif(arguments: argparse.Namespace) -> int:
 
 
 def _whatif(trace: TraceReader, arguments: argparse.Namespace) -> int:
-    # The actors take a second to load, which `--help` should not have to wait for.
+    # Loading the actors takes a second, and `--help` should not wait for it.
     from flykka.replay.replayer import Replayer
 
     import_modules(arguments.modules)
@@ -114,16 +113,16 @@ def _whatif(trace: TraceReader, arguments: argparse.Namespace) -> int:
 
 
 def _inject(fork: JobFork, arguments: argparse.Namespace) -> str:
-    """Do to the fork what was asked for, and say what that is."""
+    """Inject the requested fault into the fork, and return a description of it."""
     if arguments.drop:
         fork.drop()
         return "its message is lost"
     if arguments.delay is not None:
         fork.delay(arguments.delay)
-        return f"its message comes {arguments.delay} later"
+        return f"its message arrives {arguments.delay} later"
     if arguments.duplicate:
         fork.duplicate()
-        return "its message comes twice"
+        return "its message arrives twice"
     if arguments.crash is not None:
         fork.crash(arguments.crash)
         return f"{arguments.crash} dies before it"
@@ -161,8 +160,8 @@ def _show(trace: TraceReader, fork: JobFork, run: ForkRun, fault: str) -> None:
     else:
         print("\n".join(columns(("", "recorded", "fork"), rows)))
     print(f"\nthe fork took {run.turns:,} turns in {seconds(run.duration_ms)} of virtual time: {run.ended}")
-    for path, said in run.silent.items():
-        print(f"no answer was recorded for {path}: {said}")
+    for path, problem in run.silent.items():
+        print(f"no answer was recorded for {path}: {problem}")
 
 
 def _table(rows: list[Row]) -> Table:

@@ -1,4 +1,4 @@
-"""A submitted job as its client sees it: its events, requests to it, and what it leaves to continue from.
+"""The client's view of a submitted job: its events, requests to it, and the checkpoints that it leaves.
 
-Not here: the cluster (`cluster`), and how a job looks (`views`, `console`).
+The cluster is in `cluster`, the display of jobs in `views` and `console`.
 """

@@ -1,4 +1,4 @@
-"""The checkpoints and savepoints that are there to start from: found, read, and held against a job."""
+"""Finds and reads checkpoints and savepoints, and compares them with a job that is to start from them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from flykka.views.text.formats import first_of
 logger = logging.getLogger("flykka")
 
 LATEST = "latest"
-"""In place of a path: the newest completed checkpoint below the checkpoint directory, of whichever job."""
+"""Used instead of a path: the newest completed checkpoint in the checkpoint directory, of any job."""
 
 _NAMED = 5
-"""The number of savepoints that an error names where their parent directory was given."""
+"""The maximum number of savepoints that an error lists if the user gave their parent directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableCheckpoint:
-    """A checkpoint that is there and cannot be read, with the reason."""
+    """A checkpoint that exists but cannot be read, with the reason."""
 
     path: str
     reason: str
@@ -44,7 +44,7 @@ class UnreadableCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointListing:
-    """Contents of a checkpoint directory: completed checkpoints, newest first, and what cannot be read."""
+    """The contents of a checkpoint directory: completed checkpoints, newest first, and unreadable ones."""
 
     directory: str
     completed: tuple[CompletedCheckpoint, ...]
@@ -52,7 +52,7 @@ class CheckpointListing:
 
 
 def list_checkpoints(directory: str) -> CheckpointListing:
-    """The checkpoints of all jobs below `directory`. A directory that is not there has none."""
+    """List the checkpoints of all jobs in `directory`, which may be missing."""
     storage = CheckpointStorage(directory)
     completed: list[CompletedCheckpoint] = []
     unreadable: list[UnreadableCheckpoint] = []
@@ -60,7 +60,7 @@ def list_checkpoints(directory: str) -> CheckpointListing:
         try:
             completed.append(storage.read_metadata(address))
         except CheckpointFileNotFoundError:
-            # A job that runs has let go of it meanwhile.
+            # A running job has deleted it meanwhile.
             continue
         except CheckpointStorageError as refusal:
             unreadable.append(UnreadableCheckpoint(path=address, reason=str(refusal)))
@@ -69,19 +69,19 @@ def list_checkpoints(directory: str) -> CheckpointListing:
 
 
 def read_checkpoint(path: str) -> CompletedCheckpoint:
-    """The checkpoint at `path`, its folder or its metadata file, whole or not. Raises as `find_checkpoint`."""
+    """Read the checkpoint at `path`, its folder or its metadata file, complete or not. Raises as `find_checkpoint`."""
     absolute = absolute_directory(path)
     try:
         return CheckpointStorage(absolute).read_metadata(absolute)
     except CheckpointFileNotFoundError:
-        there = _what_is_there(CheckpointStorage(absolute), absolute)
-        raise CheckpointNotFoundError(f"{path!r} is no checkpoint or savepoint: {there}") from None
+        there = _content_text(CheckpointStorage(absolute), absolute)
+        raise CheckpointNotFoundError(f"{path!r} is not a checkpoint or savepoint: {there}") from None
     except CheckpointStorageError as refusal:
         raise CheckpointError(f"{path!r} cannot be continued from: {refusal}") from refusal
 
 
 def missing_state(checkpoint: CompletedCheckpoint) -> str | None:
-    """Name the files that the checkpoint refers to and that are missing or not whole; None where it is complete."""
+    """Describe the missing or incomplete files of a checkpoint; None if it is complete."""
     try:
         check_state(checkpoint)
     except CheckpointStorageError as missing:
@@ -91,11 +91,11 @@ def missing_state(checkpoint: CompletedCheckpoint) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedCheckpoint:
-    """A checkpoint or savepoint whose files were all read.
+    """The result of reading all files of a checkpoint or savepoint.
 
-    `damages` says of each that is missing, damaged or was not there what is wrong, with its path. Of files
-    `without_digests`, which an older flykka has written, at most the sizes were compared. `staged_files` are those that
-    sinks had yet to publish, outside of a savepoint; files that were published since are not looked at.
+    `damages` describes each file that is missing, damaged or unexpected, with its path. For files `without_digests`,
+    written by an older flykka, only the sizes were compared. `staged_files` are unpublished files of sinks outside of a
+    savepoint; files that have been published since are not checked.
     """
 
     path: str
@@ -107,7 +107,7 @@ class VerifiedCheckpoint:
 
 
 def verify_checkpoint(checkpoint: CompletedCheckpoint) -> VerifiedCheckpoint:
-    """Compare every file that the checkpoint refers to with what was written."""
+    """Compare every file of the checkpoint with its digest."""
     handles = state_handles(checkpoint)
     return VerifiedCheckpoint(
         path=checkpoint.path,
@@ -120,7 +120,7 @@ def verify_checkpoint(checkpoint: CompletedCheckpoint) -> VerifiedCheckpoint:
 
 
 def earlier_checkpoint(path: str) -> str | None:
-    """The newest checkpoint of the same job before the one at `path` whose files are all whole; None without one."""
+    """Return the newest undamaged checkpoint of the same job before the one at `path`, or None."""
     job, _, number = path.rstrip("/").rpartition(f"/{CHECKPOINT}")
     if not number.isdigit():
         return None
@@ -131,24 +131,24 @@ def earlier_checkpoint(path: str) -> str | None:
     return None
 
 
-def find_checkpoint(wanted: str, directory: str) -> CompletedCheckpoint:
-    """The checkpoint at the path `wanted`, its folder or its metadata file, or the latest below `directory`.
+def find_checkpoint(requested: str, directory: str) -> CompletedCheckpoint:
+    """Return the checkpoint at the path `requested`, its folder or its metadata file, or the latest one in `directory`.
 
     Raises:
-        CheckpointNotFoundError: there is none; the text names the path and what is there.
-        CheckpointError: it cannot be read, because it is no checkpoint, a newer version has written it, or state that
-            it refers to is missing.
+        CheckpointNotFoundError: there is no checkpoint; the error names the path and describes what is there.
+        CheckpointError: it cannot be read, because it is not a checkpoint, was written by a newer version, or lacks
+            state.
     """
-    found = _latest(directory) if wanted == LATEST else read_checkpoint(wanted)
-    if (missing := missing_state(found)) is not None:
-        raise CheckpointError(f"{wanted!r} cannot be continued from: {missing}")
-    return found
+    checkpoint = _latest(directory) if requested == LATEST else read_checkpoint(requested)
+    if (missing := missing_state(checkpoint)) is not None:
+        raise CheckpointError(f"{requested!r} cannot be continued from: {missing}")
+    return checkpoint
 
 
 def newest_of_job(directory: str, job_name: str) -> str | None:
-    """The path of the newest checkpoint below `directory` that a job of this name has left, and none has gone on from.
+    """Return the path of the newest checkpoint in `directory` of a job of this name, from which no job has continued.
 
-    None where there is none, or no other job has gone on from it to an end that has kept nothing.
+    None if there is no checkpoint, or if another job has continued from it and ended without retaining one of its own.
     """
     newest = next((each for each in list_checkpoints(directory).completed if each.job_name == job_name), None)
     if newest is None or CheckpointStorage(directory).continued_by(newest.path):
@@ -159,7 +159,7 @@ def newest_of_job(directory: str, job_name: str) -> str | None:
 def check_restorable(
     checkpoint: CompletedCheckpoint, job_graph: JobGraph, *, allow_non_restored_state: bool = False
 ) -> None:
-    """Raise `CheckpointError`, naming the operators, where the job cannot start from the checkpoint."""
+    """Raise `CheckpointError`, naming the operators, if the job cannot start from the checkpoint."""
     if job_graph.job_type is JobType.BATCH:
         raise CheckpointError(
             f"job {job_graph.name!r} cannot continue from {checkpoint.path!r}: it is a batch job, which begins with its"
@@ -174,17 +174,15 @@ def check_restorable(
 def compatibility(
     checkpoint: CompletedCheckpoint, job_graph: JobGraph, *, allow_non_restored_state: bool = False
 ) -> StateCompatibility:
-    """Match the operators of the job with the checkpoint."""
     return state_compatibility(
         checkpoint, job_graph, operators_of(checkpoint), allow_non_restored_state=allow_non_restored_state
     )
 
 
 def operators_of(checkpoint: CompletedCheckpoint) -> dict[OperatorId, OperatorMetadata]:
-    """The operators of the job that took the checkpoint, as far as they are known.
+    """Return the operators of the job that took the checkpoint, as far as known.
 
-    An older version has not noted them. A checkpoint of one that was moved has left the graph behind, and with it what
-    they were.
+    Older versions did not store them. For these the job graph is read, which a checkpoint that was moved has lost.
     """
     if checkpoint.operators:
         return {operator.operator_id: operator for operator in checkpoint.operators}
@@ -200,8 +198,8 @@ def operators_of(checkpoint: CompletedCheckpoint) -> dict[OperatorId, OperatorMe
 def _latest(directory: str) -> CompletedCheckpoint:
     if not directory:
         raise CheckpointNotFoundError(
-            "the latest checkpoint is looked for below the checkpoint directory, and there is none:"
-            " name it with set_checkpoint_dir(...), or a checkpoint with from_checkpoint(PATH)"
+            "there is no checkpoint directory with a latest checkpoint:"
+            " set one with set_checkpoint_dir(...), or name a checkpoint with from_checkpoint(PATH)"
         )
     listing = list_checkpoints(directory)
     if listing.completed:
@@ -210,12 +208,12 @@ def _latest(directory: str) -> CompletedCheckpoint:
             if _is_later(other.path, newest.path):
                 raise CheckpointError(
                     f"the latest checkpoint, {other.path!r}, cannot be read: {other.reason}. What it holds may be"
-                    f" published already: to go on from the one before it all the same, give its path, {newest.path!r}"
+                    f" published already: to continue from the one before it anyway, give its path, {newest.path!r}"
                 )
             logger.warning("not considered as the latest checkpoint: %s", other.reason)
         if continued_by := CheckpointStorage(directory).continued_by(newest.path):
             raise CheckpointNotFoundError(
-                f"no checkpoint to continue from below {directory!r}: job {continued_by} has gone on from the newest"
+                f"no checkpoint to continue from below {directory!r}: job {continued_by} has continued from the newest"
                 f" one, {newest.path!r}, and has ended without keeping one of its own; to publish once more what it"
                 " has published, give that path in place of 'latest'"
             )
@@ -228,20 +226,24 @@ def _latest(directory: str) -> CompletedCheckpoint:
 
 
 def _is_later(path: str, than: str) -> bool:
-    """True if of two checkpoints of one job this is the later one: they lie side by side, and are numbered."""
+    """Return True if `path` is the later one of two checkpoints of the same job, whose folders are numbered."""
     job, _, number = path.rpartition("/chk-")
     other_job, _, other_number = than.rpartition("/chk-")
     return job == other_job and number.isdigit() and int(number) > int(other_number)
 
 
-def _what_is_there(storage: CheckpointStorage, path: str) -> str:
+def _content_text(storage: CheckpointStorage, path: str) -> str:
     if not storage.exists(path):
         return "there is no such file or folder"
     if savepoints := CheckpointStorage(path).savepoints():
         return f"savepoints are below it: {first_of([*map(repr, savepoints)], _NAMED)}"
-    # The folder of one job, or of all.
+    # The folder of one job, or of all jobs.
     for directory in (path, path.rstrip("/").rsplit("/", 1)[0]):
-        below = [found.path for found in list_checkpoints(directory).completed if found.path.startswith(f"{path}/")]
+        below = [
+            checkpoint.path
+            for checkpoint in list_checkpoints(directory).completed
+            if checkpoint.path.startswith(f"{path}/")
+        ]
         if below:
             return f"the newest checkpoint below it is {below[0]!r}"
     return "it is neither the folder of a checkpoint (chk-<n>) or a savepoint (savepoint-<...>) nor its _metadata file"

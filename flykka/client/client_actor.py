@@ -1,4 +1,4 @@
-"""The client's side of a job (Flink's JobClientActor): submits it, collects what is told about it, passes it on."""
+"""The client's actor of a job (Flink's JobClientActor): submits it, receives its events and forwards them."""
 
 from __future__ import annotations
 
@@ -59,21 +59,21 @@ _TOLD_RESTARTS = frozenset(10**power for power in range(10))
 _EARLIER = "its result is that of then, and nothing runs again"
 
 DETAILS_TIMEOUT_MS = 10_000
-"""The time that a result waits for the details of the job."""
+"""The time limit for the final details of a job."""
 
 FLIGHT_RECORD_TIMEOUT_MS = 30_000
-"""The time that a failure waits for its flight record: a file system that does not answer must not hold it back."""
+"""The time limit for the flight record: an unresponsive file system must not delay the failure."""
 HISTORY = 1_000
-"""The number of messages about a job that are kept, besides the metrics."""
+"""The number of messages about a job that are retained, besides metrics."""
 
 Attached = bool | ListeningBehaviour | str
-"""True: every change. False: nothing before it is asked. Or a ListeningBehaviour, or its name."""
+"""True: receive all changes. False: receive nothing without asking. Or a ListeningBehaviour, or its name."""
 
 EVERYTHING = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
 
 
 def listening_behaviour(attached: Attached) -> ListeningBehaviour:
-    """The behaviour that was said.
+    """Parse `attached`.
 
     Raises:
         ProgramError: there is no such behaviour.
@@ -89,24 +89,24 @@ def listening_behaviour(attached: Attached) -> ListeningBehaviour:
 
 @dataclass(slots=True, kw_only=True)
 class JobView:
-    """Written by the client's actor, for any thread to read. Only the details are noted by those who ask for them."""
+    """The state of a job, written by the client's actor and readable by any thread; readers store only new details."""
 
     outcome: Future[JobExecutionResult]
     submitted: Future[JobId]
     attached: Future[JobId]
-    """Set where a client that was detached, or comes from elsewhere, hears of the job from now on."""
+    """Completed when a client that was detached, or did not submit the job, is registered for its events."""
     details: JobDetails
-    """The last answer of the job's tracker."""
+    """The last details received from the job."""
     is_final: bool = False
     """True if these are the details of its end."""
     news: int = 0
-    """The number of messages received: while it does not change, only clocks have."""
+    """The number of messages received: while it does not change, only elapsed times have changed."""
     status: JobStatus = JobStatus.CREATED
     failure: Exception | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, details: JobDetails | None) -> JobDetails:
-        """Keep the details, if there are any and the job has not ended meanwhile; returns those that are kept."""
+        """Store new details unless the job has ended; return the stored ones."""
         with self._lock:
             if details is not None and not self.is_final:
                 self.details = details
@@ -117,7 +117,7 @@ class JobView:
             self.details, self.is_final = details, True
 
     def end_without_details(self, result: JobResultSuccess | JobResultFailure) -> None:
-        """Nobody is left to say more than that it has ended."""
+        """Derive the final details from the result, because the cluster can no longer provide them."""
         with self._lock:
             match result:
                 case JobResultSuccess(checkpoint_path=path, accumulators=final):
@@ -131,10 +131,10 @@ class JobView:
 
 @trace_tag("actor.job_client")
 class JobClientActor(Actor):
-    """The client of one submitted job. Its view is completed whatever happens, the end of the cluster included.
+    """The client of one submitted job. It completes its view in any case, even if the cluster ends.
 
-    That a job has ended is told when its last details are here, for nobody answers when the cluster has ended; that it
-    has failed, when its flight record has been written, so that the error can name the file.
+    The end of a job is reported when its last details have arrived, because they cannot be requested after the end of
+    the cluster. A failure is reported when its flight record has been written, so that the error can name the file.
     """
 
     def __init__(
@@ -158,11 +158,11 @@ class JobClientActor(Actor):
         self._allow_non_restored_state = allow_non_restored_state
         self._write_flight_record = write_flight_record
         self._result: JobResultSuccess | JobResultFailure | None = None
-        """The result of the job, while its last details are awaited."""
-        self._untold: JobResultFailure | None = None  # Its flight record is being written.
+        """The result of the job, while waiting for its last details."""
+        self._untold: JobResultFailure | None = None  # A failure whose flight record is being written.
         self._submitted_ms = 0
         self._checkpoint_path: str | None = None
-        """The newest checkpoint, where one stays behind when the cluster is lost."""
+        """The newest checkpoint, if it survives the loss of the cluster."""
         self._restarts = 0
         self._history = JobHistory()
         self._listeners: list[Ref] = []
@@ -194,24 +194,24 @@ class JobClientActor(Actor):
         self._job_manager.tell(RegisterJobClient(job_id=job_id, client=client, listening_behaviour=behaviour))
 
     def handle_message(self, message: Message) -> None:
-        """Note what is said about the job and pass it on; its result when the details of its end are here."""
+        """Record and forward messages about the job; delay its result until the details of its end arrive."""
         if isinstance(message, JobClientHeartbeatDue):
-            self._give_sign_of_life()
+            self._send_heartbeat()
             return
         self._view.news += 1
         match message:
-            case JobResultSuccess() | JobResultFailure() if not self._is_over and not self._is_refused(message):
+            case JobResultSuccess() | JobResultFailure() if not self._has_ended and not self._is_refused(message):
                 self._request_details(message)
             case JobDetails() | JobDetailsTimedOut() | JobNotFound() | Terminated() if self._result is not None:
                 self._on_details(message, self._result)
             case JobDetails() | JobDetailsTimedOut():
-                return  # It comes behind the deadline.
+                return  # It arrived after the timeout.
             case _:
-                self._on_told(message)
+                self._on_event(message)
 
-    def _give_sign_of_life(self) -> None:
+    def _send_heartbeat(self) -> None:
         heartbeat = self._graph.client_heartbeat
-        if heartbeat is None or self._is_over:
+        if heartbeat is None or self._has_ended:
             self.context.timers.cancel("heartbeat")
             return
         expires_ms = self.context.now() + heartbeat.timeout_ms
@@ -232,9 +232,9 @@ class JobClientActor(Actor):
             self._view.end_with(answer)
         else:
             self._view.end_without_details(result)
-        self._on_told(result)
+        self._on_event(result)
 
-    def _on_told(self, message: Message) -> None:
+    def _on_event(self, message: Message) -> None:
         if isinstance(message, RegisterJobClientSuccess | JobResultSuccess | JobResultFailure):
             self._view.attached.try_set(message.job_id)
         match message:
@@ -242,7 +242,7 @@ class JobClientActor(Actor):
                 self._on_add_listener(listener)
                 return
             case RegisterJobClient(listening_behaviour=behaviour):
-                # From this process: a client that was detached wants to hear of the job.
+                # From this process: a detached client needs the events of its job.
                 self._listening_behaviour = behaviour
                 self._register()
                 return
@@ -258,30 +258,30 @@ class JobClientActor(Actor):
                 self._checkpoint_path = path
             case JobResultSuccess():
                 self._on_success(message)
-            case JobResultFailure() if self._is_to_be_recorded(message):
+            case JobResultFailure() if self._needs_flight_record(message):
                 self._begin_flight_record(message)
                 return
             case JobResultFailure():
                 self._on_failure(message)
             case FlightRecordWritten() | FlightRecordNotWritten():
                 if self._untold is None:
-                    return  # It comes behind the deadline.
+                    return  # It arrived after the timeout.
                 message = self._on_flight_record(message, self._untold)
-            case Terminated() | LeaderLookupDue() | ClusterFailed() if self._is_over:
+            case Terminated() | LeaderLookupDue() | ClusterFailed() if self._has_ended:
                 return
             case ClusterFailed(cause=cause):
-                # The listeners too are to hear of an end.
+                # Listeners must receive an end too.
                 message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost(cause.message))
             case Terminated():
                 self._leader_retriever.on_leader_lost()
                 return
             case LeaderLookupDue() if not self._leader_retriever.has_timed_out:
-                self._look_for_job_manager()
+                self._find_job_manager()
                 return
             case LeaderLookupDue():
                 message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost("the JobManager is gone"))
             case JobNotFound() if self._submits and not self._view.submitted.done():
-                # It was not accepted when the JobManager died to which it was submitted.
+                # The JobManager died before it accepted the job.
                 self._submit()
                 return
             case JobNotFound(job_id=job_id):
@@ -291,18 +291,18 @@ class JobClientActor(Actor):
             listener.tell(message)
 
     @property
-    def _is_over(self) -> bool:
+    def _has_ended(self) -> bool:
         return self._view.outcome.done() or self._untold is not None or self._result is not None
 
-    def _look_for_job_manager(self) -> None:
-        found = self._leader_retriever.find_leader()
-        if found is not None:
-            self._job_manager = found
-            self.context.watch(found)
+    def _find_job_manager(self) -> None:
+        leader = self._leader_retriever.find_leader()
+        if leader is not None:
+            self._job_manager = leader
+            self.context.watch(leader)
             self._register()
 
     def post_stop(self) -> None:
-        """Nobody waits for ever: a job whose cluster has ended has no other end."""
+        """Fail all waiters: the cluster is gone and no result will come."""
         if self._result is not None:
             self._on_details(JobDetailsTimedOut(), self._result)
         if self._untold is None:
@@ -311,8 +311,8 @@ class JobClientActor(Actor):
             self._on_failure(self._untold, unrecorded="its cluster was shut down meanwhile")
 
     def _on_add_listener(self, listener: Ref) -> None:
-        for heard in self._history:
-            listener.tell(heard)
+        for message in self._history:
+            listener.tell(message)
         self._listeners.append(listener)
 
     @property
@@ -321,9 +321,9 @@ class JobClientActor(Actor):
         return retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
 
     def _on_restart(self, cause: SerializedThrowable) -> None:
-        """Say it where nobody listens: a job that fails again and again would seem to work."""
+        """Log a restart if the job has no listeners: otherwise a job that fails repeatedly would seem to work."""
         self._restarts += 1
-        # Each second a line would bury what else there is to see: the first is told, the tenth, the hundredth.
+        # One line per second would hide everything else, so only the 1st, 10th, 100th, ... restart is logged.
         if self._listeners or self._restarts not in _TOLD_RESTARTS:
             return
         endless = restarts_without_end(self._graph.restart_strategy)
@@ -331,7 +331,7 @@ class JobClientActor(Actor):
             "job %r has failed and restarts (restart %d%s): %s: %s",
             self._graph.name,
             self._restarts,
-            ", and so without end unless set_restart_strategy(...) says otherwise" if endless else "",
+            ", without limit unless set_restart_strategy(...) sets one" if endless else "",
             cause.type_name,
             cause.message,
         )
@@ -352,7 +352,7 @@ class JobClientActor(Actor):
             )
         )
 
-    def _is_to_be_recorded(self, failure: JobResultFailure) -> bool:
+    def _needs_flight_record(self, failure: JobResultFailure) -> bool:
         if not self._view.submitted.done() or failure.status is not JobStatus.FAILED:
             return False
         return self._write_flight_record is not None or is_of_checkpoint(failure.cause)
@@ -362,20 +362,20 @@ class JobClientActor(Actor):
         damaged = (failure.checkpoint_path or self._restore_path) if is_of_checkpoint(failure.cause) else None
         self.context.pipe_to_self(
             partial(record_failure, self._write_flight_record, damaged),
-            lambda written: written,
+            lambda record: record,
             lambda error: FlightRecordNotWritten(cause=serialized(error)),
         )
         late = SerializedThrowable(type_name="TimeoutError", message="the file system has not answered in 30 seconds")
         self.context.timers.start_once("flight-record", FLIGHT_RECORD_TIMEOUT_MS, FlightRecordNotWritten(cause=late))
 
     def _on_flight_record(
-        self, written: FlightRecordWritten | FlightRecordNotWritten, failure: JobResultFailure
+        self, record: FlightRecordWritten | FlightRecordNotWritten, failure: JobResultFailure
     ) -> JobResultFailure:
         self.context.timers.cancel("flight-record")
         self._untold = None
-        match written:
+        match record:
             case FlightRecordWritten():
-                self._on_failure(failure, written)
+                self._on_failure(failure, record)
             case FlightRecordNotWritten(cause=cause):
                 logger.error("job %r: what the actors did could not be recorded: %s", self._graph.name, cause.message)
                 self._on_failure(failure, unrecorded=cause.message)
@@ -384,7 +384,7 @@ class JobClientActor(Actor):
     def _on_failure(
         self, failure: JobResultFailure, record: FlightRecordWritten | None = None, *, unrecorded: str | None = None
     ) -> None:
-        cause, kept = failure.cause, failure.checkpoint_path
+        cause, retained_path = failure.cause, failure.checkpoint_path
         restarts = self._view.details.number_of_restarts
         self._view.status = failure.status
         job_id, name = self._graph.job_id, self._graph.name
@@ -392,7 +392,7 @@ class JobClientActor(Actor):
             self._fail(lambda: JobSubmissionError(_refused(name, cause)))
         elif failure.status is JobStatus.CANCELED:
             why = "" if cause.type_name == JobCancelledError.__name__ else f": {cause.message}"
-            self._fail(lambda: JobCancelledError(job_id, name, f"was cancelled{why}", cause, kept))
+            self._fail(lambda: JobCancelledError(job_id, name, f"was cancelled{why}", cause, retained_path))
         else:
             error = JobRestoreError if is_of_checkpoint(cause) else JobExecutionError
             self._fail(
@@ -401,7 +401,7 @@ class JobClientActor(Actor):
                     name,
                     "failed",
                     cause,
-                    kept,
+                    retained_path,
                     restarts=restarts,
                     flight_record=record.path or None if record else None,
                     unrecorded=unrecorded,
@@ -415,23 +415,23 @@ class JobClientActor(Actor):
         if not self._view.outcome.done():
             self._view.status = JobStatus.FAILED
             if self._view.details.ended_ms is None:
-                # A detached client may have asked, and so know of an end that it was not told of.
+                # A detached client may have requested the details, and so know of the end.
                 self._view.end_without_details(JobResultFailure(job_id=job_id, cause=cause))
         self._view.submitted.try_fail(lambda: JobSubmissionError(_refused(name, cause)))
-        kept = self._checkpoint_path
-        self._fail(lambda: JobExecutionError(job_id, name, "was lost with its cluster", cause, kept))
+        retained_path = self._checkpoint_path
+        self._fail(lambda: JobExecutionError(job_id, name, "was lost with its cluster", cause, retained_path))
         return cause
 
     def _fail(self, failure: Callable[[], Exception]) -> None:
         if not self._view.outcome.done():
-            # First of all: a thread that waits for the outcome finds it there too.
+            # Set first, because a thread that waits for the outcome reads it.
             self._view.failure = failure()
             self._view.outcome.try_fail(failure)
 
 
 @trace_tag("actor.job_listener")
 class JobListenerActor(Actor):
-    """Calls a user's function with every message about a job, in order, on a thread of its own, until the job's end."""
+    """Calls a user's function with every message about a job, in order, on its own thread, until the job ends."""
 
     def __init__(self, client: Ref, callback: Callable[[Message], object], heard_all: Future[None]) -> None:
         self._client = client
@@ -442,7 +442,7 @@ class JobListenerActor(Actor):
         self._client.tell(AddJobListener(listener=self.context.ref))
 
     def handle_message(self, message: Message) -> None:
-        """Hand on one message; what the function raises is this actor's failure and nobody else's."""
+        """Call the function; its error fails only this actor."""
         last = isinstance(message, JobResultSuccess | JobResultFailure)
         try:
             self._callback(message)
@@ -452,10 +452,10 @@ class JobListenerActor(Actor):
                 self.context.stop()
 
     def pre_restart(self, cause: BaseException | None) -> None:
-        """Nothing ends: the messages go on coming."""
+        """Keep the listener registered: messages continue to arrive."""
 
     def post_restart(self, cause: BaseException | None) -> None:
-        """Nothing begins: the client knows this listener, and would tell it everything once more."""
+        """Do not register again: the client would send the whole history again."""
 
     def post_stop(self) -> None:
         """Release the threads that wait for this listener."""
@@ -467,10 +467,10 @@ def _refused(name: str, cause: SerializedThrowable) -> str:
 
 
 class JobHistory:
-    """Keeps the last messages about a job for listeners that come late, and of every subtask the latest metrics.
+    """Retains the last messages about a job for late listeners, and the latest metrics of every subtask.
 
-    Metrics come once per interval and subtask, as long as the job runs: counted with the others, those of a wide
-    job would push out everything else.
+    Metrics arrive once per interval and subtask as long as the job runs. Counted with the others, those of a wide job
+    would displace everything else.
     """
 
     def __init__(self, limit: int = HISTORY) -> None:
@@ -483,7 +483,7 @@ class JobHistory:
         return iter([message for _, message in merge(self._messages, metrics, key=_number)])
 
     def add(self, message: Message) -> None:
-        """Take note of a message; what it makes needless, and the oldest above the limit, is forgotten."""
+        """Add a message; drop those that it supersedes, and the oldest ones above the limit."""
         numbered = (self._next, message)
         self._next += 1
         if isinstance(message, MetricsReported):

@@ -1,8 +1,8 @@
-"""Decides how a job starts that may have run before: goes on, begins with its input, or is refused.
+"""Decides how a job that may have run before starts: it continues, starts at the beginning, or is refused.
 
-The same command, run again, must not publish a row twice. So a job goes on where its last run left off; where that run
-has come to its end, or has left rows and nothing to go on from, it is refused, and told which command does what.
-A pure function of what was found: nothing here looks at a file or a clock.
+Running the same command again must not publish a row twice. Therefore a job continues where its last run stopped. If
+that run has finished, or left output but no checkpoint, the job is refused with a list of possible commands. This is a
+pure function of the traces that were found: nothing here reads files or clocks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flykka.messages.control.job_control import JobRun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartCommands:
-    """The commands, as they are typed in; `check` is that which tells whether a checkpoint fits, where there is one."""
+    """The commands for the user to type; `check`, if there is one, shows whether a checkpoint fits."""
 
     from_checkpoint: str
     fresh: str
@@ -47,24 +47,24 @@ PYTHON = StartCommands(
 
 
 class LastRunState(Enum):
-    """The state of the last run of the jobs of this name."""
+    """The state of the last run of a job of this name."""
 
     NONE = auto()
     LEFT_OFF = auto()
-    """It has not come to its end: its process was killed, or it has left a checkpoint behind."""
+    """It did not reach its end: its process was killed, or it left a checkpoint."""
     ENDED = auto()
-    """It has come to the end of its input; or to some end that nobody has noted, with nothing kept."""
+    """It finished its input, or it ended without a record and left nothing."""
     ENDED_WITHOUT_CHECKPOINT = auto()
-    """It was cancelled or has failed, and has kept no checkpoint."""
+    """It was cancelled or failed, and retained no checkpoint."""
     RUNS_HERE = auto()
-    """It runs in this process."""
+    """It is running in this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderContents:
-    """Counts of the files in the folder of a sink: of this job, of others by their names, and of no job at all.
+    """The numbers of files in the folder of a sink: of this job, of other jobs by name, and of no job.
 
-    `written_by` are the names of other jobs that write into it at this moment.
+    `written_by` are the names of other jobs that are writing to it now.
     """
 
     path: str
@@ -75,20 +75,22 @@ class FolderContents:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """Remains of a job that it finds before it starts.
+class RunTraces:
+    """The traces of earlier runs that a job finds before it starts.
 
-    `checkpoint` is the path to go on from, `described` the same in words, `misfit` why the job cannot go on from there.
-    A job that `shows_only` keeps its rows nowhere.
-    Where the note of the last run does not count, it keeps no job from starting that has no rows: it is of a temporary
-    folder that nobody has asked for, or of a job that has finished in another run of a notebook's cell.
+    `checkpoint` is the path to continue from, `description` its description, `mismatch` the reason why the job cannot
+    continue from it. The output of a job that `shows_only` is not stored.
+
+    If the record of the last run does not count (`note_counts`), it does not prevent a job without output from
+    starting: it is in a temporary folder that the user did not choose, or of a job that finished in another execution
+    of a notebook cell.
     """
 
     job_name: str
     last_run: LastRunState = LastRunState.NONE
     checkpoint: str | None = None
-    described: str = ""
-    misfit: str | None = None
+    description: str = ""
+    mismatch: str | None = None
     folders: tuple[FolderContents, ...] = ()
     shows_only: bool = False
     note_counts: bool = True
@@ -96,28 +98,31 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The job starts, from `restore_path` or with its input; `overwrites` are folders whose own files go before."""
+    """The job starts, from `restore_path` or at the beginning; its own files in the folders `overwrites` are deleted
+    first.
+    """
 
     restore_path: str | None = None
     overwrites: tuple[str, ...] = ()
-    says: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """The job does not start; `is_misfit`: because the checkpoint does not fit it."""
+    """The job is refused; `is_mismatch` if the checkpoint does not fit it."""
 
     reason: str
-    is_misfit: bool = False
+    is_mismatch: bool = False
 
 
 def last_run_state(run: JobRun | None, *, is_there: bool) -> LastRunState:
-    """Read the note of a run; `is_there`: whether anything of the job is left below the checkpoint directory."""
+    """Evaluate the record of a run; `is_there` is True if the checkpoint directory contains anything of the job."""
     match run:
         case None:
             return LastRunState.NONE
         case JobRun(status=None):
-            # Deleted is what has ended with nothing to keep: the process was gone before that could be noted.
+            # Its files were deleted because it ended without retaining anything, and the process died before it
+            # recorded that.
             return LastRunState.LEFT_OFF if is_there else LastRunState.ENDED
         case JobRun(checkpoint_path=str()):
             return LastRunState.LEFT_OFF
@@ -128,95 +133,97 @@ def last_run_state(run: JobRun | None, *, is_there: bool) -> LastRunState:
 
 
 def decide(
-    found: Found, mode: StartMode, overwritten: tuple[str, ...] = (), commands: StartCommands = COMMAND_LINE
+    traces: RunTraces, mode: StartMode, overwritten: tuple[str, ...] = (), commands: StartCommands = COMMAND_LINE
 ) -> Start | Refusal:
-    """Decide how the job starts. `overwritten` are folders as `found` names them; a refusal is told with `commands`."""
+    """Decide how the job starts. `overwritten` are folders of `found`; a refusal lists `commands`."""
     match mode:
         case StartMode.AUTO:
-            decided = _automatic(found, commands)
+            decided = _automatic(traces, commands)
         case StartMode.CHECKPOINT:
-            decided = Start(restore_path=found.checkpoint)
+            decided = Start(restore_path=traces.checkpoint)
         case StartMode.FRESH:
-            decided = _fresh(found, commands)
+            decided = _fresh(traces, commands)
         case StartMode.OVERWRITE:
-            decided = _overwriting(found, overwritten, commands)
+            decided = _overwriting(traces, overwritten, commands)
     if isinstance(decided, Refusal):
         return decided
     return Start(
         restore_path=decided.restore_path,
         overwrites=decided.overwrites,
-        says=(*decided.says, *_others_in(found)),
+        notices=(*decided.notices, *_foreign_output(traces)),
     )
 
 
-def _automatic(found: Found, commands: StartCommands) -> Start | Refusal:
-    job = repr(found.job_name)
-    if found.checkpoint is not None and found.misfit is None:
-        return Start(restore_path=found.checkpoint, says=(f"continuing {job} from {found.described}",))
-    if found.shows_only or not (found.note_counts or _with_rows(found)):
-        # Nothing is published twice, and nobody wants to be refused a look, or for a note that does not count.
-        says = () if found.misfit is None else (f"{job} begins with its input: {found.misfit}",)
-        return Start(says=says)
-    if found.misfit is not None:
-        return Refusal(is_misfit=True, reason=f"{found.misfit}\n{_misfit(found, commands)}")
-    if found.last_run is LastRunState.ENDED:
+def _automatic(traces: RunTraces, commands: StartCommands) -> Start | Refusal:
+    job = repr(traces.job_name)
+    if traces.checkpoint is not None and traces.mismatch is None:
+        return Start(restore_path=traces.checkpoint, notices=(f"continuing {job} from {traces.description}",))
+    if traces.shows_only or not (traces.note_counts or _with_rows(traces)):
+        # Nothing is published twice, so there is no reason to refuse.
+        notices = () if traces.mismatch is None else (f"{job} starts at the beginning of its input: {traces.mismatch}",)
+        return Start(notices=notices)
+    if traces.mismatch is not None:
+        return Refusal(is_mismatch=True, reason=f"{traces.mismatch}\n{_mismatch(traces, commands)}")
+    if traces.last_run is LastRunState.ENDED:
         return Refusal(
-            reason=f"job {job} has come to the end of its input already; run again, it would publish the same rows once"
-            f" more{_where(found)}. {_choices(found, commands)}"
+            reason=f"job {job} has already reached the end of its input; run again, it would publish the same rows once"
+            f" more{_folders_text(traces)}. {_choices(traces, commands)}"
         )
-    if _with_rows(found):
+    if _with_rows(traces):
         return Refusal(
-            reason=f"job {job} has no checkpoint to continue from, and has published rows{_where(found)}: begun again,"
-            f" it would publish them once more. {_choices(found, commands)}"
+            reason=f"job {job} has no checkpoint to continue from, but has published rows{_folders_text(traces)}: run"
+            f" again, it would publish them once more. {_choices(traces, commands)}"
         )
-    if found.last_run is LastRunState.ENDED_WITHOUT_CHECKPOINT:
-        return Start(says=(f"{job} begins with its input: its last run has kept no checkpoint",))
+    if traces.last_run is LastRunState.ENDED_WITHOUT_CHECKPOINT:
+        return Start(notices=(f"{job} starts at the beginning of its input: its last run retained no checkpoint",))
     return Start()
 
 
-def _fresh(found: Found, commands: StartCommands) -> Start | Refusal:
-    if _with_rows(found):
+def _fresh(traces: RunTraces, commands: StartCommands) -> Start | Refusal:
+    if _with_rows(traces):
         return Refusal(
-            reason=f"job {found.job_name!r} cannot begin with its input again{_where(found)}: its rows would be there"
-            f" twice. {_choices(found, commands, fresh=False)}"
+            reason=f"job {traces.job_name!r} cannot start at the beginning of its input{_folders_text(traces)}: its"
+            f" rows would be published twice. {_choices(traces, commands, fresh=False)}"
         )
     return Start()
 
 
-def _overwriting(found: Found, overwritten: tuple[str, ...], commands: StartCommands) -> Start | Refusal:
-    job, known = repr(found.job_name), {folder.path for folder in found.folders}
-    if unknown := [path for path in overwritten if path not in known]:
-        there = f"they write to {', '.join(sorted(known))}" if known else "none of them writes to a folder"
-        return Refusal(reason=f"{unknown[0]!r} is no folder of a sink of job {job}: {there}. Nothing was deleted")
-    if found.last_run is LastRunState.RUNS_HERE:
-        return Refusal(reason=f"job {job} runs, in this process: what it has published is not deleted. Stop it first")
-    left = tuple(folder for folder in _with_rows(found) if folder.path not in overwritten)
-    if left:
+def _overwriting(traces: RunTraces, overwritten: tuple[str, ...], commands: StartCommands) -> Start | Refusal:
+    job, paths = repr(traces.job_name), {folder.path for folder in traces.folders}
+    if unknown := [path for path in overwritten if path not in paths]:
+        there = f"they write to {', '.join(sorted(paths))}" if paths else "none of them writes to a folder"
+        return Refusal(reason=f"{unknown[0]!r} is not a folder of a sink of job {job}: {there}. Nothing was deleted")
+    if traces.last_run is LastRunState.RUNS_HERE:
+        return Refusal(reason=f"job {job} is running in this process: its output is not deleted. Stop it first")
+    others = tuple(folder for folder in _with_rows(traces) if folder.path not in overwritten)
+    if others:
         return Refusal(
-            reason=f"job {job} has published rows elsewhere as well, {_counted(left)}, which would be there twice: name"
-            f" these too: {commands.overwrite(overwritten + tuple(folder.path for folder in left))}. Nothing was"
-            " deleted"
+            reason=f"job {job} has also published rows elsewhere, {_counts_text(others)}, which would be published"
+            " twice: name these folders too:"
+            f" {commands.overwrite(overwritten + tuple(folder.path for folder in others))}. Nothing was deleted"
         )
-    deleted = tuple(folder for folder in _with_rows(found) if folder.path in overwritten)
-    says = tuple(f"{job} begins with its input: deleting {_counted((folder,))}" for folder in deleted)
-    return Start(overwrites=tuple(folder.path for folder in deleted), says=says)
+    deleted = tuple(folder for folder in _with_rows(traces) if folder.path in overwritten)
+    notices = tuple(
+        f"{job} starts at the beginning of its input: deleting {_counts_text((folder,))}" for folder in deleted
+    )
+    return Start(overwrites=tuple(folder.path for folder in deleted), notices=notices)
 
 
-def _misfit(found: Found, commands: StartCommands) -> str:
-    choices = [f"to go on from another checkpoint: {commands.from_checkpoint}", *_from_the_input(found, commands)]
+def _mismatch(traces: RunTraces, commands: StartCommands) -> str:
+    choices = [f"to continue from another checkpoint: {commands.from_checkpoint}", *_restart_choices(traces, commands)]
     if commands.check is not None:
         choices.insert(0, f"to see what fits: {commands.check}")
     return _sentence(choices)
 
 
-def _choices(found: Found, commands: StartCommands, *, fresh: bool = True) -> str:
-    from_the_input = _from_the_input(found, commands, fresh=fresh)
-    return _sentence([f"to go on from a checkpoint: {commands.from_checkpoint}", *from_the_input])
+def _choices(traces: RunTraces, commands: StartCommands, *, fresh: bool = True) -> str:
+    from_the_input = _restart_choices(traces, commands, fresh=fresh)
+    return _sentence([f"to continue from a checkpoint: {commands.from_checkpoint}", *from_the_input])
 
 
-def _from_the_input(found: Found, commands: StartCommands, *, fresh: bool = True) -> Iterator[str]:
-    """Tell how to begin with the input; a start that is `fresh` already needs another folder only."""
-    rows = tuple(folder.path for folder in _with_rows(found))
+def _restart_choices(traces: RunTraces, commands: StartCommands, *, fresh: bool = True) -> Iterator[str]:
+    """Yield the ways to start at the beginning; a start that is `fresh` already only needs another folder."""
+    rows = tuple(folder.path for folder in _with_rows(traces))
     how = [commands.fresh, "with another folder in the sink"] if fresh else ["another folder in the sink"]
     yield f"to begin with the input: {', '.join(how if rows else how[:1])}"
     if rows:
@@ -228,28 +235,28 @@ def _sentence(choices: list[str]) -> str:
     return text[0].upper() + text[1:]
 
 
-def _others_in(found: Found) -> Iterator[str]:
-    """Other jobs and other files in the folders of the sinks: their rows are read with those of the job."""
-    for folder in found.folders:
+def _foreign_output(traces: RunTraces) -> Iterator[str]:
+    """Yield warnings about other jobs and other files in the folders of the sinks, whose rows readers see as well."""
+    for folder in traces.folders:
         for name in folder.written_by:
             yield f"job {name!r} writes into {folder.path} at this moment too: readers see the rows of both"
         for name, files in folder.others:
             yield f"{folder.path} holds {_files(files)} of another job, {name!r}: readers see the rows of both"
         if folder.foreign:
-            yield f"{folder.path} holds {_files(folder.foreign)} that no job has published, as far as their names tell"
+            yield f"{folder.path} holds {_files(folder.foreign)} that no job has published, according to their names"
 
 
-def _with_rows(found: Found) -> tuple[FolderContents, ...]:
-    return tuple(folder for folder in found.folders if folder.own)
+def _with_rows(traces: RunTraces) -> tuple[FolderContents, ...]:
+    return tuple(folder for folder in traces.folders if folder.own)
 
 
-def _where(found: Found) -> str:
-    rows = _with_rows(found)
+def _folders_text(traces: RunTraces) -> str:
+    rows = _with_rows(traces)
     be = "is" if rows and rows[0].own == 1 else "are"
-    return f": there {be} {_counted(rows)}" if rows else ""
+    return f": there {be} {_counts_text(rows)}" if rows else ""
 
 
-def _counted(folders: tuple[FolderContents, ...]) -> str:
+def _counts_text(folders: tuple[FolderContents, ...]) -> str:
     return " and ".join(f"{_files(folder.own)} of it in {folder.path}" for folder in folders)
 
 

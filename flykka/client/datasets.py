@@ -1,8 +1,8 @@
-"""Cluster datasets: rows that one job has kept for later jobs of its environment, by their ids (Flink's cache()).
+"""Cluster datasets: rows that one job caches for later jobs of its environment, by id (Flink's cache()).
 
-A dataset is known from the submission of the job that computes it. It is complete when that job has finished, and gone
-when the job has ended otherwise, when somebody lets go of it, or when its files are not all there any more. Files stay
-until the jobs are over that read them.
+A dataset is registered when the job that computes it is submitted. It is complete when that job has finished. It is
+dropped if that job fails, if it is released, or if files are missing. Files are deleted when the jobs that read them
+have ended.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ logger = logging.getLogger("flykka")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDataset:
-    """A dataset as it is told of (Flink's ClusterDataSetEntry)."""
+    """The id and state of a dataset (Flink's ClusterDataSetEntry)."""
 
     dataset_id: str
     is_complete: bool
@@ -41,15 +41,15 @@ class ClusterDataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetRows:
-    """Rows to be read: their folder, and whether there are none."""
+    """The folder of the rows to read, and whether there are no rows."""
 
     folder: str
     is_empty: bool
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _KeptDataset:
-    """The rows that one job computes, or has computed; their files as they were when they were first looked at."""
+class _CachedDataset:
+    """A dataset that a job computes or has computed, with its files as of the first read."""
 
     folder: str
     producer: JobClient
@@ -76,69 +76,71 @@ class ClusterDatasets:
         self._session = session
         self._registry = registry
         self._lock = RLock()
-        self._kept: dict[str, _KeptDataset] = {}
-        # Let go of, and not deleted yet.
-        self._released: list[_KeptDataset] = []
+        self._kept: dict[str, _CachedDataset] = {}
+        # Released, but not deleted yet.
+        self._released: list[_CachedDataset] = []
 
     def find(self, dataset_id: str) -> DatasetRows | None:
-        """The rows for a job that reads them; None where the job is to compute them. May block.
+        """Return the rows for a job that reads them; None if the job must compute them. May block.
 
         Raises:
-            ProgramError: another job still computes them.
+            ProgramError: another job is still computing them.
         """
         with self._lock:
-            self._let_go()
-            kept = self._kept.get(dataset_id)
-            if kept is None:
+            self._drop_unused()
+            dataset = self._kept.get(dataset_id)
+            if dataset is None:
                 return None
-            if not kept.producer.done():
+            if not dataset.producer.done():
                 raise ProgramError(
-                    f"the rows that cache() is to keep are still being computed, by job {kept.producer.job_name!r}:"
+                    f"the rows that cache() is to keep are still being computed, by job {dataset.producer.job_name!r}:"
                     " wait for its end, by wait() of its client, before another job reads them"
                 )
-            files = complete_files(self._filesystem, kept.folder)
-            if files is None or files != (kept.files or files):
-                logger.warning("%s is not whole any more: the rows of cache() are computed again", kept.folder)
+            files = complete_files(self._filesystem, dataset.folder)
+            if files is None or files != (dataset.files or files):
+                logger.warning("%s is incomplete: the rows of cache() are computed again", dataset.folder)
                 self.release(dataset_id)
                 return None
-            kept.files = files
-            return DatasetRows(folder=kept.folder, is_empty=not files)
+            dataset.files = files
+            return DatasetRows(folder=dataset.folder, is_empty=not files)
 
     def belong_to(self, client: JobClient) -> None:
-        """A job was submitted: it computes datasets, and reads others."""
+        """Register the datasets that a submitted job computes and reads."""
         with self._lock:
             for code in self._codes(client):
                 if isinstance(code, SinkCode) and isinstance(code.sink, DatasetSink):
                     self.release(code.sink.dataset_id)
                     folder = code.sink.for_job(client.job_id).path
-                    self._kept[code.sink.dataset_id] = _KeptDataset(folder=folder, producer=client)
+                    self._kept[code.sink.dataset_id] = _CachedDataset(folder=folder, producer=client)
                 if isinstance(code, SourceCode) and isinstance(code.source, DatasetSource):
-                    self._note_reader(code.source, client)
+                    self._add_reader(code.source, client)
 
-    def listed(self) -> tuple[ClusterDataset, ...]:
-        """The datasets that are complete or are being computed, in the order in which they were begun."""
+    def list(self) -> tuple[ClusterDataset, ...]:
+        """Return the datasets that are complete or being computed, in order of submission."""
         with self._lock:
-            self._let_go()
+            self._drop_unused()
             return tuple(
-                ClusterDataset(dataset_id=dataset_id, is_complete=kept.is_complete)
-                for dataset_id, kept in self._kept.items()
+                ClusterDataset(dataset_id=dataset_id, is_complete=dataset.is_complete)
+                for dataset_id, dataset in self._kept.items()
             )
 
     def release(self, dataset_id: str) -> None:
-        """Let go of the rows, if there are some: the next job that needs them computes them. May block."""
+        """Release the rows, if any: the next job that needs them computes them. May block."""
         with self._lock:
-            if (kept := self._kept.pop(dataset_id, None)) is not None:
-                self._released.append(kept)
-            self._let_go()
+            if (dataset := self._kept.pop(dataset_id, None)) is not None:
+                self._released.append(dataset)
+            self._drop_unused()
 
     def close(self, *, keeps_files: bool) -> None:
-        """The environment is closed, and its jobs are over; a later run of the application may read the files."""
+        """Delete all files after the end of the environment's jobs, unless a later run of the application may read
+        them.
+        """
         with self._lock:
-            kept = [*self._kept.values(), *self._released]
+            dataset = [*self._kept.values(), *self._released]
             self._kept, self._released = {}, []
-            if not kept or keeps_files or state_of(self._session()) is not SessionState.RUNNING:
+            if not dataset or keeps_files or state_of(self._session()) is not SessionState.RUNNING:
                 return
-            for each in kept:
+            for each in dataset:
                 delete_dataset(self._filesystem, each.folder)
 
     @property
@@ -151,16 +153,16 @@ class ClusterDatasets:
             for operator in vertex.operators:
                 yield registry.resolve(operator.ref)
 
-    def _note_reader(self, source: DatasetSource, client: JobClient) -> None:
-        for kept in (*self._kept.values(), *self._released):
-            if kept.folder == source.path:
-                kept.readers.append(client)
+    def _add_reader(self, source: DatasetSource, client: JobClient) -> None:
+        for dataset in (*self._kept.values(), *self._released):
+            if dataset.folder == source.path:
+                dataset.readers.append(client)
 
-    def _let_go(self) -> None:
-        """Let go of what failed jobs have left, and delete what nobody reads any more."""
-        failed = [dataset_id for dataset_id, kept in self._kept.items() if kept.has_failed]
+    def _drop_unused(self) -> None:
+        """Release datasets of failed jobs, and delete those without readers."""
+        failed = [dataset_id for dataset_id, dataset in self._kept.items() if dataset.has_failed]
         self._released += [self._kept.pop(dataset_id) for dataset_id in failed]
-        deleted = [kept for kept in self._released if not kept.is_used]
-        self._released = [kept for kept in self._released if kept not in deleted]
-        for kept in deleted:
-            delete_dataset(self._filesystem, kept.folder)
+        deleted = [dataset for dataset in self._released if not dataset.is_used]
+        self._released = [dataset for dataset in self._released if dataset not in deleted]
+        for dataset in deleted:
+            delete_dataset(self._filesystem, dataset.folder)

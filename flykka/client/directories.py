@@ -1,4 +1,4 @@
-"""Directories that users name, for checkpoints and savepoints."""
+"""Directories for checkpoints and savepoints, as users specify them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from os import PathLike
 
 
 def absolute_directory(directory: str | PathLike[str]) -> str:
-    """A path, or an fsspec address, as it is meant here: driver and executors need not have one working directory."""
-    named = os.fspath(directory)
-    return named if "://" in named else os.path.abspath(named)
+    """Return an absolute path, or an fsspec address: driver and executors may have different working directories."""
+    address = os.fspath(directory)
+    return address if "://" in address else os.path.abspath(address)

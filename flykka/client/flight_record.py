@@ -1,4 +1,4 @@
-"""Files for the last turns before a job's failure: beside its checkpoints, or in the user's temporary folder.
+"""Files for the last turns before a job's failure, next to its checkpoints or in the user's temporary folder.
 
 <checkpoint directory>/<job id>/flight-record.trace
 """
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from flykka.runtime.recording import Recorder
 
 _MODE = 0o600
-"""It holds messages of the job, and so data of its user."""
+"""It contains messages of the job, and therefore user data."""
 
 _OF_CHECKPOINT = frozenset({"CheckpointFormatError", "CheckpointStateMissingError", "CheckpointVersionError"})
-"""The types of failures that lie in the files of a checkpoint."""
+"""The types of failures that are caused by the files of a checkpoint."""
 
 WriteFlightRecord = Callable[[], str]
-"""Makes the file and returns its address. It may block, and raises `FlightRecordError`."""
+"""Writes the file and returns its address. May block; raises `FlightRecordError`."""
 
 
 def is_of_checkpoint(cause: SerializedThrowable) -> bool:
-    """True if a job has failed because a file of the checkpoint that it starts from is damaged or missing."""
+    """Return True if a job failed because a file of the checkpoint from which it starts is damaged or missing."""
     return cause.type_name in _OF_CHECKPOINT
 
 
 def record_failure(write: WriteFlightRecord | None, damaged: str | None) -> FlightRecordWritten:
-    """Write the flight record, and look for a whole checkpoint before a `damaged` one. Blocks.
+    """Write the flight record, and find an undamaged checkpoint before a `damaged` one. Blocks.
 
     Raises:
-        FlightRecordError: it cannot be written; the text names the file.
+        FlightRecordError: it cannot be written; the error names the file.
     """
     return FlightRecordWritten(
         path="" if write is None else write(),
@@ -58,7 +58,7 @@ def flight_record_path(job_graph: JobGraph) -> str:
 
 
 def surviving_flight_record_path(job_graph: JobGraph) -> str:
-    """The file of a job whose checkpoints go when its environment is closed: in the user's folder of temporary files.
+    """Return the path for a job whose checkpoints are deleted with its environment: in the user's temporary folder.
 
     Raises `PermissionError` if that belongs to another user.
     """
@@ -66,7 +66,7 @@ def surviving_flight_record_path(job_graph: JobGraph) -> str:
 
 
 def flight_record_writer(recorder: Recorder | None, path: str) -> WriteFlightRecord | None:
-    """The function that writes the record to `path`; None where nothing records into memory."""
+    """Return the function that writes the record to `path`; None if nothing is recorded in memory."""
     match recorder:
         case FlightRecorder():
             return partial(_write, recorder, path)
@@ -98,5 +98,5 @@ def _write(recorder: FlightRecorder, path: str) -> str:
             move_file(fs, f"{location}.inprogress", location)
         return str(fs.unstrip_protocol(location))
     except Exception as failure:
-        # Whatever a file system raises: it is told beside the job's failure, and never instead of it.
+        # Any error of a file system is reported with the job's failure, never instead of it.
         raise FlightRecordError(f"{path}: {type(failure).__name__}: {failure}") from failure

@@ -1,4 +1,4 @@
-"""The checkpoints and the metrics of a job as tables to work with: pandas DataFrames."""
+"""The checkpoints and metrics of a job as pandas DataFrames."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LABELS = {
     "task_manager": ("tm_id", "object"),
     "attempt": ("task_attempt_num", "Int64"),
 }
-"""Columns, each with the label that it has the values of, and its type."""
+"""Columns, with the label that contains their values, and their types."""
 _METRIC_TYPES = {
     "at": "datetime64[ms, UTC]",
     "scope": "object",
@@ -57,7 +57,7 @@ _METRIC_TYPES = {
 def vertex_checkpoint_frame(
     checkpoints: Iterable[CheckpointStatistics], names: Mapping[JobVertexId, str]
 ) -> pd.DataFrame:
-    """A row per completed checkpoint and vertex: sizes over its subtasks, and how long these took."""
+    """Return a row per completed checkpoint and vertex: the sizes of its subtasks together, and their times."""
     rows = [
         _vertex_row(checkpoint.checkpoint_id, names[vertex.vertex_id], vertex)
         for checkpoint in checkpoints
@@ -73,7 +73,7 @@ def _vertex_row(checkpoint_id: int, name: str, vertex: VertexCheckpointStatistic
         "subtasks": vertex.acknowledged,
         "duration_ms": vertex.duration_ms,
     }
-    row |= {counted: getattr(vertex, counted) for counted in _COUNTED}
+    row |= {column: getattr(vertex, column) for column in _COUNTED}
     for measured in _MEASURED:
         summary: StatsSummary = getattr(vertex, measured)
         row |= {f"{measured}_avg": summary.average, f"{measured}_max": summary.maximum}
@@ -81,7 +81,7 @@ def _vertex_row(checkpoint_id: int, name: str, vertex: VertexCheckpointStatistic
 
 
 def checkpoint_frame(checkpoints: Iterable[CheckpointStatistics]) -> pd.DataFrame:
-    """A row per checkpoint. One that was given up has a reason, and neither a duration nor sizes nor a path."""
+    """Return a row per checkpoint. An aborted one has a reason, but no duration, sizes or path."""
     return _frame([_row(checkpoint) for checkpoint in checkpoints], _TYPES)
 
 
@@ -101,14 +101,14 @@ def _row(checkpoint: CheckpointStatistics) -> dict[str, object]:
 
 
 def _frame(rows: Sequence[Mapping[str, object]], types: Mapping[str, str]) -> pd.DataFrame:
-    """A table, column by column, each with its type: an empty one has the types of a full one."""
+    """Build a DataFrame with explicit column types, so that an empty one has them too."""
     import pandas as pd
 
     return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in types.items()})
 
 
 def metric_frame(measured: Iterable[Measured], at_ms: int) -> pd.DataFrame:
-    """A row per value. What is measured of a job as a whole has no subtask, and what of a task no operator."""
+    """Return a row per value. Metrics of a whole job have no subtask, metrics of a task no operator."""
     rows: list[dict[str, object]] = []
     for each in measured:
         labels = {column: _label(each, label, kind) for column, (label, kind) in _LABELS.items()}
@@ -118,5 +118,5 @@ def metric_frame(measured: Iterable[Measured], at_ms: int) -> pd.DataFrame:
 
 
 def _label(measured: Measured, label: str, kind: str) -> str | int | None:
-    told = measured.labels.get(label)
-    return told if told is None or kind == "object" else int(told)
+    value = measured.labels.get(label)
+    return value if value is None or kind == "object" else int(value)

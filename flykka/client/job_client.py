@@ -1,4 +1,4 @@
-"""A handle on a submitted job, for threads and for asyncio (Flink's JobClient)."""
+"""A handle of a submitted job, for threads and for asyncio (Flink's JobClient)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from flykka.messages.graph.job_graph import JobGraph, JobVertex
 from flykka.messages.monitoring.job_details import CHECKPOINT_HISTORY, AwaitArchives, JobDetails, RequestJobDetails
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
-from flykka.metrics.collection import Scope, collected_of_job
+from flykka.metrics.collection import Scope, collect_job
 from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError, SpawnRefusedError
 from flykka.runtime.futures.future import Future
 from flykka.runtime.props import Props
@@ -63,43 +63,44 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STOPPING_TIMEOUT = 60.0
-"""Seconds that `stop` waits: the last checkpoint has to be taken, and what it holds to be published."""
+"""Seconds that `stop` waits for the last checkpoint and the publication of its output."""
 
 DETAILS_TIMEOUT = 5.0
-"""Seconds that `details` waits for the JobManager, until it says what was known last."""
+"""Seconds that `details` waits for the JobManager before it returns the last known state."""
 
 LIVE_CHECKPOINTS = 100
-"""The number of checkpoints in a picture that is drawn again and again."""
+"""The number of checkpoints in a live display."""
 
 ATTACH_TIMEOUT = 10.0
 """Seconds that a detached client waits for the details of its job."""
 
 LISTENERS_TIMEOUT = 5.0
-"""Seconds that `wait` gives the listeners to hear the end of the job, once it has ended."""
+"""Seconds that `wait` gives listeners to receive the end of the job."""
 
 SNAPSHOT_TIMEOUT = 600.0
-"""Seconds that a client waits, as long as a checkpoint may take unless that was set."""
+"""Seconds that a client waits for a checkpoint: the default checkpoint timeout."""
 
 RESCALE_TIMEOUT = 10.0
-"""Seconds that a client waits for the word that the job has new requirements."""
+"""Seconds that a client waits for the confirmation of new requirements."""
 
 Bounds = int | tuple[int, int]
-"""The greatest number of subtasks, with 1 as the least; or the least and the greatest."""
+"""The maximum number of subtasks, with a minimum of 1; or the minimum and the maximum."""
 
 _ATTEMPTS = 5
-"""A checkpoint may be subsumed, and its files deleted, while it is read: so many are tried."""
+"""The number of attempts: a checkpoint may be subsumed, and its files deleted, while it is being read."""
 
 _HERE = "localhost"
-"""The host of what is measured: all actors are in this process."""
+"""The host of all metrics: all actors are in this process."""
 
 _NUMBERS = count(1)
-"""Of the clients that come back to a job."""
+"""Numbers for clients that attach to a running job."""
 
 
 class JobClient:
-    """Made by `execute_async`. Every method may be called from any thread.
+    """A handle of a submitted job, returned by `execute_async`. Every method may be called from any thread.
 
-    `await client` is `wait` for coroutines: the same result, the same errors, and the listeners have heard of the end.
+    `await client` is `wait` for coroutines: it has the same result and errors, and listeners have received the end of
+    the job.
     """
 
     def __init__(
@@ -114,14 +115,14 @@ class JobClient:
         attached: Attached = True,
         submits: bool = True,
     ) -> None:
-        """Submit the job, or come back to one, and hear of it. Raises `ClusterError` where there is no cluster."""
+        """Submit the job, or attach to a running one. Raises `ClusterError` if there is no cluster."""
         self._behaviour = listening_behaviour(attached)
         if self._behaviour is ListeningBehaviour.DETACHED:
-            job_graph = replace(job_graph, client_heartbeat=None)  # Its job is to outlive it.
+            job_graph = replace(job_graph, client_heartbeat=None)  # The job is to outlive its client.
         self._system = system
         self._job_manager = JobManagerGateway(system, job_manager)
         self._graph = job_graph
-        self._named = f"job {job_graph.name!r} ({job_graph.job_id})"
+        self._label = f"job {job_graph.name!r} ({job_graph.job_id})"
         driver = system.driver
         self._view = JobView(
             outcome=Future(driver),
@@ -150,60 +151,61 @@ class JobClient:
 
     @property
     def job_id(self) -> JobId:
-        """The id under which the job was submitted."""
+        """The id of the submitted job."""
         return self._graph.job_id
 
     @property
     def job_name(self) -> str:
-        """The name under which the job was submitted."""
+        """The name of the submitted job."""
         return self._graph.name
 
     @property
     def job_graph(self) -> JobGraph:
-        """The submitted graph: the vertices, their operators and how they are connected."""
+        """The submitted graph: the vertices, their operators and their connections."""
         return self._graph
 
     @property
     def status(self) -> JobStatus:
-        """The last status that was heard of."""
+        """The last known status."""
         self._attach()
         return self._view.status
 
     def exception(self) -> Exception | None:
-        """Return the error that `wait` raises once the job has failed; None before, and when all is well.
+        """Return the error that `wait` raises after the job has failed; None before, and after success.
 
-        Its text begins with the lines of your own code; what the job has overcome is in `exception_history`.
+        Its text begins with the lines of your own code; failures after which the job restarted are in
+        `exception_history`.
         """
         self._attach(to_result=True)
         return self._view.failure
 
     @property
     def details(self) -> JobDetails:
-        """The job as it stands now: its vertices, its last checkpoints, its restarts, its last failure.
+        """The current state of the job: its vertices, last checkpoints, restarts and last failure.
 
-        Where its cluster has ended: as it stood when it was asked last.
+        After the end of its cluster: the last known state.
         """
         if self._view.is_final:
             return self._view.details
         return self._view.note(self._ask_for_details(CHECKPOINT_HISTORY))
 
     def details_with(self, checkpoints: int) -> JobDetails:
-        """As `details`, with so many of the last checkpoints: for a display that asks again and again."""
+        """Return `details` with a limited number of checkpoints, for displays that poll."""
         if self._view.is_final:
             return self._view.details
         return self._ask_for_details(checkpoints) or self._view.details
 
     def get_accumulators(self) -> dict[str, AccumulatorValue]:
-        """Return the accumulators of the job's newest attempts so far, by name (Flink's getAccumulators).
+        """Return the current accumulators of the job's latest attempts, by name (Flink's getAccumulators).
 
         Raises:
-            AccumulatorError: an accumulator is of different kinds in two places.
+            AccumulatorError: an accumulator has different types in two places.
         """
         return accumulator_values(self.details.accumulators, self.job_name)
 
     @property
     def checkpoints(self) -> pd.DataFrame:
-        """A row per checkpoint that has completed or was given up, the last thousand of them, the oldest first.
+        """The last thousand completed or aborted checkpoints as a DataFrame, oldest first.
 
         Columns: checkpoint_id, status, triggered, ended, duration_ms, size_bytes, incremental_bytes, path, reason.
         """
@@ -211,11 +213,11 @@ class JobClient:
 
     @property
     def checkpoint_vertices(self) -> pd.DataFrame:
-        """A row per completed checkpoint and vertex: what its subtasks measured.
+        """The measurements of the subtasks as a DataFrame, with a row per completed checkpoint and vertex.
 
         Columns: checkpoint_id, vertex, subtasks, duration_ms; size_bytes and incremental_bytes; processed_bytes and
-        persisted_bytes, while barriers came together; and, on average and at most (`_avg`, `_max`), start_delay_ms,
-        alignment_ms, sync_ms and async_ms.
+        persisted_bytes during alignment; and, as average and maximum (`_avg`, `_max`), start_delay_ms, alignment_ms,
+        sync_ms and async_ms.
         """
         details = self.details
         return vertex_checkpoint_frame(
@@ -224,44 +226,46 @@ class JobClient:
 
     @property
     def metrics(self) -> pd.DataFrame:
-        """A row per metric as it stands now, of the job, its subtasks, their chains and your functions.
+        """The current metrics of the job, its subtasks, operators and user functions as a DataFrame, with a row per
+        metric.
 
-        Columns: at (the time it was asked), scope, name, vertex, operator, subtask, task_manager, attempt, value. The
-        scopes, names and values are those of the REST interface and of /metrics. Once the job has ended they are those
-        of its end.
+        Columns: at (the time of the request), scope, name, vertex, operator, subtask, task_manager, attempt, value.
+        Scopes, names and values are those of the REST interface and of /metrics. After the end of the job they are its
+        final values.
 
         Raises:
             ClusterError: its cluster was shut down, or has forgotten the job.
             TimeoutError: the JobManager does not answer within 10 seconds.
         """
         now_ms = self._system.clock.now_ms()
-        with self._looked_at():
-            measured = collected_of_job(self._job_manager, self.job_id, Scope.SUBTASK, _HERE, now_ms)
+        with self._information_errors():
+            measured = collect_job(self._job_manager, self.job_id, Scope.SUBTASK, _HERE, now_ms)
             return metric_frame(measured, now_ms)
 
     @property
     def exception_history(self) -> JobExceptionHistory:
-        """Return the job's last failures, the oldest first, each with how the job went on."""
+        """The job's last failures, oldest first, each with its consequence."""
         return JobExceptionHistory.from_details(self.details)
 
     def why(self, timeout: float = TIME_LIMIT) -> JobDiagnosis:
-        """Diagnose why the job does not go on, or what it does: which task waits for which. Its text is one screen.
+        """Diagnose why the job makes no progress, or what it is doing: which task waits for which. The text fits one
+        screen.
 
-        Every actor of the job is asked and has `timeout` seconds for the answer; one that is stuck is told as such. The
-        answer is there after twice that time at the latest.
+        Every actor of the job has `timeout` seconds to answer; those that do not are listed as stuck. Returns after at
+        most twice that time.
         """
         return diagnose(collect_reports(self._system, self._view.details, timeout))
 
     def done(self) -> bool:
-        """True if the job has ended, in whatever way."""
+        """Return True if the job has ended, successfully or not."""
         hears_result = self._behaviour is not ListeningBehaviour.DETACHED
         if hears_result or not self._view.submitted.done() or self._view.outcome.done():
             return self._view.outcome.done()
-        # A detached client hears nothing by itself, and may ask.
+        # A detached client receives no result, but may ask.
         return self._job_manager.running_graph(self.job_id) is None
 
     def wait_submitted(self, timeout: float | None = None) -> JobId:
-        """Wait until the JobManager has taken the job.
+        """Wait until the JobManager has accepted the job.
 
         Raises:
             JobSubmissionError: it was refused.
@@ -270,19 +274,19 @@ class JobClient:
         return self._get(self._view.submitted, timeout, "is not yet accepted")
 
     def wait(self, timeout: float | None = None) -> JobExecutionResult:
-        """Wait until the job has ended and the listeners have heard of it.
+        """Wait until the job has ended and listeners have received that; return its result.
 
         Raises:
-            JobExecutionError: it has failed, or was lost with its cluster.
+            JobExecutionError: it failed, or was lost with its cluster.
             JobCancelledError: it was cancelled.
             JobSubmissionError: it was refused.
-            TimeoutError: it still runs after `timeout` seconds.
+            TimeoutError: it is still running after `timeout` seconds.
         """
-        __tracebackhide__ = True  # In IPython a failure of the job points to the user's line, not to these.
+        __tracebackhide__ = True  # In IPython a failure of the job should point to the user's line, not to these.
         self._attach(to_result=True)
         try:
             with interruptible(self.job_name):
-                hint = "; its why() says what it waits for"
+                hint = "; its why() shows what it waits for"
                 state = f"is still {self._view.status}" if self._behaviour is EVERYTHING else "has not ended"
                 return self._get(self._view.outcome, timeout, state, hint)
         finally:
@@ -291,24 +295,24 @@ class JobClient:
                 self._wait_for_listeners()
 
     def cancel(self, timeout: float = 10.0) -> None:
-        """Have the job cancelled; returns when the JobManager has taken that on, and `wait` when it is done.
+        """Request the cancellation of the job; returns when the JobManager accepts it. `wait` returns when it is done.
 
         Raises:
             JobCancellationError: the job has ended already.
             TimeoutError: there is no answer within `timeout` seconds.
         """
         if self.done():
-            raise JobCancellationError(f"{self._named} was not cancelled: it is {self.status} already")
+            raise JobCancellationError(f"{self._label} was not cancelled: it is {self.status} already")
         late = f"no answer to the cancellation of job {self.job_name!r} in {timeout} s"
-        with self._requested(late, JobCancellationError, self._named):
+        with self._requested(late, JobCancellationError, self._label):
             self._job_manager.cancel(self.job_id, timeout)
 
     def stop(self, timeout: float = STOPPING_TIMEOUT) -> str:
-        """Have the job take a last checkpoint, publish what it holds, and finish; the path of that checkpoint.
+        """Take a last checkpoint, publish its output, and finish the job; return the path of the checkpoint.
 
-        As `stop_with_savepoint`, but what it leaves behind is a checkpoint: quicker to take, and not to be moved.
-        Windows that are open stay in it, and it is kept for a job that continues from it. Returns when the job has
-        FINISHED; a stop that fails leaves the job running.
+        Like `stop_with_savepoint`, but with a checkpoint, which is faster but must not be moved. Open windows stay in
+        it, and it is retained for a job that continues from it. Returns when the job has FINISHED; if stopping fails,
+        the job keeps running.
 
         Raises:
             JobStoppingError: the job was not stopped: it is not running, it failed meanwhile, or its checkpoint did.
@@ -319,27 +323,27 @@ class JobClient:
     def stop_with_savepoint(
         self, directory: str | PathLike[str] | None = None, drain: bool = False, timeout: float = STOPPING_TIMEOUT
     ) -> str:
-        """Have the job take a savepoint, publish what it holds, and finish; the path of the savepoint.
+        """Take a savepoint, publish its output, and finish the job; return the path of the savepoint.
 
-        It is a folder below `directory` (else the default savepoint directory) that holds everything, may be moved,
-        and is never deleted by a job: start from it with `from_savepoint`. Windows that are open stay in it; with
-        `drain` they fire first, as at the end of the input: for a job that is not meant to go on. Returns when the job
-        has FINISHED; a stop that fails leaves the job running. From a coroutine: `await asyncio.to_thread(...)`.
+        It is a folder in `directory` (by default the default savepoint directory), which is self-contained, may be
+        moved, and is never deleted by a job: start from it with `from_savepoint`. Open windows stay in it; with `drain`
+        they fire first, as at the end of the input: for a job that will not be continued. Returns when the job has
+        FINISHED; if stopping fails, the job keeps running. From a coroutine: `await asyncio.to_thread(...)`.
 
         Raises:
             SavepointError: no savepoint directory is configured.
-            JobStoppingError: the job was not stopped: it is not running, stops otherwise already, or failed meanwhile,
-                or the savepoint did.
+            JobStoppingError: the job was not stopped: it is not running, is being stopped already, or failed
+                meanwhile, or the savepoint did.
             TimeoutError: it has not stopped within `timeout` seconds, and may still do so.
         """
         return self._stop(timeout, savepoint_directory=self._savepoint_directory(directory), drain=drain)
 
     def trigger_savepoint(self, directory: str | PathLike[str] | None = None, timeout: float = SNAPSHOT_TIMEOUT) -> str:
-        """Have the job take a savepoint and go on; the path of the savepoint, which is complete when this returns.
+        """Take a savepoint while the job keeps running; return its path when it is complete.
 
-        It is a folder as `stop_with_savepoint` makes one. It publishes nothing: what it holds for the sinks is
-        published by the next checkpoint of the job, or where there is none by a job that starts from it. From
-        a coroutine: `await asyncio.to_thread(...)`.
+        It is a folder as for `stop_with_savepoint`. It publishes nothing: the pending output of sinks is published by
+        the next checkpoint of the job, or else by a job that starts from the savepoint. From a coroutine: `await
+        asyncio.to_thread(...)`.
 
         Raises:
             SavepointError: no savepoint directory is configured, the job is not running, or the savepoint failed.
@@ -347,9 +351,9 @@ class JobClient:
         """
         target = self._savepoint_directory(directory)
         if self.done():
-            raise SavepointError(f"no savepoint of {self._named}: it is {self.status} already")
-        late = f"no savepoint of {self._named} is complete after {timeout} s"
-        with self._requested(late, SavepointError, f"no savepoint of {self._named}"):
+            raise SavepointError(f"no savepoint of {self._label}: it is {self.status} already")
+        late = f"no savepoint of {self._label} is complete after {timeout} s"
+        with self._requested(late, SavepointError, f"no savepoint of {self._label}"):
             return self._job_manager.trigger_savepoint(self.job_id, target, timeout)
 
     def trigger_checkpoint(
@@ -357,11 +361,11 @@ class JobClient:
         checkpoint_type: CheckpointType | str = CheckpointType.CONFIGURED,
         timeout: float = SNAPSHOT_TIMEOUT,
     ) -> str:
-        """Have the job take a checkpoint now, whatever its interval is, and publish what it holds; its path.
+        """Take a checkpoint now and publish its output; return its path when it is complete.
 
-        A `full` one writes all state again and needs no file of an earlier one; `incremental` and `configured` ones
-        write what is new, as all others do. It waits while as many are under way as there may be, but not for the
-        pause between two. It is the job's own, and is deleted as they are. From a coroutine: `await
+        A `full` one writes all state again and depends on no earlier files; `incremental` and `configured` ones write
+        only new state, as periodic ones do. It waits if the maximum number of concurrent checkpoints is reached, but
+        not for the pause between two. The job deletes it as any other checkpoint. From a coroutine: `await
         asyncio.to_thread(...)`.
 
         Raises:
@@ -371,28 +375,28 @@ class JobClient:
         try:
             chosen = CheckpointType(checkpoint_type.upper())
         except ValueError:
-            known = ", ".join(each.lower() for each in CheckpointType)
-            raise CheckpointError(f"there is no type of checkpoints {checkpoint_type!r}: there are {known}") from None
+            types = ", ".join(each.lower() for each in CheckpointType)
+            raise CheckpointError(f"there is no type of checkpoints {checkpoint_type!r}: there are {types}") from None
         if self.done():
-            raise CheckpointError(f"no checkpoint of {self._named}: it is {self.status} already")
-        late = f"no checkpoint of {self._named} is complete after {timeout} s"
-        with self._requested(late, CheckpointError, f"no checkpoint of {self._named}"):
+            raise CheckpointError(f"no checkpoint of {self._label}: it is {self.status} already")
+        late = f"no checkpoint of {self._label} is complete after {timeout} s"
+        with self._requested(late, CheckpointError, f"no checkpoint of {self._label}"):
             return self._job_manager.trigger_checkpoint(self.job_id, chosen, timeout).checkpoint_path
 
     def update_resource_requirements(
         self, requirements: Mapping[str, Bounds] | Bounds, timeout: float = RESCALE_TIMEOUT
     ) -> None:
-        """Have the job run within other bounds of parallelism from now on, as many subtasks as there are slots for.
+        """Set new bounds of parallelism; the job runs with as many subtasks as there are slots for.
 
-        `requirements` are by vertex: its id, its name, or the uid of an operator in it; others stay as they are. A
-        number alone, or a pair, is for all vertices that can have it: those with an operator that runs in fewer
-        subtasks have as many as that allows. The bounds outlive a failure of the driver with high availability. The job
-        takes a checkpoint, all its tasks restart from it, and no row is lost or counts twice. This returns when the job
-        has the bounds; `rescales` tells what comes of them.
+        `requirements` maps vertices, by id, name or the uid of an operator in it, to bounds; other vertices keep
+        theirs. A number or a pair alone applies to all vertices, up to the limit of those with an operator that runs in
+        fewer subtasks. With high availability the bounds survive a failure of the driver. The job takes a checkpoint,
+        all its tasks restart from it, and no row is lost or counted twice. Returns when the job has accepted the
+        bounds; `rescales` shows the result.
 
         Raises:
             RescaleError: the job cannot run so: it is a batch job or takes no checkpoints, a vertex has fewer key
-                groups or an operator that runs in fewer subtasks, or the bounds are none; or it has ended.
+                groups or an operator that runs in fewer subtasks, or the bounds are invalid; or the job has ended.
             TimeoutError: there is no answer within `timeout` seconds.
         """
         bounds = bounds_of(self.job_graph, requirements)
@@ -400,46 +404,46 @@ class JobClient:
             self._job_manager.update_requirements(self.job_id, bounds, timeout)
 
     def resource_requirements(self, timeout: float = RESCALE_TIMEOUT) -> dict[str, tuple[int, int]]:
-        """Return the least and the greatest parallelism of each vertex, by its id.
+        """Return the minimum and maximum parallelism of each vertex, by id.
 
         Raises:
             RescaleError: the job has ended.
             TimeoutError: there is no answer within `timeout` seconds.
         """
         with self._rescaling(timeout):
-            found = self._job_manager.requirements(self.job_id, timeout)
-        return {each.vertex_id: (each.lower_bound, each.upper_bound) for each in found.vertices}
+            bounds = self._job_manager.requirements(self.job_id, timeout)
+        return {each.vertex_id: (each.lower_bound, each.upper_bound) for each in bounds.vertices}
 
     @property
     def rescales(self) -> tuple[Rescale, ...]:
-        """The last rescales of the job, the oldest first: what has caused them, what was decided, how they ended.
+        """The last rescales of the job, oldest first, with their causes, decisions and results.
 
         Raises:
             ClusterError: its cluster was shut down, or has forgotten the job.
             TimeoutError: the JobManager does not answer within 10 seconds.
         """
-        with self._looked_at():
+        with self._information_errors():
             return self._job_manager.rescales(self.job_id).rescales
 
     def query_state(self, uid: str, name: str, keys: Iterable[Any]) -> dict[Any, Any]:
-        """The values of the state `name` of an operator for some keys, by key; a key that has none is left out.
+        """Return the values of the state `name` of an operator by key; keys without a value are missing.
 
-        The answer is that of the last completed checkpoint, whose files are read by a Spark job: no task is asked, and
-        nothing newer is seen. Keys are values, or tuples of them where the stream is keyed by several columns. Names
-        are those of `flykka.state.read(...)`: of a function its states', of aggregates such as `sum(amount)`.
+        A Spark job reads them from the files of the last completed checkpoint; tasks are not asked, and newer values
+        are not visible. Keys are values, or tuples if the stream is keyed by several columns. Names are those of
+        `flykka.state.read(...)`: the states of a function, or aggregates such as `sum(amount)`.
 
         Raises:
-            SavedStateError: the job has completed no checkpoint yet, or none is there long enough to be read; it has no
-                such operator or state, or keys of another type.
+            SavedStateError: the job has completed no checkpoint yet, or checkpoints are deleted before they can be
+                read; or it has no such operator or state, or keys of another type.
         """
-        asked = list(keys)
+        requested = list(keys)
         path = self._last_completed()
         for _ in range(_ATTEMPTS):
             try:
-                return _answered(path, uid, name, asked)
+                return _query(path, uid, name, requested)
             except SavedStateError:
                 raise
-            except Exception:  # whatever reading raises where files are deleted
+            except Exception:  # any error that reading raises when files are deleted
                 newer = self._last_completed()
                 if newer == path:
                     raise
@@ -450,12 +454,12 @@ class JobClient:
         )
 
     def add_listener(self, callback: Callable[[Message], object]) -> None:
-        """Call `callback` with every message about the job, in order, on a thread of its own.
+        """Call `callback` with every message about the job, in order, on its own thread.
 
-        A listener that comes late first hears what was said before it, up to the last thousand messages.
+        A late listener first receives the last thousand earlier messages.
 
         Raises:
-            ClusterError: the cluster was shut down, and nobody is left who could tell.
+            ClusterError: the cluster was shut down.
         """
         self._attach(waits=False)
         heard_all: Future[None] = Future(self._system.driver)
@@ -463,11 +467,11 @@ class JobClient:
         try:
             self._system.spawn(props, f"job-listener-{self.job_id}-{len(self._listeners) + 1}")
         except SpawnRefusedError as ending:
-            raise ClusterError(f"nothing more is told of {self._named}: its cluster was shut down") from ending
+            raise ClusterError(f"no more information about {self._label}: its cluster was shut down") from ending
         self._listeners.append(heard_all)
 
     def _ipython_display_(self) -> None:
-        """Called by IPython to show the job: in a notebook live, until its end."""
+        """Display the job in IPython; in a notebook the display is live until the job ends."""
         from flykka.ipython import in_kernel
         from flykka.views.job_text import job_text
         from flykka.views.live_display import LiveDisplay
@@ -479,18 +483,18 @@ class JobClient:
             self._live = LiveDisplay(
                 lambda: self.details_with(LIVE_CHECKPOINTS), self._view.outcome, lambda: self._view.news
             )
-            # Who waits for the job sees its end before the next cell begins.
+            # After waiting for the job, its end is displayed before the next cell begins.
             self._listeners.append(self._live.shown_last)
         self._live.show()
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The job as it stands now, for displays without IPython."""
+        """The current state of the job, for displays without IPython."""
         from flykka.views.live_display import job_bundle
 
         return job_bundle(self.details)
 
     def _attach(self, *, waits: bool = True, to_result: bool = False) -> None:
-        """From now on hear of the job, for somebody wants to know; who hears of its result may be content with that."""
+        """Register for the events of the job, unless the client receives what is needed already."""
         hears_result = self._behaviour is not ListeningBehaviour.DETACHED
         if self._behaviour is EVERYTHING or (to_result and hears_result) or self._view.outcome.done():
             return
@@ -514,10 +518,10 @@ class JobClient:
         finally:
             if self._view.outcome.done():
                 await asyncio.to_thread(self._await_archive)
-                await self._listeners_have_heard()
+                await self._listeners_finished()
 
-    async def _listeners_have_heard(self) -> None:
-        # As `_wait_for_listeners`, with the loop free for others meanwhile.
+    async def _listeners_finished(self) -> None:
+        # Like `_wait_for_listeners`, without blocking the loop.
         with suppress(TimeoutError):
             async with asyncio.timeout(LISTENERS_TIMEOUT):
                 for heard_all in self._listeners:
@@ -529,17 +533,17 @@ class JobClient:
             try:
                 heard_all.get(timeout=max(0.0, deadline - time.monotonic()))
             except AskTimeoutError:
-                # A listener that does not return holds its own news back, not the job's result.
+                # A listener that does not return delays its own messages, not the job's result.
                 return
 
     def _stop(self, timeout: float, *, savepoint_directory: str | None, drain: bool) -> str:
         if self.done():
-            raise JobStoppingError(f"{self._named} was not stopped: it is {self.status} already")
-        late = f"{self._named} has not stopped after {timeout} s"
-        with self._requested(late, JobStoppingError, f"{self._named} was not stopped"):
+            raise JobStoppingError(f"{self._label} was not stopped: it is {self.status} already")
+        late = f"{self._label} has not stopped after {timeout} s"
+        with self._requested(late, JobStoppingError, f"{self._label} was not stopped"):
             path = self._job_manager.stop(self.job_id, savepoint_directory, timeout, drain=drain)
-        # A look at the job when this has returned is to show that it has finished.
-        self._get(self._view.outcome, timeout, "has stopped, and has not said so")
+        # The state of the job should be FINISHED when this returns.
+        self._get(self._view.outcome, timeout, "has stopped, but has not reported its end")
         self._await_archive()
         return path
 
@@ -548,7 +552,7 @@ class JobClient:
         try:
             return future.get(timeout=timeout)
         except AskTimeoutError as late:
-            raise TimeoutError(f"{self._named} {state} after {timeout} seconds{hint}") from late
+            raise TimeoutError(f"{self._label} {state} after {timeout} seconds{hint}") from late
 
     def _savepoint_directory(self, directory: str | PathLike[str] | None) -> str:
         chosen = directory or self._graph.checkpointing.savepoint_directory
@@ -560,14 +564,14 @@ class JobClient:
         return absolute_directory(chosen)
 
     def _await_archive(self) -> None:
-        """Wait until the job, which has ended, is archived where it is to be: for some seconds at most."""
+        """Wait some seconds until the ended job is archived, if it is to be."""
         if self._graph.checkpointing.archive_directory is not None:
-            # Where nobody answers any more, its cluster has waited for it.
+            # If the cluster has ended, it has waited for the archive itself.
             with suppress(ActorDeadError, AskFailedError, AskTimeoutError):
                 self._job_manager.ask(lambda me: AwaitArchives(reply_to=me))
 
     def _ask_for_details(self, checkpoints: int) -> JobDetails | None:
-        """The details of the job; None if the present JobManager does not answer or does not know it."""
+        """Request the details of the job; None if the current JobManager does not answer or does not know it."""
         job_id = self.job_id
         try:
             answer = self._job_manager.ref.ask(
@@ -579,19 +583,19 @@ class JobClient:
         return answer if isinstance(answer, JobDetails) else None
 
     @contextmanager
-    def _looked_at(self) -> Iterator[None]:
+    def _information_errors(self) -> Iterator[None]:
         try:
             yield
         except AskTimeoutError as late:
-            raise TimeoutError(f"nothing is told of {self._named} after {LOOK_TIMEOUT} s") from late
+            raise TimeoutError(f"no information about {self._label} after {LOOK_TIMEOUT} s") from late
         except ActorDeadError as ended:
-            raise ClusterError(f"nothing more is told of {self._named}: its cluster was shut down") from ended
+            raise ClusterError(f"no more information about {self._label}: its cluster was shut down") from ended
         except NotKnownError:
-            raise ClusterError(f"nothing is told of {self._named}: its cluster does not know it any more") from None
+            raise ClusterError(f"no information about {self._label}: its cluster does not know it any more") from None
 
     @contextmanager
     def _requested(self, late: str, error: type[FlykkaError], what: str) -> Iterator[None]:
-        """Raise `error` for what is refused, and `TimeoutError` with the text `late`."""
+        """Raise `error` if the request is refused, and `TimeoutError` with the text `late` after a timeout."""
         try:
             yield
         except AskTimeoutError as silent:
@@ -600,8 +604,8 @@ class JobClient:
             raise error(f"{what}: {refused}") from None
 
     def _rescaling(self, timeout: float) -> AbstractContextManager[None]:
-        late = f"no answer about the requirements of {self._named} in {timeout} s"
-        return self._requested(late, RescaleError, f"{self._named} is not rescaled")
+        late = f"no answer about the requirements of {self._label} in {timeout} s"
+        return self._requested(late, RescaleError, f"{self._label} is not rescaled")
 
     def _last_completed(self) -> str:
         completed = (
@@ -618,12 +622,12 @@ class JobClient:
 
 
 def bounds_of(job_graph: JobGraph, requirements: Mapping[str, Bounds] | Bounds) -> JobResourceRequirements:
-    """The requirements in the form of messages. Raises `RescaleError` where there is no such vertex."""
+    """Convert the requirements to a message. Raises `RescaleError` if there is no such vertex."""
     if not isinstance(requirements, Mapping):
-        made = [_of_vertex(vertex, requirements, vertex.parallelism_limit) for vertex in job_graph.vertices]
+        requested = [_of_vertex(vertex, requirements, vertex.parallelism_limit) for vertex in job_graph.vertices]
     else:
-        made = [_of_vertex(_vertex(job_graph, name), bounds) for name, bounds in requirements.items()]
-    return JobResourceRequirements(vertices=tuple(made))
+        requested = [_of_vertex(_vertex(job_graph, name), bounds) for name, bounds in requirements.items()]
+    return JobResourceRequirements(vertices=tuple(requested))
 
 
 def _of_vertex(vertex: JobVertex, bounds: Bounds, limit: int | None = None) -> JobVertexResourceRequirements:
@@ -637,18 +641,18 @@ def _vertex(job_graph: JobGraph, name: str) -> JobVertex:
     for vertex in job_graph.vertices:
         if name in (vertex.vertex_id, vertex.name) or any(each.ref.uid == name for each in vertex.operators):
             return vertex
-    known = ", ".join(f"{vertex.name!r} ({vertex.vertex_id})" for vertex in job_graph.vertices)
-    raise RescaleError(f"job {job_graph.name!r} has no vertex {name!r}: there are {known}")
+    vertices = ", ".join(f"{vertex.name!r} ({vertex.vertex_id})" for vertex in job_graph.vertices)
+    raise RescaleError(f"job {job_graph.name!r} has no vertex {name!r}: there are {vertices}")
 
 
-def _answered(path: str, uid: str, name: str, keys: list[Any]) -> dict[Any, Any]:
+def _query(path: str, uid: str, name: str, keys: list[Any]) -> dict[Any, Any]:
     state = read_state(path, uid)
     if len(state.key_names) > 1:
         return dict(state.lookup(name, keys))
-    found = state.lookup(name, [(key,) for key in keys])
-    return {key: value for (key,), value in found.items()}
+    values = state.lookup(name, [(key,) for key in keys])
+    return {key: value for (key,), value in values.items()}
 
 
 def new_job_id() -> JobId:
-    """The id of a job that is about to be made: the same program has another one each time."""
+    """Return a new random job id."""
     return JobId(uuid4().hex)

@@ -18,7 +18,7 @@ AccumulatorValue = int | float | dict[int, int]
 
 
 def accumulator_value(snapshot: AccumulatorSnapshot) -> AccumulatorValue:
-    """Return the value of an accumulator, as the user knows it."""
+    """Return the value of an accumulator in the form that users see."""
     match snapshot.type:
         case AccumulatorType.INT_COUNTER | AccumulatorType.LONG_COUNTER | AccumulatorType.METER:
             return snapshot.count
@@ -34,7 +34,7 @@ def accumulator_values(results: AccumulatorResults, job_name: str) -> dict[str, 
     """Return the values of all accumulators of a job, by name.
 
     Raises:
-        AccumulatorError: one of them is of different kinds in two places.
+        AccumulatorError: one of them has different types in two places.
     """
     for failed in results.failed:
         raise _without_result(failed, job_name)
@@ -47,11 +47,11 @@ def _without_result(failed: FailedAccumulatorResult, job_name: str) -> Accumulat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobExecutionResult:
-    """A job that has FINISHED; the time is from its submission to the news of its end.
+    """The result of a job that has FINISHED; the run time is measured by the client from submission to end.
 
-    `checkpoint_path` is the checkpoint, or the savepoint, that is kept where the job was stopped; one that came to the
-    end of its input keeps none. `is_earlier`: the job had finished before it was submitted, in the same run of its
-    application; nothing has run for this submission.
+    `checkpoint_path` is the checkpoint or savepoint retained for a stopped job; a job that reached the end of its input
+    retains none. `is_earlier` is True if the job had already finished in the same run of its application, and nothing
+    ran now.
     """
 
     job_id: JobId
@@ -63,18 +63,18 @@ class JobExecutionResult:
 
     @property
     def accumulator_results(self) -> dict[str, AccumulatorValue]:
-        """Return every accumulator over all subtasks, by name: an int, a float, or counts by number.
+        """All accumulators, merged over all subtasks, by name: an int, a float, or counts by number.
 
         Raises:
-            AccumulatorError: one of them is of different kinds in two places.
+            AccumulatorError: one of them has different types in two places.
         """
         return accumulator_values(self.accumulators, self.job_name)
 
     def get_accumulator_result(self, name: str) -> AccumulatorValue:
-        """Return one accumulator over all subtasks.
+        """Return one accumulator, merged over all subtasks.
 
         Raises:
-            AccumulatorError: there is none of this name, or it is of different kinds in two places.
+            AccumulatorError: there is no such accumulator, or it has different types in two places.
         """
         for failed in self.accumulators.failed:
             if failed.name == name:
@@ -82,5 +82,5 @@ class JobExecutionResult:
         for snapshot in self.accumulators.merged:
             if snapshot.name == name:
                 return accumulator_value(snapshot)
-        known = ", ".join(repr(each.name) for each in self.accumulators.merged) or "none at all"
-        raise AccumulatorError(f"job {self.job_name!r} has no accumulator {name!r}; it has {known}")
+        names = ", ".join(repr(each.name) for each in self.accumulators.merged) or "none at all"
+        raise AccumulatorError(f"job {self.job_name!r} has no accumulator {name!r}; it has {names}")

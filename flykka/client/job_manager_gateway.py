@@ -1,4 +1,4 @@
-"""Asks the JobManager on behalf of the user's threads: the present one, or its successor."""
+"""Sends requests of user threads to the JobManager: the current one, or its successor."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
 
 LOOK_TIMEOUT = 10.0
-"""Seconds for an answer that needs nothing but the JobManager."""
+"""Seconds for an answer that only the JobManager is needed for."""
 
 SNAPSHOT_TIMEOUT = 3_600.0
-"""Seconds that a savepoint or a checkpoint may take; its own time limit is the job's."""
+"""Seconds that a savepoint or a checkpoint may take; the job has its own checkpoint timeout."""
 
 _PAUSE = 0.05
-"""Seconds between two looks for a JobManager, while there is none."""
+"""Seconds between two attempts to find a JobManager."""
 
 A = TypeVar("A", bound=Message)
 
@@ -43,7 +43,7 @@ Refusal = (
     | job.RequestCheckpointFailure
     | rescaling.JobResourceRequirementsRefused
 )
-"""The answers of the JobManager that it does not do what it was asked for."""
+"""The JobManager's refusals of requests."""
 
 
 class NotKnownError(Exception):
@@ -51,20 +51,21 @@ class NotKnownError(Exception):
 
 
 class RequestRefusedError(Exception):
-    """The JobManager has not done what it was asked for; the text has its reason."""
+    """The JobManager has refused a request; the error has its reason."""
 
 
 class JobManagerGateway:
-    """Any thread may use it, but those of actors. `services` tell of leaders in other processes.
+    """Sends requests to the JobManager from any thread except those of actors. `services` know leaders in other
+    processes.
 
-    It answers the questions of `JobQueries` that the JobManager can answer, and passes on what is to be done with a
-    job. Each call waits for `timeout` seconds at most.
+    It answers the queries of `JobQueries` that the JobManager can answer, and forwards commands for a job. Each call
+    waits at most `timeout` seconds.
 
     Raises:
         AskTimeoutError: there is no answer in this time.
         ActorDeadError: the cluster has ended.
         NotKnownError: there is no such job, or it has no such part.
-        RequestRefusedError: what was asked for is not done.
+        RequestRefusedError: the request was refused.
     """
 
     def __init__(
@@ -75,26 +76,26 @@ class JobManagerGateway:
         self.services = services
 
     def other_leader(self) -> LeaderInformation | None:
-        """The leader that this JobManager waits for; None where it leads itself, or nobody is known to.
+        """Return the leader for which this JobManager waits; None if it leads itself, or no leader is known.
 
         Raises:
-            StoreUnavailableError: the store of high availability does not answer.
+            StoreUnavailableError: the high-availability store does not answer.
         """
         return None if self.services is None else self.services.other_leader()
 
     def leads(self) -> bool:
-        """True if this process leads. Raises as `other_leader`."""
+        """Return True if this process leads. Raises as `other_leader`."""
         return self.services is None or self.services.leads()
 
     @property
     def ref(self) -> ActorRef:
-        """The JobManager that lives now; the first one, if none does."""
+        """The current JobManager; the first one if there is none."""
         return self._system.find(self._first.path) or self._first
 
     def ask(self, make: Callable[[Ref], Message], timeout: float = LOOK_TIMEOUT) -> Message:
-        """Ask what `make` makes of the ref to answer to, once more where the JobManager has died on it.
+        """Send the message that `make` creates for a reply ref; send it again if the JobManager dies.
 
-        What it has begun for a question dies with it, so that a question may be asked again.
+        Whatever a JobManager has started for a request ends with it, so a request may be repeated.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -109,13 +110,13 @@ class JobManagerGateway:
                 time.sleep(_PAUSE)
 
     def running_graph(self, job_id: JobId, timeout: float = LOOK_TIMEOUT) -> JobGraph | None:
-        """The graph of a job that has not ended; None where there is none of this id."""
+        """Return the graph of a job that has not ended; None if there is no such job."""
         answer = self.ask(lambda me: job.RequestJob(job_id=job_id, client=me), timeout)
         return answer.job_graph if isinstance(answer, job.JobFound) else None
 
     def jobs(self, timeout: float = LOOK_TIMEOUT) -> tuple[JobOverview, ...]:
         answer = self.ask(lambda me: job_details.RequestJobsOverview(reply_to=me), timeout)
-        assert isinstance(answer, job_details.JobsOverview), f"the question for all jobs is not answered with {answer}"
+        assert isinstance(answer, job_details.JobsOverview), f"not an answer to the query for all jobs: {answer}"
         return answer.jobs
 
     def details(self, job_id: JobId, checkpoints: int = 0) -> JobDetails:
@@ -128,14 +129,14 @@ class JobManagerGateway:
 
     def vertex(self, job_id: JobId, vertex_id: JobVertexId) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
         request = job_details.RequestJobVertexDetails
-        found = self._of_job(
+        answer = self._of_job(
             job_details.SubtasksOfVertex,
             job_id,
             lambda me: request(job_id=job_id, reply_to=me, vertex_id=vertex_id),
         )
-        if found.vertex is None:
-            raise self._not_known(f"job {job_id} has no vertex {vertex_id}")
-        return found.vertex, found.subtasks
+        if answer.vertex is None:
+            raise self._unknown(f"job {job_id} has no vertex {vertex_id}")
+        return answer.vertex, answer.subtasks
 
     def checkpoints(self, job_id: JobId) -> CheckpointStatsSnapshot:
         request = job_details.RequestCheckpointStats
@@ -145,22 +146,22 @@ class JobManagerGateway:
         self, job_id: JobId, checkpoint_id: int
     ) -> tuple[CheckpointStatistics, tuple[SubtaskCheckpointStatistics, ...]]:
         request = job_details.RequestCheckpointDetails
-        found = self._of_job(
+        answer = self._of_job(
             job_details.CheckpointDetails,
             job_id,
             lambda me: request(job_id=job_id, reply_to=me, checkpoint_id=checkpoint_id),
         )
-        if found.checkpoint is None:
-            raise self._not_known(f"checkpoint {checkpoint_id} of job {job_id} is not kept")
-        return found.checkpoint, found.subtasks
+        if answer.checkpoint is None:
+            raise self._unknown(f"checkpoint {checkpoint_id} of job {job_id} is not kept")
+        return answer.checkpoint, answer.subtasks
 
     def rescales(self, job_id: JobId) -> RescalesSnapshot:
         request = rescaling.RequestRescales
         return self._of_job(RescalesSnapshot, job_id, lambda me: request(job_id=job_id, reply_to=me))
 
     def requirements(self, job_id: JobId, timeout: float = LOOK_TIMEOUT) -> JobResourceRequirements:
-        """The bounds of the parallelism of a job that has not ended."""
-        return self._done(
+        """Return the bounds of the parallelism of a job that has not ended."""
+        return self._ask_for_success(
             rescaling.JobResourceRequirementsUpdated,
             lambda me: rescaling.RequestJobResourceRequirements(job_id=job_id, client=me),
             timeout,
@@ -169,32 +170,31 @@ class JobManagerGateway:
     def update_requirements(
         self, job_id: JobId, requirements: JobResourceRequirements, timeout: float = LOOK_TIMEOUT
     ) -> None:
-        """Set bounds of the parallelism of a job."""
-        self._done(
+        self._ask_for_success(
             rescaling.JobResourceRequirementsUpdated,
             lambda me: rescaling.UpdateJobResourceRequirements(job_id=job_id, client=me, requirements=requirements),
             timeout,
         )
 
     def cancel(self, job_id: JobId, timeout: float = LOOK_TIMEOUT, *, delete_checkpoints: bool = False) -> None:
-        """Have a job cancelled; it may end later."""
-        self._done(
+        """Request the cancellation of a job, which may end later."""
+        self._ask_for_success(
             job.CancellationSuccess,
             lambda me: job.CancelJob(job_id=job_id, client=me, delete_checkpoints=delete_checkpoints),
             timeout,
         )
 
     def stop(self, job_id: JobId, directory: str | None, timeout: float = SNAPSHOT_TIMEOUT, *, drain: bool) -> str:
-        """Stop a job with a savepoint below `directory`, or else with a checkpoint; its path."""
-        return self._done(
+        """Stop a job with a savepoint in `directory`, or with a checkpoint if that is None; return its path."""
+        return self._ask_for_success(
             job.StoppingSuccess,
             lambda me: job.StopJob(job_id=job_id, client=me, savepoint_directory=directory, drain=drain),
             timeout,
         ).checkpoint_path
 
     def trigger_savepoint(self, job_id: JobId, directory: str, timeout: float = SNAPSHOT_TIMEOUT) -> str:
-        """Take a savepoint; its path."""
-        return self._done(
+        """Take a savepoint and return its path."""
+        return self._ask_for_success(
             job.TriggerSavepointSuccess,
             lambda me: job.TriggerSavepoint(job_id=job_id, client=me, savepoint_directory=directory),
             timeout,
@@ -203,15 +203,15 @@ class JobManagerGateway:
     def trigger_checkpoint(
         self, job_id: JobId, checkpoint_type: job.CheckpointType, timeout: float = SNAPSHOT_TIMEOUT
     ) -> job.RequestCheckpointSuccess:
-        """Take a checkpoint: its id and its path, when it is complete."""
-        return self._done(
+        """Take a checkpoint; return its id and path when it is complete."""
+        return self._ask_for_success(
             job.RequestCheckpointSuccess,
             lambda me: job.RequestCheckpoint(job_id=job_id, client=me, checkpoint_type=checkpoint_type),
             timeout,
         )
 
     def report_client_heartbeat(self, job_id: JobId, expired_timestamp_ms: int) -> None:
-        """The client of a job lives until then (ms since the epoch)."""
+        """Report that the client of a job is alive until then (ms since the epoch)."""
         self._of_job(
             job.JobClientHeartbeatAccepted,
             job_id,
@@ -223,17 +223,17 @@ class JobManagerGateway:
     def _of_job(self, kind: type[A], job_id: JobId, make: Callable[[Ref], Message]) -> A:
         answer = self.ask(make)
         if not isinstance(answer, kind):
-            raise self._not_known(f"Job {job_id} not found")
+            raise self._unknown(f"Job {job_id} not found")
         return answer
 
-    def _done(self, success: type[A], make: Callable[[Ref], Message], timeout: float) -> A:
+    def _ask_for_success(self, success: type[A], make: Callable[[Ref], Message], timeout: float) -> A:
         answer = self.ask(make, timeout)
         if isinstance(answer, success):
             return answer
         assert isinstance(answer, Refusal), f"a request of a client is not answered with {answer}"
         raise self._refused(answer)
 
-    def _not_known(self, text: str) -> Exception:
+    def _unknown(self, text: str) -> Exception:
         return NotKnownError(text)
 
     def _refused(self, failure: Refusal) -> Exception:

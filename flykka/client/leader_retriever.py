@@ -1,4 +1,4 @@
-"""Finds, for a client, the JobManager that succeeds one that has died, at the same path."""
+"""Finds the successor of a dead JobManager at the same path, for a client."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from flykka.runtime.context import ActorContext
 
 SEEK_INTERVAL_MS = 100
 SEEK_TIMEOUT_MS = 60_000
-"""The time without a JobManager that is accepted. A cluster that cannot start one gives up before, and ends."""
+"""The time limit for a successor. A cluster that cannot start one gives up earlier, and ends."""
 
 
 class LeaderRetriever:
-    """Looks for the next JobManager at intervals; used in the turns of its client only."""
+    """Looks for the next JobManager at intervals; used only in the turns of its client."""
 
     def __init__(self, context: ActorContext, job_manager: Ref) -> None:
         self._context = context
@@ -20,22 +20,22 @@ class LeaderRetriever:
         self._since_ms: int | None = None
 
     def on_leader_lost(self) -> None:
-        """The JobManager has died: begin to look for the next."""
+        """Start to look for the successor of a dead JobManager."""
         self._since_ms = self._context.now()
         self._wait()
 
     def find_leader(self) -> Ref | None:
-        """Return the new JobManager; None while none is there, and then a timer is set for the next attempt."""
-        found = self._context.actor_selection(self._known.path).resolve_one()
-        if found is None or found == self._known:
+        """Return the new JobManager; None if there is none yet, and then a timer is set for the next attempt."""
+        leader = self._context.actor_selection(self._known.path).resolve_one()
+        if leader is None or leader == self._known:
             self._wait()
             return None
-        self._known = found
-        return found
+        self._known = leader
+        return leader
 
     @property
     def has_timed_out(self) -> bool:
-        """True once no JobManager was found for `SEEK_TIMEOUT_MS`."""
+        """True if no JobManager was found for `SEEK_TIMEOUT_MS`."""
         return self._since_ms is not None and self._context.now() - self._since_ms >= SEEK_TIMEOUT_MS
 
     def _wait(self) -> None:

@@ -1,4 +1,4 @@
-"""RestClusterClient: asks a running flykka by its REST interface, from any machine (Flink's RestClusterClient)."""
+"""RestClusterClient: accesses a running flykka by its REST interface, from any machine (Flink's RestClusterClient)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
-from flykka.client.running_jobs import token_at
+from flykka.client.running_jobs import token_for
 from flykka.errors import (
     CheckpointError,
     ClusterError,
@@ -29,14 +29,14 @@ from flykka.errors import (
 from flykka.messages.wire.ids import JobId, JobVertexId
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
-"""Seconds between two questions, twice as long after each."""
+"""Seconds between two requests, doubled after each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteJobResult:
-    """The result: `application_status` is SUCCEEDED, FAILED or CANCELED. `accumulators` are texts.
+    """The result of a job: `application_status` is SUCCEEDED, FAILED or CANCELED. `accumulators` are texts.
 
-    `cause` says why it did not succeed, None where a user cancelled it.
+    `cause` is the reason of a failure, None if a user cancelled the job.
     """
 
     job_id: JobId
@@ -48,14 +48,14 @@ class RemoteJobResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientHeartbeats:
-    """Signs of life, in seconds: one each `interval`, and the job is cancelled where there was none for `timeout`."""
+    """Heartbeats, in seconds: one is sent each `interval`, and the job is cancelled if none arrives for `timeout`."""
 
     interval: float = 30.0
     timeout: float = 180.0
 
 
 class WaitingClock:
-    """The time of a client that waits, in seconds."""
+    """The clock of a waiting client, in seconds."""
 
     def monotonic(self) -> float:
         return time.monotonic()
@@ -75,7 +75,7 @@ def pauses() -> Iterator[float]:
 
 
 def result_of(job_id: JobId, answer: dict[str, Any]) -> RemoteJobResult | None:
-    """The result in an answer of the REST interface; None where the job has not ended."""
+    """Parse the result in an answer of the REST interface; None if the job has not ended."""
     result = answer.get("job-execution-result")
     if answer["status"]["id"] != "COMPLETED" or result is None:
         return None
@@ -91,47 +91,46 @@ def result_of(job_id: JobId, answer: dict[str, Any]) -> RemoteJobResult | None:
 
 def await_result(
     ask: Callable[[], RemoteJobResult | None],
-    give_sign_of_life: Callable[[int], object],
+    send_heartbeat: Callable[[int], object],
     heartbeats: ClientHeartbeats | None,
     timeout: float | None,
     clock: WaitingClock | None = None,
 ) -> RemoteJobResult | None:
-    """Ask again and again, with signs of life where they are wanted; None where there is no result after `timeout` s.
+    """Poll for the result and send heartbeats, if any; return None if there is no result after `timeout` seconds.
 
-    A sign of life is given the time at which it expires, in ms since the epoch.
+    A heartbeat carries the time at which it expires, in ms since the epoch.
     """
     clock = clock or WaitingClock()
     waits = pauses()
-    next_sign = begun = clock.monotonic()
+    next_heartbeat = started = clock.monotonic()
     while (result := ask()) is None:
         now = clock.monotonic()
-        if timeout is not None and now - begun >= timeout:
+        if timeout is not None and now - started >= timeout:
             return None
-        if heartbeats is not None and now >= next_sign:
-            give_sign_of_life(round(1_000 * (clock.time() + heartbeats.timeout)))
-            next_sign = now + heartbeats.interval
-        # The next sign of life is not to be late, nor the end of the time.
-        left = [] if heartbeats is None else [next_sign - now]
-        left += [] if timeout is None else [begun + timeout - now]
-        clock.sleep(max(0.0, min(next(waits), *left, LONGEST_PAUSE_S)))
+        if heartbeats is not None and now >= next_heartbeat:
+            send_heartbeat(round(1_000 * (clock.time() + heartbeats.timeout)))
+            next_heartbeat = now + heartbeats.interval
+        # Neither the next heartbeat nor the timeout may be late.
+        limits = [] if heartbeats is None else [next_heartbeat - now]
+        limits += [] if timeout is None else [started + timeout - now]
+        clock.sleep(max(0.0, min(next(waits), *limits, LONGEST_PAUSE_S)))
     return result
 
 
 _TIMEOUT_S = 35.0
-"""Seconds for an answer: the server gives up sooner."""
+"""Seconds to wait for an answer; the timeout of the server is shorter."""
 
 RETRY_MAX_ATTEMPTS = 20
 RETRY_DELAY_S = 3.0
-"""A request that is refused for a reason that passes is made so often, with this pause: Flink's `rest.retry`."""
+"""Number and pause of attempts if a request is refused for a temporary reason: Flink's `rest.retry`."""
 
 
-def _unsaid(text: str) -> None:
-    """Tell nobody."""
+def _ignore(text: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedJob:
-    """A job as it is listed; times in ms since the epoch, -1 for an end that has not come."""
+    """A job in a list; times in ms since the epoch, -1 if it has not ended."""
 
     job_id: JobId
     name: str
@@ -142,7 +141,7 @@ class ListedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedVertex:
-    """A vertex of a job, and with how many subtasks it runs and may run."""
+    """A vertex of a job, with its current and its maximum parallelism."""
 
     vertex_id: JobVertexId
     name: str
@@ -151,7 +150,7 @@ class ListedVertex:
 
 
 class RestClusterClient:
-    """Of the server at `HOST:PORT` or a URL. Every call blocks, and raises `ClusterError` where nobody answers."""
+    """A client of the server at `HOST:PORT` or a URL. Calls block, and raise `ClusterError` if it does not answer."""
 
     def __init__(
         self,
@@ -160,14 +159,13 @@ class RestClusterClient:
         token_file: str | None = None,
         ca_file: str | None = None,
         timeout: float = _TIMEOUT_S,
-        on_retry: Callable[[str], object] = _unsaid,
+        on_retry: Callable[[str], object] = _ignore,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """`ca_file` holds the certificates that are trusted beside the system's, for `https`.
+        """Create a client. `ca_file` contains certificates to trust for `https`, in addition to the system's.
 
-        Without a `token_file` the token of a job of this user on this machine is found by itself.
-
-        What keeps the server from answering at this moment is told to `on_retry`, before the request is made again.
+        Without a `token_file` the token of a job of this user on this machine is used. Before a request is repeated,
+        the reason is passed to `on_retry`.
 
         Raises:
             ClusterError: the token or the certificates cannot be read.
@@ -188,11 +186,11 @@ class RestClusterClient:
 
     @property
     def token(self) -> str | None:
-        """The token of the file, else that of a job of this user which answers there now; None if there is none."""
-        return self._token or token_at(self._base)
+        """The token from the file, else that of this user's job that serves this address; None if there is none."""
+        return self._token or token_for(self._base)
 
     def jobs(self) -> list[ListedJob]:
-        """The jobs that run, and the last that have ended."""
+        """Return the running jobs and the last ended ones."""
         return [
             ListedJob(
                 job_id=JobId(job["jid"]),
@@ -201,103 +199,104 @@ class RestClusterClient:
                 started_ms=job["start-time"],
                 ended_ms=job["end-time"],
             )
-            for job in self._ask("GET", "/jobs/overview")["jobs"]
+            for job in self._request("GET", "/jobs/overview")["jobs"]
         ]
 
-    def find(self, wanted: str | None) -> ListedJob:
-        """The job of this name, or whose id begins like this; the one that has not ended where none is named.
+    def find(self, name_or_id: str | None) -> ListedJob:
+        """Return the job with this name or beginning of its id; if None, the only job that has not ended.
 
         Raises:
-            UnknownJobError: there is none, or there are several.
+            UnknownJobError: there is no such job, or there are several.
         """
         jobs = self.jobs()
-        if wanted is None:
-            fitting = [job for job in jobs if job.ended_ms < 0]
+        if name_or_id is None:
+            matches = [job for job in jobs if job.ended_ms < 0]
         else:
-            fitting = [job for job in jobs if wanted == job.name or job.job_id.startswith(wanted)]
-            # A name is given again and again: the job that runs is meant.
-            fitting = [job for job in fitting if job.ended_ms < 0] or fitting
-        if len(fitting) == 1:
-            return fitting[0]
-        what = "no job runs" if wanted is None else f"there is no job {wanted!r}"
-        if fitting:
-            listed = ", ".join(f"{job.name!r} {job.job_id}" for job in fitting)
-            what = f"there are {len(fitting)} jobs, of which one must be named: {listed}"
+            matches = [job for job in jobs if name_or_id == job.name or job.job_id.startswith(name_or_id)]
+            # Several jobs may have had the name: the running one is preferred.
+            matches = [job for job in matches if job.ended_ms < 0] or matches
+        if len(matches) == 1:
+            return matches[0]
+        what = "no job runs" if name_or_id is None else f"there is no job {name_or_id!r}"
+        if matches:
+            listed = ", ".join(f"{job.name!r} {job.job_id}" for job in matches)
+            what = f"there are {len(matches)} jobs, so one must be specified: {listed}"
         raise UnknownJobError(f"{what} at {self._base}")
 
     def cancel(self, job_id: JobId, *, delete_checkpoints: bool = False) -> None:
-        """Have a job cancelled. Raises `JobCancellationError` where it has ended."""
+        """Request the cancellation of a job. Raises `JobCancellationError` if it has ended."""
         deletes = "&deleteCheckpoints=true" if delete_checkpoints else ""
-        with _refused_as(JobCancellationError):
-            self._ask("PATCH", f"/jobs/{job_id}?mode=cancel{deletes}")
+        with _raise_refusals_as(JobCancellationError):
+            self._request("PATCH", f"/jobs/{job_id}?mode=cancel{deletes}")
 
     def stop_with_savepoint(self, job_id: JobId, directory: str | None, *, drain: bool = False) -> str:
-        """Stop a job with a savepoint; its path, when it is done. Raises `JobStoppingError`."""
-        with _refused_as(JobStoppingError):
+        """Stop a job with a savepoint, and return its path when it is complete. Raises `JobStoppingError`."""
+        with _raise_refusals_as(JobStoppingError):
             body = {"targetDirectory": directory, "drain": drain}
             return str(self._operation(job_id, "stop", "savepoints", body)["location"])
 
     def trigger_savepoint(self, job_id: JobId, directory: str | None) -> str:
-        """Take a savepoint; its path, when it is complete. Raises `SavepointError`."""
-        with _refused_as(SavepointError):
+        """Take a savepoint, and return its path when it is complete. Raises `SavepointError`."""
+        with _raise_refusals_as(SavepointError):
             body = {"target-directory": directory}
             return str(self._operation(job_id, "savepoints", "savepoints", body)["location"])
 
     def trigger_checkpoint(self, job_id: JobId, checkpoint_type: str) -> int:
-        """Take a checkpoint; its number, when it is complete. Raises `CheckpointError`."""
-        with _refused_as(CheckpointError):
-            found = self._operation(job_id, "checkpoints", "checkpoints", {"checkpointType": checkpoint_type})
-        return int(found["checkpointId"])
+        """Take a checkpoint, and return its number when it is complete. Raises `CheckpointError`."""
+        with _raise_refusals_as(CheckpointError):
+            operation = self._operation(job_id, "checkpoints", "checkpoints", {"checkpointType": checkpoint_type})
+        return int(operation["checkpointId"])
 
     def job_result(self, job_id: JobId) -> RemoteJobResult | None:
-        """The result of a job that has ended; None where it runs."""
-        return result_of(job_id, self._ask("GET", f"/jobs/{job_id}/execution-result"))
+        """Return the result of a job that has ended; None if it is running."""
+        return result_of(job_id, self._request("GET", f"/jobs/{job_id}/execution-result"))
 
     def report_client_heartbeat(self, job_id: JobId, expired_timestamp_ms: int) -> None:
-        """Say that the client of a job lives. Unless it is said again, the job is cancelled then (ms since the epoch).
+        """Report that the client of a job is alive. The job is cancelled at that time (ms since the epoch) unless
+        repeated.
 
         Raises:
             UnknownJobError: there is no such job, or it has ended.
         """
-        with _refused_as(UnknownJobError):
-            self._ask("PATCH", f"/jobs/{job_id}/clientHeartbeat", {"expiredTimestamp": expired_timestamp_ms})
+        with _raise_refusals_as(UnknownJobError):
+            self._request("PATCH", f"/jobs/{job_id}/clientHeartbeat", {"expiredTimestamp": expired_timestamp_ms})
 
     def wait(
         self, job_id: JobId, timeout: float | None = None, *, heartbeats: ClientHeartbeats | None = None
     ) -> RemoteJobResult:
-        """Wait until a job has ended. With `heartbeats`, it is cancelled where this process dies meanwhile.
+        """Wait until a job has ended. With `heartbeats`, the job is cancelled if this process dies meanwhile.
 
         Raises:
-            TimeoutError: it still runs after `timeout` seconds.
+            TimeoutError: it is still running after `timeout` seconds.
         """
 
-        def give_sign_of_life(expires_ms: int) -> None:
-            # It may have ended since it was asked: then its result tells.
+        def send_heartbeat(expires_ms: int) -> None:
+            # The job may have ended since the last poll: then the next one returns its result.
             with suppress(UnknownJobError):
                 self.report_client_heartbeat(job_id, expires_ms)
 
-        result = await_result(lambda: self.job_result(job_id), give_sign_of_life, heartbeats, timeout)
+        result = await_result(lambda: self.job_result(job_id), send_heartbeat, heartbeats, timeout)
         if result is None:
             raise TimeoutError(f"job {job_id} has not ended after {timeout} seconds")
         return result
 
     def requirements(self, job_id: JobId) -> dict[str, tuple[int, int]]:
-        """Return the least and the greatest parallelism of each vertex, by its id."""
-        found = self._ask("GET", f"/jobs/{job_id}/resource-requirements")
-        bounds = {vertex: each["parallelism"] for vertex, each in found.items()}
+        """Return the minimum and maximum parallelism of each vertex, by id."""
+        answer = self._request("GET", f"/jobs/{job_id}/resource-requirements")
+        bounds = {vertex: each["parallelism"] for vertex, each in answer.items()}
         return {vertex: (each["lowerBound"], each["upperBound"]) for vertex, each in bounds.items()}
 
     def update_requirements(self, job_id: JobId, requirements: Mapping[str, tuple[int, int]]) -> None:
-        """Have a job run within these bounds of its vertices, by their ids. Raises `RescaleError`."""
+        """Set the bounds of the parallelism of vertices, by id. Raises `RescaleError`."""
         body = {
             vertex: {"parallelism": {"lowerBound": lower, "upperBound": upper}}
             for vertex, (lower, upper) in requirements.items()
         }
-        with _refused_as(RescaleError):
-            self._ask("PUT", f"/jobs/{job_id}/resource-requirements", body)
+        with _raise_refusals_as(RescaleError):
+            self._request("PUT", f"/jobs/{job_id}/resource-requirements", body)
 
     def vertices(self, job_id: JobId) -> list[ListedVertex]:
-        """The vertices of a job, in topological order."""
+        """Return the vertices of a job, in topological order."""
         return [
             ListedVertex(
                 vertex_id=JobVertexId(vertex["id"]),
@@ -305,29 +304,29 @@ class RestClusterClient:
                 parallelism=vertex["parallelism"],
                 max_parallelism=vertex["maxParallelism"],
             )
-            for vertex in self._ask("GET", f"/jobs/{job_id}")["vertices"]
+            for vertex in self._request("GET", f"/jobs/{job_id}")["vertices"]
         ]
 
     def why(self, job_id: JobId, timeout_ms: int) -> str:
-        """Tell why a job does not go on, or what it does. Each of its actors has `timeout_ms` for its answer."""
-        return str(self._ask("GET", f"/jobs/{job_id}/why?timeout={timeout_ms}"))
+        """Return a diagnosis of why a job makes no progress. Each of its actors has `timeout_ms` to answer."""
+        return str(self._request("GET", f"/jobs/{job_id}/why?timeout={timeout_ms}"))
 
     def _operation(self, job_id: JobId, kind: str, results: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Have something done, and return what came of it, which is asked for below `results`."""
-        # With an id of ours the same request made again is the same operation.
-        given = {name: value for name, value in body.items() if value is not None} | {"triggerId": uuid4().hex}
-        request = self._ask("POST", f"/jobs/{job_id}/{kind}", given)["request-id"]
+        """Start an operation, poll for its result below `results`, and return it."""
+        # With an id of ours a repeated request is the same operation.
+        content = {name: value for name, value in body.items() if value is not None} | {"triggerId": uuid4().hex}
+        request = self._request("POST", f"/jobs/{job_id}/{kind}", content)["request-id"]
         for pause in pauses():
-            found = self._ask("GET", f"/jobs/{job_id}/{results}/{quote(request)}")
-            if found["status"]["id"] == "COMPLETED":
+            answer = self._request("GET", f"/jobs/{job_id}/{results}/{quote(request)}")
+            if answer["status"]["id"] == "COMPLETED":
                 break
             self._sleep(pause)
-        operation: dict[str, Any] = found["operation"]
+        operation: dict[str, Any] = answer["operation"]
         if (cause := operation.get("failure-cause", operation.get("failureCause"))) is not None:
             raise _RefusedError(cause["stack-trace"].removeprefix(f"{cause['class']}: "))
         return operation
 
-    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         token = self.token
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         content = None if body is None else json.dumps(body).encode()
@@ -350,29 +349,29 @@ class RestClusterClient:
                 text = answer.read().decode()
                 return json.loads(text) if is_json else text
         except HTTPError as refused:
-            said = _errors(refused)
+            errors = _errors(refused)
             if refused.code == 503 and "Retry-After" in refused.headers:
-                raise _UnavailableError(said) from None
+                raise _UnavailableError(errors) from None
             if refused.code in (400, 409, 500) and request.get_method() != "GET":
-                raise _RefusedError(said) from None
+                raise _RefusedError(errors) from None
             is_of_a_job = request.full_url.startswith(f"{self._base}/v1/jobs/")
             kind = UnknownJobError if refused.code == 404 and is_of_a_job else ClusterError
-            raise kind(f"{self._base} refuses the request: {said}") from None
+            raise kind(f"{self._base} refuses the request: {errors}") from None
         except (URLError, OSError, ValueError) as silent:
             reason = getattr(silent, "reason", silent)
             raise ClusterError(f"no flykka answers at {self._base}: {reason}") from None
 
 
 class _UnavailableError(Exception):
-    """The server cannot answer at this moment, and says that it will."""
+    """The server cannot answer now, and asks for a retry."""
 
 
 class _RefusedError(Exception):
-    """The server has said no, or that what was begun has failed."""
+    """The server refused the request, or the operation failed."""
 
 
 @contextmanager
-def _refused_as(error: type[FlykkaError]) -> Iterator[None]:
+def _raise_refusals_as(error: type[FlykkaError]) -> Iterator[None]:
     try:
         yield
     except _RefusedError as refused:

@@ -1,9 +1,8 @@
-"""Jobs that run in the user's processes on this machine: a file for each, in a folder of the user's own.
+"""Jobs that run in the user's processes on this machine: one file for each, in a private folder of the user.
 
-The process holds a lock on the file of its job. A lock ends with its process in whatever way that ends, so a file that
-can be locked tells of a job that runs no more, and is removed by the next process that looks. The folder belongs to
-the user and to nobody else (0700): a file tells what a job is called, where it answers HTTP requests, and the token
-that those need.
+The process holds a lock on the file of its job. A lock ends with its process, however that ends; so a file that can be
+locked belongs to a job that has ended, and is removed by the next process that finds it. Only the user may read the
+folder (0700): a file contains the name of a job, the address of its HTTP interface, and the token for it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("flykka")
 
 FOLDER_VARIABLE = "FLYKKA_PID_DIR"
-"""Names the folder where it is not to be the user's own below the one for run-time files, or for temporary ones."""
+"""Replaces the default: a folder of the user in that for run-time files, or in that for temporary files."""
 
 _SUFFIX = ".job"
 
@@ -46,14 +45,14 @@ class RunningJob:
 
 
 class RunningJobFile:
-    """The file of a job of this process, from its making until `remove`."""
+    """The file of a job of this process, from its creation until `remove`."""
 
     def __init__(self, job: RunningJob) -> None:
-        """Make it. Where that fails the job is not found, which is no reason not to run it: that is logged."""
+        """Create the file. Failing to do so only hides the job from other processes, so it is logged."""
         self._path: Path | None = None
         try:
             path = pid_folder() / f"{job.process}-{job.job_id}{_SUFFIX}"
-            # The lock is there before the name: nobody finds the file without it.
+            # Locked before it is renamed: other processes never find the file without its lock.
             unnamed = path.with_suffix(".new")
             self._descriptor = os.open(unnamed, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
             lock(self._descriptor)
@@ -70,16 +69,16 @@ class RunningJobFile:
 
 
 def running_jobs() -> tuple[RunningJob, ...]:
-    """The jobs of all processes, this one included, by their processes and ids. What cannot be read is logged."""
+    """Return the jobs of all processes, including this one, ordered by process and id. Read errors are logged."""
     try:
-        return tuple(sorted(_found(), key=lambda job: (job.process, job.job_id)))
+        return tuple(sorted(_find_jobs(), key=lambda job: (job.process, job.job_id)))
     except OSError as refused:
         _log.info("which jobs run in other processes is not known: %s", refused)
         return ()
 
 
-def token_at(address: str) -> str | None:
-    """Return the token of the REST interface at a URL, if a job of this user answers there."""
+def token_for(address: str) -> str | None:
+    """Return the token of the REST interface at a URL, if a job of this user serves it."""
     place = _place(address)
     return next((job.token for job in running_jobs() if job.address is not None and _place(job.address) == place), None)
 
@@ -90,20 +89,20 @@ def _place(address: str) -> tuple[str, str | None, int | None]:
 
 
 def pid_folder() -> Path:
-    """Return the folder of the files; made where it does not exist yet.
+    """Return the folder of the files; create it if it does not exist.
 
     Raises:
-        PermissionError: it belongs to another user, or others may look into it.
-        OSError: it cannot be made.
+        PermissionError: it belongs to another user, or others may read it.
+        OSError: it cannot be created.
     """
-    named = os.environ.get(FOLDER_VARIABLE)
+    configured = os.environ.get(FOLDER_VARIABLE)
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if not named and not runtime:
+    if not configured and not runtime:
         return user_folder()
-    return private_folder(Path(named or Path(runtime or "", "flykka")), f"name another in {FOLDER_VARIABLE}")
+    return private_folder(Path(configured or Path(runtime or "", "flykka")), f"name another in {FOLDER_VARIABLE}")
 
 
-def _found() -> Iterator[RunningJob]:
+def _find_jobs() -> Iterator[RunningJob]:
     for path in pid_folder().glob(f"*{_SUFFIX}"):
         try:
             with path.open("rb") as file:
@@ -116,7 +115,7 @@ def _found() -> Iterator[RunningJob]:
 
 
 class EnvironmentJobs:
-    """The jobs of one environment. Iterating gives the clients of those that have not ended."""
+    """The jobs of one environment. Iterating yields the clients of those that have not ended."""
 
     def __init__(self, registry: CodeRegistry) -> None:
         self._registry = registry
@@ -126,7 +125,7 @@ class EnvironmentJobs:
         return (client for client in self._files if not client.done())
 
     def add(self, client: JobClient, rest_address: str | None, rest_token: str | None) -> None:
-        """Keep the code of this job until it has ended, and let it be found by other processes."""
+        """Retain the code of this job until it has ended, and make it visible to other processes."""
         job = RunningJob(
             job_id=client.job_id,
             name=client.job_name,
@@ -136,13 +135,13 @@ class EnvironmentJobs:
         )
         self._files[client] = RunningJobFile(job)
 
-    def let_go(self) -> None:
+    def forget_ended(self) -> None:
         running = set(self)
         self._forget(client for client in list(self._files) if client not in running)
         self._registry.retain(client.job_graph for client in self._files)
 
     def close(self) -> None:
-        """Let other processes find none of them any more."""
+        """Hide all jobs from other processes."""
         self._forget(list(self._files))
 
     def _forget(self, clients: Iterable[JobClient]) -> None:

@@ -1,4 +1,4 @@
-"""Keyed state of checkpoints and savepoints, found by the uid of its operator."""
+"""Reads keyed state from checkpoints and savepoints by the uid of its operator."""
 
 from __future__ import annotations
 
@@ -19,34 +19,36 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.saved_state.reading import SavedState
 
 WITH_TIMERS = frozenset((OperatorKind.KEYED_PROCESS,))
-"""The kinds of operators that keep timers."""
+"""The kinds of operators with timers."""
 
 
 def read_state(path: str | PathLike[str], uid: str) -> SavedState:
-    """The keyed state of an operator in the savepoint or the completed checkpoint at `path`.
+    """Return the keyed state of an operator in the savepoint or completed checkpoint at `path`.
 
     It is read with the active Spark session, or with a new one.
 
     Raises:
-        CheckpointNotFoundError: there is none at this path; the text says what is there.
-        CheckpointError: it cannot be read, or state that it refers to is missing or damaged.
-        SavedStateError: it has no operator of this uid, or one without keyed state; the text names those there.
+        CheckpointNotFoundError: there is no checkpoint at this path; the error describes what is there.
+        CheckpointError: it cannot be read, or its state is missing or damaged.
+        SavedStateError: it has no operator with this uid and keyed state; the error names those that it has.
     """
     return state_in(find_checkpoint(fspath(path), ""), uid)
 
 
 def state_in(checkpoint: CompletedCheckpoint, uid: str) -> SavedState:
-    """As `read_state`, of a checkpoint that was read."""
-    found = _operator(checkpoint, uid)
-    states = keyed_states_of(checkpoint, found.operator_id)
+    """Like `read_state`, for a checkpoint that was read already."""
+    operator = _operator(checkpoint, uid)
+    states = keyed_states_of(checkpoint, operator.operator_id)
     if not states:
         with_state = [each.ref.uid for each in _operators(checkpoint) if keyed_states_of(checkpoint, each.operator_id)]
         there = ", ".join(map(repr, with_state)) or "none"
         raise SavedStateError(
-            f"{uid!r} ({found.name}) keeps no keyed state in {checkpoint.path}; operators with keyed state: {there}"
+            f"{uid!r} ({operator.name}) keeps no keyed state in {checkpoint.path}; operators with keyed state: {there}"
         )
-    if found.state_schema is None:
-        raise SavedStateError(f"{checkpoint.path} does not tell the schema of the state of {uid!r} ({found.name})")
+    if operator.state_schema is None:
+        raise SavedStateError(
+            f"{checkpoint.path} does not contain the schema of the state of {uid!r} ({operator.name})"
+        )
     from flykka.spark_bridge.saved_state.reading import SavedState
     from flykka.spark_bridge.session.session import spark_session
 
@@ -54,24 +56,24 @@ def state_in(checkpoint: CompletedCheckpoint, uid: str) -> SavedState:
         return SavedState(
             spark_session(),
             uid,
-            found.state_schema,
+            operator.state_schema,
             states,
-            max_parallelism=max_parallelism_of(checkpoint, found),
-            has_timers=found.kind in WITH_TIMERS,
+            max_parallelism=max_parallelism_of(checkpoint, operator),
+            has_timers=operator.kind in WITH_TIMERS,
         )
     except CheckpointStorageError as damage:
         raise CheckpointError(f"the state of {uid!r} in {checkpoint.path!r} cannot be read: {damage}") from damage
 
 
 def max_parallelism_of(checkpoint: CompletedCheckpoint, operator: OperatorMetadata) -> int:
-    """The number of key groups of an operator."""
-    # That of a vertex may have been taken over from an earlier checkpoint.
+    """Return the number of key groups of an operator."""
+    # Not that of the vertex, which may have been adopted from an earlier checkpoint.
     entries = (entry.max_parallelism for entry, _ in states_of(checkpoint, operator.operator_id))
     return next(entries, operator.max_parallelism)
 
 
 def keyed_operators(checkpoint: CompletedCheckpoint) -> list[OperatorMetadata]:
-    """The operators with keyed state of which a checkpoint tells the schema."""
+    """Return the operators with keyed state whose schema the checkpoint contains."""
     return [
         each
         for each in _operators(checkpoint)
@@ -81,11 +83,11 @@ def keyed_operators(checkpoint: CompletedCheckpoint) -> list[OperatorMetadata]:
 
 def _operator(checkpoint: CompletedCheckpoint, uid: str) -> OperatorMetadata:
     operators = _operators(checkpoint)
-    found = next((each for each in operators if each.ref.uid == uid), None)
-    if found is None:
-        there = ", ".join(repr(each.ref.uid) for each in operators) or "operators of which it tells no uid"
+    operator = next((each for each in operators if each.ref.uid == uid), None)
+    if operator is None:
+        there = ", ".join(repr(each.ref.uid) for each in operators) or "operators without a uid"
         raise SavedStateError(f"{checkpoint.path} has no operator {uid!r}; it has {there}")
-    return found
+    return operator
 
 
 def _operators(checkpoint: CompletedCheckpoint) -> list[OperatorMetadata]:
@@ -95,7 +97,7 @@ def _operators(checkpoint: CompletedCheckpoint) -> list[OperatorMetadata]:
 def states_of(
     checkpoint: CompletedCheckpoint, operator_id: OperatorId
 ) -> Iterator[tuple[TaskStateEntry, OperatorSubtaskState]]:
-    """The state of an operator in each subtask, with the entry that it is part of."""
+    """Yield the state of an operator in each subtask, with the entry that contains it."""
     for entry in checkpoint.task_states:
         for state in entry.state.operators if entry.state is not None else ():
             if state.operator_id == operator_id:
@@ -103,5 +105,5 @@ def states_of(
 
 
 def keyed_states_of(checkpoint: CompletedCheckpoint, operator_id: OperatorId) -> list[OperatorSubtaskState]:
-    """The keyed state of each subtask, also of one that had nothing yet."""
+    """Return the keyed state of each subtask, even if it is empty."""
     return [state for _, state in states_of(checkpoint, operator_id) if state.key_groups is not None]

@@ -1,4 +1,7 @@
-"""The start of an environment's next job: at a checkpoint, or with its input. Options know it without a message."""
+"""The start of an environment's next job: from a checkpoint, or at the beginning of its input.
+
+This module loads no messages, so that options can use it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 AUTO = "auto"
-"""In place of a path: where the job left off, if it has run before."""
+"""Used instead of a path: where the last run of the job stopped."""
 
 
 class StartMode(Enum):
@@ -14,14 +17,16 @@ class StartMode(Enum):
 
     AUTO = auto()
     CHECKPOINT = auto()
-    """From the checkpoint that was named; what it publishes once more is the user's concern."""
+    """From a specified checkpoint; the user accepts rows that are published again."""
     FRESH = auto()
     OVERWRITE = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartSettings:
-    """The start of the next job: a checkpoint, or its input (None), in place of the rows in `overwritten` folders."""
+    """The start of the next job: from a checkpoint, or at the beginning (None), replacing output in `overwritten`
+    folders.
+    """
 
     restore_from: str | None = AUTO
     allow_non_restored_state: bool = False

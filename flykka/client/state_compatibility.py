@@ -1,6 +1,6 @@
-"""Matches the operators of a job with the state in a checkpoint, and says what is to be done where they do not match.
+"""Matches the operators of a job with the state in a checkpoint, and explains what to do if they do not match.
 
-Used before a job starts: at its submission, and without one by `flykka savepoint check`.
+Used when a job is submitted, and by `flykka savepoint check`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LET_GO = "allow_non_restored_state=True (in `flykka run` --allow-non-restored-st
 
 
 class OperatorMatch(StrEnum):
-    """The match of an operator of the job with the checkpoint, or the other way round."""
+    """The result of matching an operator of the job, or of the checkpoint."""
 
     MATCHED = "matched"
     ADDED = "added"
@@ -35,11 +35,11 @@ class OperatorMatch(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorCompatibility:
-    """An operator. `uid` is None where nobody gave it one, and where the checkpoint does not tell.
+    """An operator and its match. `uid` is None if the user set none, or if the checkpoint does not contain it.
 
-    `former_uid` is that of the operator whose state it seems to be, where it was renamed. `state_bytes` is the size of
-    its state in the checkpoint; None where it has none there. `changes` says what becomes of stored values where the
-    schema of the state has changed.
+    `former_uid` is set for a renamed operator: the uid of the operator whose state it probably is. `state_bytes` is the
+    size of its state in the checkpoint, None without state. `changes` describes the conversion of stored values if the
+    state schema has changed.
     """
 
     match: OperatorMatch
@@ -54,15 +54,15 @@ class OperatorCompatibility:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateCompatibility:
-    """A checkpoint held against a job: its operators in their order, then those that are gone."""
+    """The comparison of a checkpoint with a job: the job's operators in order, then those that were removed."""
 
     operators: tuple[OperatorCompatibility, ...]
     problems: tuple[str, ...]
-    """Reasons why the job cannot start from the checkpoint, a sentence each; none where it can."""
+    """Reasons why the job cannot start from the checkpoint, one sentence each; empty if it can."""
     settings: tuple[str, ...] = ()
-    """Settings of Spark's session that its results depend on and that were others: a phrase each."""
+    """Settings of Spark's session that the results depend on and that were different: one phrase each."""
 
-    def matched_as(self, match: OperatorMatch) -> tuple[OperatorCompatibility, ...]:
+    def operators_with(self, match: OperatorMatch) -> tuple[OperatorCompatibility, ...]:
         return tuple(operator for operator in self.operators if operator.match is match)
 
 
@@ -73,7 +73,7 @@ def state_compatibility(
     *,
     allow_non_restored_state: bool = False,
 ) -> StateCompatibility:
-    """Hold a checkpoint against a job; `former` are the operators that have taken it, as far as they are known."""
+    """Compare a checkpoint with a job; `former` are the operators of the job that took it, as far as known."""
     ids = current_ids(job_graph.vertices)
     sizes = {ids.get(stored, stored): size for stored, size in state_sizes(checkpoint).items()}
     former = {ids.get(stored, stored): operator for stored, operator in former.items()}
@@ -84,24 +84,24 @@ def state_compatibility(
         if not operator.kind.is_local
     ]
     there = {operator.operator_id for vertex in job_graph.vertices for operator in vertex.operators}
-    gone = [
-        _gone(operator_id, former.get(operator_id), sizes)
+    removed = [
+        _removed(operator_id, former.get(operator_id), sizes)
         for operator_id in dict.fromkeys((*former, *sizes))
         if operator_id not in there and not _is_local(former.get(operator_id))
     ]
-    operators = _with_renamed(compared, gone, job_graph, former)
+    operators = _with_renamed(compared, removed, job_graph, former)
     problems = [operator.problem for operator in operators if operator.problem is not None]
     changed = [operator for operator in operators if operator.changes]
     if changed and any(is_in_flight(state) for state in _states(checkpoint)):
         problems.append(
-            f"it is unaligned, and holds rows in flight as the state of {', '.join(map(_called, changed))} was before:"
+            f"it is unaligned, and holds rows in flight as the state of {', '.join(map(_name, changed))} was before:"
             " change the program with a savepoint or an aligned checkpoint"
         )
     if not allow_non_restored_state:
-        problems += _lost(checkpoint, gone, operators)
+        problems += _lost(checkpoint, removed, operators)
         problems += _lost_coordinators(checkpoint, job_graph, ids)
     if not problems and (misfit := _cannot_be_assigned(checkpoint, job_graph.vertices)) is not None:
-        # Each operator fits by itself, but not into one task with the others of its chain.
+        # Each operator fits by itself, but not in one task with the rest of its chain.
         problems.append(misfit)
     return StateCompatibility(
         operators=operators, problems=tuple(problems), settings=tuple(other_settings(checkpoint, job_graph))
@@ -137,7 +137,7 @@ def _compared(
     )
     if was is None and size is None:
         return replace(compared, match=OperatorMatch.ADDED)
-    problem = None if was is None else _misfit(operator, was, has_state=size is not None)
+    problem = None if was is None else _mismatch(operator, was, has_state=size is not None)
     if problem is None and size is not None:
         problem = _cannot_be_assigned(checkpoint, [replace(vertex, operators=(operator,))])
     if problem is not None:
@@ -145,7 +145,7 @@ def _compared(
     return replace(compared, changes=_changes(was, operator) if size is not None else ())
 
 
-def _misfit(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> str | None:
+def _mismatch(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> str | None:
     uid = given_uid(operator.operator_id, operator.ref.uid)
     if was.kind is not operator.kind:
         called = f"with the uid {uid!r}" if uid is not None else operator.name
@@ -157,7 +157,7 @@ def _misfit(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> st
         return None
     before, now = was.state_schema, operator.state_schema
     if before is not None and not before.is_keyed and now is None:
-        now = StateSchema()  # Its function keeps nothing any more.
+        now = StateSchema()  # Its function has no state any more.
     if before is not None and now is not None and before != now and is_evolvable(before, now):
         what = ", ".join(misfits(before, now))
         if not what:
@@ -171,12 +171,12 @@ def _misfit(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> st
 
 
 def _difference(was: StateSchema | None, now: StateSchema | None) -> str:
-    """Name what differs, where state of one form cannot become one of the other."""
+    """Describe the differences if state of one schema cannot be converted to the other."""
     if was is None or now is None:
         return ""
     pairs = (
         ("keys", was.keys, now.keys),
-        ("what is kept of each key", was.columns, now.columns),
+        ("state of each key", was.columns, now.columns),
         ("windows", was.windows, now.windows),
     )
     return ", ".join(f"{what}: was `{old}`, is `{new}`" for what, old, new in pairs if old != new)
@@ -202,11 +202,11 @@ def _states(checkpoint: CompletedCheckpoint) -> Iterator[OperatorSubtaskState]:
         yield from entry.state.operators if entry.state is not None else ()
 
 
-def _called(operator: OperatorCompatibility) -> str:
+def _name(operator: OperatorCompatibility) -> str:
     return repr(operator.uid or operator.name)
 
 
-def _gone(
+def _removed(
     operator_id: OperatorId, was: OperatorMetadata | None, sizes: Mapping[OperatorId, int]
 ) -> OperatorCompatibility:
     return OperatorCompatibility(
@@ -220,48 +220,50 @@ def _gone(
 
 def _with_renamed(
     compared: Iterable[OperatorCompatibility],
-    gone: list[OperatorCompatibility],
+    removed: list[OperatorCompatibility],
     job_graph: JobGraph,
     former: Mapping[OperatorId, OperatorMetadata],
 ) -> tuple[OperatorCompatibility, ...]:
-    """Pair added operators with removed ones that look alike, as perhaps renamed: by name first, else by kind."""
+    """Pair added operators with similar removed ones, which were probably renamed: first by name, then by kind."""
     now = {operator.operator_id: operator for vertex in job_graph.vertices for operator in vertex.operators}
     operators = list(compared)
-    lost = [each for each in gone if each.state_bytes is not None and each.uid is not None]
+    lost = [each for each in removed if each.state_bytes is not None and each.uid is not None]
     for by_name in (True, False):
         for place, added in enumerate(operators):
             if added.match is not OperatorMatch.ADDED:
                 continue
             for each in lost:
-                if _is_alike(former[each.operator_id], now[added.operator_id], by_name=by_name):
+                if _is_similar(former[each.operator_id], now[added.operator_id], by_name=by_name):
                     operators[place] = replace(added, match=OperatorMatch.RENAMED, former_uid=each.uid)
                     lost.remove(each)
                     break
-    return (*operators, *gone)
+    return (*operators, *removed)
 
 
-def _is_alike(was: OperatorMetadata, now: Operator, *, by_name: bool) -> bool:
+def _is_similar(was: OperatorMetadata, now: Operator, *, by_name: bool) -> bool:
     is_of_a_kind = was.kind is now.kind and was.ref.fingerprint == now.ref.fingerprint
     return is_of_a_kind and (was.name == now.name or not by_name)
 
 
 def _lost(
     checkpoint: CompletedCheckpoint,
-    gone: Iterable[OperatorCompatibility],
+    removed: Iterable[OperatorCompatibility],
     operators: Iterable[OperatorCompatibility],
 ) -> list[str]:
-    lost = [each for each in gone if each.state_bytes is not None]
+    lost = [each for each in removed if each.state_bytes is not None]
     if not lost:
         return []
     there = [each for each in operators if each.match is not OperatorMatch.REMOVED]
     renamed = {each.former_uid: each.uid for each in there if each.former_uid is not None}
-    named = ", ".join(_named(each, renamed.get(each.uid or "")) for each in lost)
+    names = ", ".join(_description(each, renamed.get(each.uid or "")) for each in lost)
     uids = ", ".join(repr(each.uid) for each in there if each.uid is not None) or "no operator with a uid"
     foreign = ""
     if checkpoint.job_name and all(each.state_bytes is None for each in there):
-        foreign = f" None of its state is of an operator of this job: it is of job {checkpoint.job_name!r}."
+        foreign = (
+            f" None of its state belongs to an operator of this job; it was written by job {checkpoint.job_name!r}."
+        )
     return [
-        f"it holds state of operators that the job does not have: {named}. The job has {uids};{foreign} give its"
+        f"it holds state of operators that the job does not have: {names}. The job has {uids};{foreign} give its"
         f" operators the uids that they had, with uid(...), or drop that state with {LET_GO}"
     ]
 
@@ -269,24 +271,24 @@ def _lost(
 def _lost_coordinators(
     checkpoint: CompletedCheckpoint, job_graph: JobGraph, ids: Mapping[OperatorId, OperatorId]
 ) -> Iterator[str]:
-    held = {ids.get(each.operator_id, each.operator_id) for each in checkpoint.coordinator_states}
+    operator_ids = {ids.get(each.operator_id, each.operator_id) for each in checkpoint.coordinator_states}
     for vertex in job_graph.vertices:
         for operator in vertex.operators:
             is_coordinated = operator.has_coordinator or operator.kind is OperatorKind.SOURCE
-            if operator.operator_id in held and not is_coordinated:
+            if operator.operator_id in operator_ids and not is_coordinated:
                 uid = given_uid(operator.operator_id, operator.ref.uid) or operator.name
                 yield (
-                    f"it holds state of the coordinator of {uid!r}, whose function brings none any more: let it be a"
+                    f"it holds state of the coordinator of {uid!r}, but its function no longer has one: make it a"
                     f" CoordinatedFunction, or drop that state with {LET_GO}"
                 )
 
 
-def _named(gone: OperatorCompatibility, renamed: str | None) -> str:
-    if gone.uid is None:
-        known = f"{gone.name} without a uid, and" if gone.name else "an operator"
-        return f"{known} with the id {gone.operator_id}"
-    looks = f", which looks like {renamed!r} of the job: uid({gone.uid!r})" if renamed is not None else ""
-    return f"{gone.uid!r} ({gone.name}){looks}"
+def _description(operator: OperatorCompatibility, renamed: str | None) -> str:
+    if operator.uid is None:
+        description = f"{operator.name} without a uid, and" if operator.name else "an operator"
+        return f"{description} with the id {operator.operator_id}"
+    looks = f", which looks like {renamed!r} of the job: uid({operator.uid!r})" if renamed is not None else ""
+    return f"{operator.uid!r} ({operator.name}){looks}"
 
 
 def _is_local(was: OperatorMetadata | None) -> bool:

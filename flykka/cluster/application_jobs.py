@@ -1,8 +1,9 @@
-"""The jobs of an application in a store: which run of the application this is, and what became of its jobs before.
+"""The jobs of an application in a store: finds the current run of the application, and earlier results of its jobs.
 
-A driver that is killed leaves its run in the store. The next one that is started with the same store goes on with it:
-its jobs have the same ids, made of the run, their name and which of that name it is. So what had finished is answered
-with its result, and what had not goes on from its latest checkpoint. A run that was concluded is followed by a new one.
+A driver that is killed leaves its run in the store, and the next driver with the same store continues it. Its jobs get
+the same ids, derived from the run, their name and their number among those of this name. Therefore a job that has
+finished returns its result, and any other continues from its latest checkpoint. A run that was concluded is followed by
+a new one.
 """
 
 from __future__ import annotations
@@ -30,35 +31,35 @@ from flykka.runtime.errors import ActorDeadError, AskTimeoutError
 logger = logging.getLogger("flykka")
 
 WAIT_SECONDS = 1.0
-"""Seconds that leadership may take before the user is told that another process has it."""
+"""Seconds to wait for leadership before the user is informed that another process has it."""
 
 CONCLUSION_TIMEOUT = 10.0
-"""Seconds that an environment which is closed has to say so to its store."""
+"""Seconds for a closing environment to conclude its run in the store."""
 
 _FOR_EVER = 365 * 86_400.0
 
 _OF_THIS_PROCESS: WeakSet[HighAvailabilityServices] = WeakSet()
 
-Say = Callable[[str], object]
+Notify = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentifiedJob:
-    """A job under the id that it has in its run, and where it starts from if it has no checkpoint of its own.
+    """A job with the id that it has in its run, and the path from which it starts without a checkpoint of its own.
 
-    One that `goes_on` is in the store already; `checkpoint` is its own latest. One that `has_ended` is there with its
-    result.
+    A job that `continues` is in the store already, with its latest `checkpoint`. A job that `has_ended` is there with
+    its result.
     """
 
     job_graph: JobGraph
     restore_path: str | None
-    goes_on: bool = False
+    continues: bool = False
     has_ended: bool = False
     checkpoint: CompletedCheckpoint | None = None
 
 
 class ApplicationJobs:
-    """Of one environment, whose cluster has these services. Used by the thread that executes, and blocks it."""
+    """The jobs of one environment, whose cluster has these services. Blocks the thread that executes jobs."""
 
     def __init__(self, services: HighAvailabilityServices, job_manager: JobManagerGateway) -> None:
         _OF_THIS_PROCESS.add(services)
@@ -72,64 +73,70 @@ class ApplicationJobs:
         restore_path: str | None,
         *,
         allow_non_restored_state: bool,
-        say: Say,
+        notify: Notify,
         repeats: bool = False,
     ) -> IdentifiedJob:
-        """The next job of this name. Waits until this driver leads, and says so once where another one does.
+        """Find the next job of this name in the store. Waits until this driver leads, and reports if another one does.
 
-        What was stopped is another job from then on, which starts from `restore_path`, or else from where it was
-        stopped. With `repeats` that holds for what has finished too.
+        A stopped job gets a new id, and starts from `restore_path`, or else from the checkpoint with which it was
+        stopped. With `repeats` a finished job does too.
 
         Raises:
-            CheckpointError: it cannot go on from its own latest checkpoint; the text names the operators.
+            CheckpointError: it cannot continue from its own latest checkpoint; the error names the operators.
             ClusterError: the store cannot be used, or belongs to another environment of this process.
         """
-        found = self._request(begins_new=False, say=say)
+        run = self._request(begins_new=False, notify=notify)
         self._executed[job_graph.name] += 1
         try:
-            return self._identified(found, job_graph, restore_path, allow=allow_non_restored_state, repeats=repeats)
+            return self._identified(run, job_graph, restore_path, allow=allow_non_restored_state, repeats=repeats)
         except HighAvailabilityError as refusal:
             raise ClusterError(f"job {job_graph.name!r} was not submitted: {refusal}") from refusal
 
     def end(self, *, concludes: bool) -> None:
-        """End the application: in order, so that its next run starts from the beginning, or not. It is logged."""
+        """End the application: conclude its run, so that the next run starts from the beginning, or log that it will
+        continue.
+        """
         if not concludes:
-            logger.warning("the application has not ended in order: run again, it goes on where it was left")
+            logger.warning("the application was not concluded: run again, it continues where it stopped")
             return
         try:
             answer = self._job_manager.ask(lambda me: RequestApplicationRun(reply_to=me), CONCLUSION_TIMEOUT)
             if isinstance(answer, ApplicationRunFound):
                 self._store(answer).conclude_run(answer.run.run_id)
         except (AskTimeoutError, ActorDeadError, HighAvailabilityError) as failure:
-            logger.warning("the end of the application could not be noted, and a rerun will go on with it: %s", failure)
+            logger.warning(
+                "the end of the application could not be recorded, and the next run will continue it: %s", failure
+            )
 
     def _identified(
         self,
-        found: ApplicationRunFound,
+        current: ApplicationRunFound,
         job_graph: JobGraph,
         restore_path: str | None,
         *,
         allow: bool,
         repeats: bool,
     ) -> IdentifiedJob:
-        store, name = self._store(found), job_graph.name
-        retries, named = 0, restore_path
+        store, name = self._store(current), job_graph.name
+        retries, requested_path = 0, restore_path
         while True:
-            job_id = _job_id(found.run.run_id, name, self._executed[name], retries)
+            job_id = _job_id(current.run.run_id, name, self._executed[name], retries)
             end = store.result(job_id)
-            if end is None and found.run.is_concluded:
-                # Not a job of the run whose results were waited for: it is one of a new run.
-                found = self._request(begins_new=True, say=logger.info)
-                store, retries = self._store(found), 0
+            if end is None and current.run.is_concluded:
+                # The job does not belong to the run whose results were awaited, but to a new one.
+                current = self._request(begins_new=True, notify=logger.info)
+                store, retries = self._store(current), 0
                 continue
             if end is None or (_has_finished(end) and not repeats):
                 break
             retries += 1
             was_stopped = end.status is JobStatus.FINISHED
-            restore_path = named if was_stopped and named is not None else end.checkpoint_path or restore_path
+            restore_path = (
+                requested_path if was_stopped and requested_path is not None else end.checkpoint_path or restore_path
+            )
             logger.info("job %r has ended %s before, and is run again from %s", name, end.status, restore_path)
         identified = replace(job_graph, job_id=job_id)
-        # That of a job which has ended may be deleted at this moment.
+        # The checkpoint of a job that has ended may be deleted at any moment.
         pointer, checkpoint = None if end is not None else store.checkpoints(job_id).latest(), None
         if pointer is not None:
             checkpoint = find_checkpoint(pointer.path, job_graph.checkpointing.directory)
@@ -137,16 +144,16 @@ class ApplicationJobs:
         return IdentifiedJob(
             job_graph=identified,
             restore_path=restore_path,
-            goes_on=store.job(job_id) is not None,
+            continues=store.job(job_id) is not None,
             has_ended=end is not None,
             checkpoint=checkpoint,
         )
 
-    def _store(self, found: ApplicationRunFound) -> LeaderStore:
-        return self._services.store(found.leader_session_id)
+    def _store(self, current: ApplicationRunFound) -> LeaderStore:
+        return self._services.store(current.leader_session_id)
 
-    def _request(self, *, begins_new: bool, say: Say) -> ApplicationRunFound:
-        def asked(timeout: float) -> ApplicationRunFound:
+    def _request(self, *, begins_new: bool, notify: Notify) -> ApplicationRunFound:
+        def request(timeout: float) -> ApplicationRunFound:
             answer = self._job_manager.ask(
                 lambda me: RequestApplicationRun(reply_to=me, begins_new=begins_new), timeout
             )
@@ -156,15 +163,15 @@ class ApplicationJobs:
             return answer
 
         try:
-            return asked(WAIT_SECONDS)
+            return request(WAIT_SECONDS)
         except AskTimeoutError:
             self._refuse_to_wait_for_itself()
-            say(self._waits())
-        # Nobody knows how long the other one lives.
-        return asked(_FOR_EVER)
+            notify(self._waits())
+        # The other driver may live for any length of time.
+        return request(_FOR_EVER)
 
     def _refuse_to_wait_for_itself(self) -> None:
-        """Refuse to wait for leadership that another environment of this process holds."""
+        """Raise an error if another environment of this process holds the leadership."""
         try:
             leads = self._services.last_session()
         except HighAvailabilityError:
@@ -190,5 +197,5 @@ def _job_id(run_id: str, name: str, number: int, retries: int) -> JobId:
 
 
 def _has_finished(end: JobEnded) -> bool:
-    """True if it has come to the end of its input; a job that was stopped is to be continued."""
+    """Return True if the job reached the end of its input; a stopped job is to be continued."""
     return end.status is JobStatus.FINISHED and end.checkpoint_path is None

@@ -1,4 +1,4 @@
-"""The sizes and times of a cluster in this process."""
+"""The sizes and timeouts of a cluster in this process."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from flykka.runtime.trace.record.recorder import TraceRecorder
 
 MANAGED_FRACTION = 0.4
 NETWORK_FRACTION = 0.1
-"""Parts of the memory that are declared for state and for batches on their way where nobody says more (Flink's)."""
+"""The default parts of the declared memory for state and for batches in flight (Flink's)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskManagerResources:
-    """The resources that each TaskManager declares; what is not declared, with 0, never runs out.
+    """The resources that each TaskManager declares; 0 means not declared, and therefore unlimited.
 
-    Thousandths of a core, and MiB: of memory in all, of which state has `managed_mib` and batches `network_mib`
+    In thousandths of a core and MiB: `memory_mib` in total, `managed_mib` of it for state and `network_mib` for batches
     (Flink's `taskmanager.cpu.cores`, `taskmanager.memory.flink.size`, `managed.size` and `network`).
     """
 
@@ -40,12 +40,12 @@ class TaskManagerResources:
 
     @property
     def slots_total(self) -> ResourceSpec:
-        """The resources that slots share: those of the network belong to none."""
+        """The resources that slots share, without the network memory."""
         heap_mib = self.memory_mib - self.managed_mib - self.network_mib if self.memory_mib else 0
         return ResourceSpec(cpu_millis=self.cpu_millis, heap_mib=heap_mib, managed_mib=self.managed_mib)
 
     def __str__(self) -> str:
-        """The budget in words; nothing where nothing is declared."""
+        """Describe the budget; empty if nothing is declared."""
         if not self.memory_mib:
             return shown(self.slots_total) if self != TaskManagerResources() else ""
         rest = self.memory_mib - self.managed_mib - self.network_mib
@@ -56,25 +56,24 @@ class TaskManagerResources:
 
 HEARTBEAT_INTERVAL_MS = 1_000
 HEARTBEAT_TIMEOUT_MS = 10_000
-"""Short beside Flink's 10 s and 50 s: within one process silence means death sooner than it does on a network."""
+"""Shorter than Flink's 10 s and 50 s: within one process missing heartbeats indicate death sooner than on a network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
-    """Sizes of a cluster, and how soon silence is taken for death.
+    """The sizes and timeouts of a cluster.
 
-    `slots_per_task_manager` of None: what is needed. While tasks wait for slots there may be up to
-    `max_task_managers`; they wait for `slot_request_timeout_ms` at most. Of jobs that have ended the last
-    `job_store_capacity` can be asked about.
+    `slots_per_task_manager` None means as many as needed. While tasks wait for slots there may be up to
+    `max_task_managers`; they wait at most `slot_request_timeout_ms`. Details of the last `job_store_capacity` ended
+    jobs are kept.
 
-    `record` is the file in which every turn is written down, or a recorder that was told more than that; without one
-    the last `flight_recorder_turns` are kept in memory, to be written when a job fails (0: none). `network` is what
-    each TaskManager may hold of batches on their way, `resources` what it has for its slots, of which each has an equal
-    share; slots of other sizes are cut of them. `task_cancellation` is how long cancelled tasks may take to end
-    where their job does not say. `restart_strategy` and `failover_strategy` are those of jobs that set none; without
-    the former it is as Flink has it. `high_availability` is the store that outlives the process; without one what is
-    kept is kept in memory. `owner_lease_ms` is how long the owner of a folder is believed after its last renewal, where
-    locks hold for one machine only. `rest_address` is the URL at which the cluster will be asked, if it is.
+    `record` is the file, or the recorder, to which every turn is written; without one the last `flight_recorder_turns`
+    are kept in memory, and written when a job fails (0: none). `network` limits the batches in flight of each
+    TaskManager, `resources` are shared equally by its slots; slots of other sizes are allocated from them.
+    `task_cancellation` applies to jobs that do not set it; so do `restart_strategy` and `failover_strategy`, and
+    without the former Flink's default. `high_availability` is the store that outlives the process; by default
+    everything is kept in memory. `owner_lease_ms` is how long the ownership of a folder lasts after its last renewal,
+    if locks work on one machine only. `rest_address` is the URL of the cluster's REST interface, if any.
     """
 
     task_managers: int = 1
@@ -96,12 +95,12 @@ class ClusterSettings:
     rest_address: str | None = None
 
     def with_slots_for(self, needed: int) -> Self:
-        """The same settings with enough slots, unless their number was given."""
+        """Return these settings with enough slots, unless their number is set."""
         if self.slots_per_task_manager is not None:
             return self
         return replace(self, slots_per_task_manager=-(-needed // self.task_managers))
 
     @property
     def all_slots(self) -> int | None:
-        """The slots of all TaskManagers, where their number is known."""
+        """The slots of all TaskManagers, if their number is known."""
         return None if self.slots_per_task_manager is None else self.task_managers * self.slots_per_task_manager

@@ -1,8 +1,8 @@
-"""Python's garbage collector is patient while a cluster runs.
+"""Makes Python's garbage collector run less often while a cluster runs.
 
-It looks at the young objects after every 700 new ones, which is sooner than a message that ten thousand actors tell one
-another is read: so those live to be old, and many old ones make it look at everything there is. Of a checkpoint of ten
-thousand tasks it then took more than half. What a cluster makes is freed without it, for messages know no cycles.
+It examines the young objects after every 700 new ones, before a message between ten thousand actors is even read: these
+objects become old, and many old ones trigger full collections. For a checkpoint of ten thousand tasks that took more
+than half of the time. Objects of a cluster are freed without the collector, because messages contain no cycles.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ import gc
 import threading
 
 YOUNG_OBJECTS = 200_000
-"""So many new objects there may be before the collector looks at them."""
+"""The number of new objects before the collector examines them."""
 
 _lock = threading.Lock()
 _clusters = 0
-_found: tuple[int, int, int] | None = None
-"""The thresholds that the first cluster has found, where it has raised them."""
+_original: tuple[int, int, int] | None = None
+"""The original thresholds, if the first cluster has raised them."""
 
 
 def raise_gc_threshold() -> None:
-    """A cluster begins. Who has switched the collector off, or made it as patient already, is left alone."""
-    global _clusters, _found
+    """Count a new cluster; raise the threshold for the first, unless the user has set it higher or disabled it."""
+    global _clusters, _original
     with _lock:
         _clusters += 1
-        found = gc.get_threshold()
-        if _clusters == 1 and 0 < found[0] < YOUNG_OBJECTS:
-            _found = found
-            gc.set_threshold(YOUNG_OBJECTS, *found[1:])
+        threshold = gc.get_threshold()
+        if _clusters == 1 and 0 < threshold[0] < YOUNG_OBJECTS:
+            _original = threshold
+            gc.set_threshold(YOUNG_OBJECTS, *threshold[1:])
 
 
 def restore_gc_threshold() -> None:
-    """A cluster has ended; with the last one everything is as it was, unless somebody has changed it meanwhile."""
-    global _clusters, _found
+    """Count the end of a cluster; restore the threshold after the last, unless the user has changed it meanwhile."""
+    global _clusters, _original
     with _lock:
         _clusters -= 1
-        if _clusters == 0 and _found is not None:
-            if gc.get_threshold() == (YOUNG_OBJECTS, *_found[1:]):
-                gc.set_threshold(*_found)
-            _found = None
+        if _clusters == 0 and _original is not None:
+            if gc.get_threshold() == (YOUNG_OBJECTS, *_original[1:]):
+                gc.set_threshold(*_original)
+            _original = None

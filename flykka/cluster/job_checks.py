@@ -1,6 +1,6 @@
-"""Looks whether a cluster can ever run a job: slots, network buffers, and the resources that operators ask for.
+"""Checks whether a cluster can ever run a job: slots, network buffers, and the resources of operators.
 
-Refused is what would wait for ever. What other jobs have becomes free, and is waited for.
+A job that would wait forever is refused. Resources used by other jobs become free, so a job may wait for them.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _ADVICE = "ask for less (set_resources), or give the TaskManagers more (task_man
 
 
 def check_job(job_graph: JobGraph, settings: ClusterSettings, slots: int) -> None:
-    """Look whether a cluster of these settings, with so many slots per TaskManager, can run the job.
+    """Check whether a cluster with these settings, and `slots` per TaskManager, can run the job.
 
     Raises:
-        InsufficientResourcesError: an operator, or those that share a slot, need more than a TaskManager has; or all
-            tasks need more than all TaskManagers.
-        InsufficientSlotsError: all TaskManagers that there may be have fewer slots together than the job needs.
-        InsufficientNetworkBuffersError: a task needs more network buffers than a TaskManager has, or all tasks need
-            more than all TaskManagers have.
+        InsufficientResourcesError: an operator, or those that share a slot, need more than a TaskManager has; or
+            all tasks need more than all TaskManagers.
+        InsufficientSlotsError: the maximum number of TaskManagers has fewer slots than the job needs.
+        InsufficientNetworkBuffersError: a task needs more network buffers than a TaskManager has, or all tasks
+            need more than all TaskManagers have.
     """
     task_managers = max(settings.task_managers, settings.max_task_managers or 0)
     total = settings.resources.slots_total
@@ -53,7 +53,7 @@ def check_job(job_graph: JobGraph, settings: ClusterSettings, slots: int) -> Non
 
 
 def _check_largest(job_graph: JobGraph, total: ResourceSpec) -> None:
-    """Every task, and all that share a slot, must fit into a TaskManager."""
+    """Check that each task, and all tasks that share a slot, fit into a TaskManager."""
     there, advice = f"a TaskManager has {shown(total)}", _ADVICE
     for vertex in job_graph.vertices:
         if not fits(vertex.resources, total):
@@ -73,7 +73,7 @@ def _check_largest(job_graph: JobGraph, total: ResourceSpec) -> None:
 
 
 def _check_together(job_graph: JobGraph, total: ResourceSpec, slots: int, task_managers: int) -> None:
-    """All slots that the job will ask for must fit into all TaskManagers."""
+    """Check that all slots that the job will request fit into all TaskManagers."""
     sizes = tuple(_slot_sizes(job_graph, share_of(total, slots)))
     needed = task_managers_needed([(size, 1) for size in sizes], total)
     if needed > task_managers:
@@ -85,7 +85,7 @@ def _check_together(job_graph: JobGraph, total: ResourceSpec, slots: int, task_m
 
 
 def _slot_sizes(job_graph: JobGraph, default: ResourceSpec) -> Iterator[ResourceSpec]:
-    """The size of each slot that the job will ask for, where each has as many tasks as can share it."""
+    """Yield the size of each slot that the job will request, with as many tasks per slot as can share it."""
     for members in slot_sharing_groups.slot_sharing_groups(job_graph.vertices).values():
         for number in range(max(vertex.parallelism for vertex in members)):
             needed = total_of(vertex.resources for vertex in members if vertex.parallelism > number)
@@ -108,7 +108,7 @@ def _check_slots(job_graph: JobGraph, slots: int, task_managers: int) -> None:
 
 
 def _check_network_buffers(job_graph: JobGraph, network: NetworkSettings, task_managers: int) -> None:
-    """Refuse tasks that never fit. Those that do not fit as they happen to be placed, their TaskManager refuses."""
+    """Refuse tasks that never fit. If tasks do not fit because of their placement, their TaskManager refuses them."""
     there = network.network_buffers
     if there is None:
         return

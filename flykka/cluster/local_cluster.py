@@ -1,4 +1,4 @@
-"""A whole cluster in this process: the actor system with its JobManager, its ResourceManager and its TaskManagers."""
+"""A whole cluster in this process: an actor system with JobManager, ResourceManager and TaskManagers."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ if TYPE_CHECKING:
     from flykka.runtime.recording import Recorder
 
 START_TIMEOUT = 30.0
-"""Seconds that the first actors have to begin."""
+"""Seconds for the first actors to start."""
 
 
 SHUTDOWN_TIMEOUT = 30.0
-"""Seconds that all actors together have to end."""
+"""Seconds for all actors together to terminate."""
 
 
 def slots_needed(job_graph: JobGraph) -> int:
-    """Each slot sharing group needs as many slots as its widest vertex has subtasks."""
+    """Return the number of slots: for each slot sharing group, that of the subtasks of its widest vertex."""
     return slot_sharing_groups.slots_needed(job_graph.vertices)
 
 
 class LocalCluster:
-    """Starts with its making and runs until `shutdown`; also a `with` statement.
+    """A local cluster, which runs from its creation until `shutdown`; use it in a `with` statement.
 
-    Its actors live in a system of its own, or in `system`, which ends with it and has the recorder it was made with.
+    Its actors run in an actor system of its own, or in `system`, which ends with it and keeps its own recorder.
 
     Raises:
-        ClusterError: `record` cannot be written; or `system` is given and `record` is set, but what is recorded was
-            decided when the system was made; or the store of high availability cannot be used.
+        ClusterError: `record` cannot be written; or both `system` and `record` are set, but a system has its
+            recorder from its creation; or the high-availability store cannot be used.
     """
 
     def __init__(self, data_plane: DataPlane, settings: ClusterSettings, *, system: ActorSystem | None = None) -> None:
@@ -95,19 +95,17 @@ class LocalCluster:
         flight_record: str | None = None,
         attached: Attached = True,
     ) -> JobClient:
-        """Submit a job, to start from what is at `restore_path`; the client says what becomes of it.
+        """Submit a job that starts from `restore_path`, and return a client of it.
 
-        With a store of high availability it is one that `identify` has given. A client that is not attached hears
-        nothing of it until it is asked.
-
-        When it fails, what the flight recorder has kept is written to `flight_record`, or beside its checkpoints.
+        With high availability it must be a job returned by `identify`. A client that is not attached receives no
+        updates. If the job fails, the flight recorder is written to `flight_record`, or next to the job's checkpoints.
 
         Raises:
-            ClusterError: the cluster has ended, for one of its components ended again and again.
-            InsufficientSlotsError: all TaskManagers that there may be have fewer slots together than the job needs; an
-                `InsufficientResourcesError` where an operator needs more than a TaskManager has declared.
-            InsufficientNetworkBuffersError: a task needs more network buffers than a TaskManager has, or all tasks need
-                more than all TaskManagers have.
+            ClusterError: the cluster has ended, because one of its components failed repeatedly.
+            InsufficientSlotsError: the maximum number of TaskManagers has fewer slots than the job needs;
+                `InsufficientResourcesError` if an operator needs more than a TaskManager has declared.
+            InsufficientNetworkBuffersError: a task needs more network buffers than a TaskManager has, or all tasks
+                need more than all TaskManagers have.
         """
         if self._failed is not None:
             raise ClusterError(f"job {job_graph.name!r} has no cluster to run on: {self._failed.cause.message}")
@@ -123,7 +121,7 @@ class LocalCluster:
             allow_non_restored_state=allow_non_restored_state,
             attached=attached,
         )
-        # Who has ended holds nothing any more, and a cluster may run any number of jobs.
+        # Clients of ended jobs are dropped, because a cluster may run any number of jobs.
         self._clients = [*self._running(), client]
         return client
 
@@ -134,15 +132,15 @@ class LocalCluster:
         *,
         allow_non_restored_state: bool = False,
         repeats: bool = False,
-        say: Callable[[str], object],
+        notify: Callable[[str], object],
     ) -> IdentifiedJob:
-        """The job that this is in the store of high availability. Waits until this driver leads.
+        """Find the job in the high-availability store. Waits until this driver leads.
 
-        `restore_path` is where the user wants it to start; one that `repeats` is not the same that has finished. `say`
-        is told what it waits for.
+        `restore_path` is the checkpoint from which the user wants to start; with `repeats` a finished job runs again.
+        The reason for a wait is passed to `notify`.
 
         Raises:
-            CheckpointError: it was kept in the store, and does not fit its own latest checkpoint any more.
+            CheckpointError: the job is in the store, and no longer fits its own latest checkpoint.
             ClusterError: the store cannot be used, or belongs to another environment of this process.
         """
         assert self._application_jobs is not None, "without a store every job is a new one"
@@ -150,23 +148,23 @@ class LocalCluster:
             job_graph,
             restore_path,
             allow_non_restored_state=allow_non_restored_state,
-            say=say,
+            notify=notify,
             repeats=repeats,
         )
 
     def check(self, job_graph: JobGraph) -> None:
-        """Look whether the job can run, as is done when it is submitted: what is deleted for it is not, in vain.
+        """Check whether the job can run, as `submit` does, before files are deleted for it.
 
-        Raises what `submit` raises, and what the data plane has against it.
+        Raises what `submit` and the checks of the data plane raise.
         """
         check_job(job_graph, self._settings, self._slots)
         self._data_plane.check(job_graph)
 
     def job(self, job_id: JobId | str) -> JobClient:
-        """A client of a job that runs here, submitted by any client: it hears of the job from now on.
+        """Return a new client of a running job, submitted by any client; it receives the job's events from now on.
 
         Raises:
-            UnknownJobError: no job of this id runs, or not any more.
+            UnknownJobError: no job with this id is running.
         """
         job_id = JobId(job_id)
         job_graph = self._gateway.running_graph(job_id, START_TIMEOUT)
@@ -175,7 +173,7 @@ class LocalCluster:
         return JobClient(self._system, self._job_manager, job_graph, submits=False)
 
     def jobs(self) -> tuple[JobOverview, ...]:
-        """The jobs that run here and the last that have ended, in the order of submission (Flink's listJobs).
+        """Return the running jobs and the last ended ones, in the order of submission (Flink's listJobs).
 
         Raises:
             ClusterError: the cluster has ended.
@@ -186,15 +184,15 @@ class LocalCluster:
             raise ClusterError("the jobs of a cluster that was shut down are not known any more") from None
 
     def task_managers(self) -> tuple[str, ...]:
-        """The names of the TaskManagers that live now, in the order in which they were started."""
+        """Return the names of the running TaskManagers, in the order of their start."""
         living = (cell for cell in self._system.cells.living() if cell.parent is self._system.user)
         return tuple(cell.name for cell in living if cell.props.actor_class is TaskManager)
 
     def kill_task_manager(self, name: str) -> None:
-        """End a TaskManager as when its machine is switched off: no hook runs, no message is sent.
+        """Kill a TaskManager as if its machine were switched off: no hook runs, no message is sent.
 
         Raises:
-            UnknownTaskManagerError: no living TaskManager has this name.
+            UnknownTaskManagerError: no TaskManager with this name is running.
         """
         living = self.task_managers()
         doomed = self._system.find(f"/user/{name}")
@@ -203,31 +201,30 @@ class LocalCluster:
         self._system.kill(doomed)
 
     def running_graph(self, job_id: JobId) -> JobGraph | None:
-        """The graph of a job that runs, known without asking an actor; None where there is none."""
+        """Return the graph of a running job without asking an actor, or None."""
         return next((client.job_graph for client in self._clients if client.job_id == job_id), None)
 
     @property
     def gateway(self) -> JobManagerGateway:
-        """The way to the JobManager, the present one or its successor."""
+        """The gateway to the current JobManager or its successor."""
         return self._gateway
 
     @property
     def system(self) -> ActorSystem:
-        """The actor system, for those who look inside."""
+        """The actor system, for inspection."""
         return self._system
 
     def shutdown(self, *, concludes: bool = True) -> None:
-        """Stop all actors, and free what jobs that had not ended hold in the data plane.
+        """Stop all actors, and release the data-plane resources of jobs that have not ended.
 
-        With a store of high availability, the run of the application is concluded; without `concludes`, its
-        next run continues it.
+        With high availability the run of the application is concluded; without `concludes`, its next run continues it.
 
         Raises:
-            TerminationTimeoutError: actors still run after half a minute; the error names them.
+            TerminationTimeoutError: actors are still running after half a minute; the error names them.
         """
         running = self._running()
         for client in self._clients:
-            # Nobody can be asked when the actors have stopped.
+            # Requested now, because no actor can answer later.
             _ = client.details
         if self._application_jobs is not None:
             self._application_jobs.end(concludes=concludes)
@@ -236,7 +233,7 @@ class LocalCluster:
         finally:
             self._services.close()
         for client in running:
-            # Its checkpoints are left as they are, and with them what they will publish.
+            # Its checkpoints stay, and with them its staged output.
             self._data_plane.release_job(client.job_id, keep_staged=True)
 
     def __enter__(self) -> Self:
@@ -256,7 +253,7 @@ class LocalCluster:
         )
         entrypoint = Props(ClusterEntrypoint, self._resource_manager_props(), job_manager)
         started = self._system.spawn(entrypoint, "cluster-entrypoint")
-        # The submission of a job finds them there.
+        # The submission of a job needs the components.
         components = started.ask(lambda me: RequestClusterComponents(reply_to=me), timeout=START_TIMEOUT)
         assert isinstance(components, ClusterComponents)
         return components

@@ -1,6 +1,6 @@
-"""The port for connectors: the classes that a source or a sink of your own is made of, and its tests in `testing`.
+"""The interface for connectors: the base classes of sources and sinks. Their tests are in `testing`.
 
-Not here: flykka's own connectors (`spark_bridge/connectors`).
+flykka's own connectors are in `spark_bridge/connectors`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A job on a terminal, or in a file of lines: its events, its live picture and its summary.
+"""A job on a terminal, or in a file of lines: its events, its live display and its summary.
 
-Not here: displays of notebooks (`notebook`), and text that others show too (`views/text`).
+Displays of notebooks are in `notebook`, texts for several displays in `views/text`.
 """

@@ -49,41 +49,40 @@ _OF_A_RESTART = frozenset({JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.CR
 
 
 class Console:
-    """Prints a line for what a reader wants to know, with the seconds since the first message about the job.
+    """Prints a line for each relevant event of a job, with the seconds since the first one.
 
-    Of checkpoints that go well, many share a line: see `CheckpointLines`. One that fails has a line of its own.
-
-    On a terminal the lines to look for have a colour; anywhere else, and with NO_COLOR, they are plain text. With a
-    `job_name` each line has it. In an app that `flykka run` has started a Console without an `output` is silent:
-    what it would say is on the screen already.
+    Several completed checkpoints share a line: see `CheckpointLines`. An aborted one has a line of its own. On a
+    terminal important lines have a colour; elsewhere, and with NO_COLOR, they are plain text. With a `job_name` each
+    line begins with it. In an app started by `flykka run`, a Console without an `output` is silent, because its lines
+    are on the screen already.
     """
 
     def __init__(self, output: RichConsole | None = None, *, job_name: str | None = None) -> None:
-        # In a notebook too the lines are text: these come from another thread than the one that runs the cell.
+        # In a notebook too the lines are text: they come from another thread than the one that runs the cell.
         self._output = output or RichConsole(force_jupyter=False, quiet=current_launch().shows_jobs)
         self._job_name = job_name
         self._began_ms: int | None = None
         self._task_managers: set[TaskManagerId] = set()
-        self._told: SerializedThrowable | None = None
+        self._last_cause: SerializedThrowable | None = None
         self._finished_ms: int | None = None
         self._checkpoints = CheckpointLines()
         self._same = SameFailures()
 
     def __call__(self, message: Message) -> None:
-        """Write what the message tells, if it is worth a line."""
+        """Print a line for the message, if it is relevant."""
         match message:
             case _ if self._same.hides(message):
                 pass
             case JobStatusChanged(status=JobStatus.FINISHED, timestamp_ms=at):
-                # Whether it has come to its end, or was stopped, its result says, which comes next.
+                # The result, which comes next, shows whether it reached its end or was stopped.
                 self._finished_ms = at
-            case JobResultSuccess(checkpoint_path=kept) if self._finished_ms is not None:
-                self._line(self._finished_ms, f"job {JobStatus.FINISHED if kept is None else STOPPED}")
+            case JobResultSuccess(checkpoint_path=checkpoint_path) if self._finished_ms is not None:
+                self._line(self._finished_ms, f"job {JobStatus.FINISHED if checkpoint_path is None else STOPPED}")
             case JobStatusChanged(status=status, timestamp_ms=at, cause=cause):
-                # FAILING and RESTARTING have one cause: it is told once.
+                # FAILING and RESTARTING have the same cause, which is printed once.
                 style = FAILED if status in (JobStatus.FAILING, JobStatus.FAILED) else PLAIN
-                self._line(at, f"job {status}" + _because(None if cause == self._told else cause), style)
-                self._told = cause
+                self._line(at, f"job {status}" + _because(None if cause == self._last_cause else cause), style)
+                self._last_cause = cause
             case CheckpointCompleted(path=path, timestamp_ms=at) if is_savepoint(path):
                 self._line(at, completed_text(message), COMPLETED)
             case CheckpointCompleted():
@@ -110,8 +109,8 @@ class Console:
         if execution.state is ExecutionState.FAILED:
             where = f" on {task_manager}" if task_manager else ""
             self._on_failure(f"{execution.task_name} failed{where}", execution)
-            # That the job is FAILING for it comes next.
-            self._told = execution.failure
+            # The status FAILING with the same cause comes next.
+            self._last_cause = execution.failure
         elif execution.state is ExecutionState.RUNNING and task_manager and task_manager not in self._task_managers:
             self._task_managers.add(task_manager)
             self._line(execution.timestamp_ms, f"{task_manager} runs its first task, {execution.task_name}")
@@ -121,10 +120,10 @@ class Console:
         if failure is None:
             self._line(at_ms, what, FAILED)
             return
-        times, is_told = self._same.count(execution.task_name, failure)
+        times, is_printed = self._same.count(execution.task_name, failure)
         if times == 1:
             self._line(at_ms, "\n           ".join([what + _because(failure), *told_whole(failure)[1:]]), FAILED)
-        elif is_told:
+        elif is_printed:
             self._line(at_ms, f"{what}: same failure, {times:,} times" + _because(failure), FAILED)
 
     def _line(self, at_ms: int, text: str, style: str = PLAIN) -> None:
@@ -152,42 +151,42 @@ def _because(cause: SerializedThrowable | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointLine:
-    """A line to print, and the time (ms) that it tells of."""
+    """A line to print, and the time (ms) of its event."""
 
     timestamp_ms: int
     text: str
 
 
 class CheckpointLines:
-    """Holds checkpoints back until a line for them is due: a minute after the line before, then two, up to an hour.
+    """Accumulates checkpoints until a line is due: a minute after the previous line, then two, up to an hour.
 
     The clock is that of the messages.
     """
 
     def __init__(self) -> None:
-        self._told_ms: int | None = None
+        self._printed_ms: int | None = None
         self._pause_ms = FIRST_PAUSE_MS
         self._first_id = 0
         self._last: CheckpointCompleted | None = None
         self._durations_ms: list[int] = []
 
     def completed(self, checkpoint: CheckpointCompleted) -> CheckpointLine | None:
-        """The line that is due now that a checkpoint has completed."""
+        """Add a completed checkpoint; return the line that is due, if any."""
         if self._last is None:
             self._first_id = checkpoint.checkpoint_id
         self._last = checkpoint
         self._durations_ms.append(checkpoint.duration_ms)
         now_ms = checkpoint.timestamp_ms
-        if self._told_ms is not None:
-            if now_ms - self._told_ms < self._pause_ms:
+        if self._printed_ms is not None:
+            if now_ms - self._printed_ms < self._pause_ms:
                 return None
             self._pause_ms = min(2 * self._pause_ms, LONGEST_PAUSE_MS)
-        self._told_ms = now_ms
+        self._printed_ms = now_ms
         return self._line()
 
     def interrupted(self) -> CheckpointLine | None:
-        """The line for what was held back, before something else is printed; the next one is a first one again."""
-        self._told_ms, self._pause_ms = None, FIRST_PAUSE_MS
+        """Return the line for accumulated checkpoints before another line is printed; this resets the pause."""
+        self._printed_ms, self._pause_ms = None, FIRST_PAUSE_MS
         return self._line()
 
     def _line(self) -> CheckpointLine | None:
@@ -212,10 +211,10 @@ def _size(checkpoint: CheckpointCompleted) -> str:
 
 
 def rescale_text(rescale: Rescale) -> str | None:
-    """The line of a rescale; None where there is nothing to be told, or not yet."""
+    """Format the line of a rescale; None if there is nothing to report, or not yet."""
     match rescale.terminal_state:
         case RescaleTerminalState.COMPLETED:
-            changes = [told for vertex in rescale.vertices if (told := _change(vertex))]
+            changes = [change for vertex in rescale.vertices if (change := _change(vertex))]
             return f"rescaled: {', '.join(changes)}" if changes else None
         case RescaleTerminalState.FAILED:
             return f"not rescaled: {rescale.comment or rescale.reason}"
@@ -228,46 +227,47 @@ def rescale_text(rescale: Rescale) -> str | None:
 def _change(vertex: VertexRescale) -> str | None:
     before, after = vertex.pre_parallelism, vertex.post_parallelism
     if before is None:
-        # A job that begins as it was meant to is no news.
+        # A job that starts with the desired parallelism is no news.
         return None if after == vertex.desired_parallelism else f"{vertex.name} {after} of {vertex.desired_parallelism}"
     return None if before == after else f"{vertex.name} {before} -> {after}"
 
 
 class SameFailures:
-    """Same failures of one job since its last checkpoint: told whole the first time, then counted, less and less often.
+    """Repeated failures of a job since its last checkpoint: printed in full the first time, then counted less and less
+    often.
 
-    Messages about the answer to one are not told either.
+    Messages about the reaction to an unprinted one are not printed either.
     """
 
     def __init__(self) -> None:
         self._times: Counter[FailureSignature] = Counter()
-        self._is_untold = False
+        self._is_hidden = False
 
     def count(self, task_name: str, cause: SerializedThrowable) -> tuple[int, bool]:
         """Count a failure; return its count, and whether to report it, see `is_reported`."""
         signature = failure_signature(task_name.rpartition(" (")[0], cause)
         if signature is None:
-            self._is_untold = False
+            self._is_hidden = False
             return 1, True
         self._times[signature] += 1
         times = self._times[signature]
-        self._is_untold = not is_reported(times)
-        return times, not self._is_untold
+        self._is_hidden = not is_reported(times)
+        return times, not self._is_hidden
 
     def hides(self, message: Message) -> bool:
-        """Return True if the message only tells of the answer to a failure that was not told."""
+        """Return True if the message is only about the reaction to an unprinted failure."""
         match message:
             case CheckpointCompleted():
                 self._times.clear()
-                self._is_untold = False
+                self._is_hidden = False
                 return False
             case JobStatusChanged(status=status):
-                return self._is_untold and status in _OF_A_RESTART
+                return self._is_hidden and status in _OF_A_RESTART
             case CheckpointAborted(failure=CheckpointFailure(times=times)):
                 return not is_reported(times)
             case CheckpointAborted(reason=reason):
-                return self._is_untold and reason is CheckpointDeclineReason.JOB_FAILOVER_REGION
+                return self._is_hidden and reason is CheckpointDeclineReason.JOB_FAILOVER_REGION
             case JobRestored():
-                return self._is_untold
+                return self._is_hidden
             case _:
                 return False

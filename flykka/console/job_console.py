@@ -1,4 +1,4 @@
-"""Everything there is to see of the jobs of a run: lines of events, live pictures where a terminal can, summaries."""
+"""The display of all jobs of a run: lines of events, live displays on a terminal, summaries."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from flykka.views.text.failures import failure_lines
 from flykka.views.text.formats import displayed_status, format_bytes
 
 Epilogue = Callable[[JobClient], Iterable[tuple[str, str]]]
-"""Lines to add to the summary of a job that has ended: labels and texts."""
+"""Lines to add to the summary of an ended job: labels and texts."""
 _LABEL = 13
 _FAILURES = 5
-"""So many failures are told, the last ones."""
+"""The maximum number of failures in a summary, the last ones."""
 _STYLES = {JobStatus.FINISHED: "bold green", JobStatus.FAILED: "bold red", JobStatus.CANCELED: "bold yellow"}
 
 
 class JobConsole:
-    """Shows each job that it is told to, from its submission to its summary."""
+    """Displays jobs from their submission to their summary."""
 
     def __init__(self, output: RichConsole, epilogue: Epilogue) -> None:
         self._output = output
@@ -37,9 +37,9 @@ class JobConsole:
         self._running: set[str] = set()
 
     def show(self, client: JobClient, look: Look = tuple) -> None:
-        """Show a job until its end, on a terminal with that which takes long in Spark.
+        """Display a job until its end, on a terminal with its long-running work in Spark.
 
-        One that does not run alone has its name on every line.
+        If other jobs are running, each of its lines has its name.
         """
         lines = Console(self._output, job_name=client.job_name if self._running else None)
         self._running.add(client.job_id)
@@ -48,7 +48,7 @@ class JobConsole:
         def details() -> JobDetails:
             return client.details_with(CHECKPOINTS_SHOWN)
 
-        def hear(message: Message) -> None:
+        def on_message(message: Message) -> None:
             lines(message)
             if isinstance(message, JobResultSuccess | JobResultFailure):
                 self._running.discard(client.job_id)
@@ -60,20 +60,20 @@ class JobConsole:
         if self._screen is not None:
             long_work.start()
             self._screen.show(details, long_work.seen)
-        client.add_listener(hear)
+        client.add_listener(on_message)
 
-    def say(self, text: str) -> None:
-        """A line of our own, above whatever is live."""
+    def notify(self, text: str) -> None:
+        """Print a line above the live display."""
         self._output.print(text, soft_wrap=True, highlight=False, markup=False)
 
     def close(self) -> None:
-        """Draw no more, even if a job has not ended."""
+        """Stop drawing, even if a job has not ended."""
         if self._screen is not None:
             self._screen.close()
 
 
 def print_summary(output: RichConsole, details: JobDetails, more: Iterable[tuple[str, str]] = ()) -> None:
-    """Print the summary of a job that has ended; `more` are further lines, each with its label."""
+    """Print the summary of an ended job; `more` are additional lines with labels."""
     head = Text(f"job {details.name!r} ").append(displayed_status(details), _STYLES.get(details.status, "bold"))
     head.append(f" in {format_ms(details.duration_ms)}")
     output.print(head, soft_wrap=True, highlight=False)
@@ -82,13 +82,13 @@ def print_summary(output: RichConsole, details: JobDetails, more: Iterable[tuple
 
 
 def _lines(details: JobDetails) -> Iterator[tuple[str, str]]:
-    again = " (what was read again after a restart is counted again)" if details.number_of_restarts else ""
+    again = " (rows read again after a restart are counted again)" if details.number_of_restarts else ""
     for vertex in details.vertices:
         if vertex.sources:
-            yield "read", f"{vertex.rows_in:,} rows from {_named(vertex.sources)}{again}"
+            yield "read", f"{vertex.rows_in:,} rows from {_names_text(vertex.sources)}{again}"
     for vertex in details.vertices:
         if vertex.sinks:
-            yield "written", _written(vertex, is_least=details.number_of_restarts > 0)
+            yield "written", _vertex_text(vertex, is_least=details.number_of_restarts > 0)
     if late := sum(vertex.late_rows for vertex in details.vertices):
         yield "late", f"{late:,} rows came too late for their windows"
     yield "checkpoints", _checkpoints(details)
@@ -100,14 +100,14 @@ def _lines(details: JobDetails) -> Iterator[tuple[str, str]]:
             yield "failures" if number == 0 and not line.startswith(" ") else "", line
 
 
-def _written(vertex: JobVertexDetails, *, is_least: bool) -> str:
-    """Tell the rows that readers see; at least, where a restart may have published some that are not counted."""
-    published = f"{'at least ' if is_least else ''}{vertex.rows_published:,} rows to {_named(vertex.sinks)}"
+def _vertex_text(vertex: JobVertexDetails, *, is_least: bool) -> str:
+    """Describe the published rows; "at least" if a restart may have published uncounted ones."""
+    published = f"{'at least ' if is_least else ''}{vertex.rows_published:,} rows to {_names_text(vertex.sinks)}"
     staged = f"; {vertex.rows_staged:,} more were staged and not published" if vertex.rows_staged else ""
     return published + staged
 
 
-def _named(names: Sequence[str]) -> str:
+def _names_text(names: Sequence[str]) -> str:
     return " and ".join(repr(name) for name in names)
 
 

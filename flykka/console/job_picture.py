@@ -1,4 +1,4 @@
-"""Picture of a job at one moment, for rich: a header, its vertices, its last checkpoints and restarts."""
+"""The live display of a job at one moment, for rich: a header, its vertices, its last checkpoints and restarts."""
 
 from __future__ import annotations
 
@@ -54,26 +54,23 @@ _STATE_STYLES = {
     ExecutionState.FINISHED: QUIET,
 }
 _RATES = 20
-"""Characters: each stands for a step of the throughput."""
+"""The number of characters for the throughput, one per step."""
 _BAR = 5
-"""Characters: one stands for a fifth of the time."""
+"""The number of characters for the shares of time."""
 _NAME = 20
-"""Characters that the name of a vertex has at least."""
+"""The minimum number of characters for the name of a vertex."""
 _GAP = 2
 _WANTED = 6
-"""Columns as important as this are not given up for a name: it gets a line of its own where there is one."""
+"""Columns up to this importance are not dropped for a long name, which gets a line of its own if possible."""
 _OTHER_LINES = 10
-"""Of a picture without its vertices, and some for what is printed above it."""
+"""The lines of a display without its vertices, and some for other output above it."""
 CHECKPOINTS_SHOWN = 5
-"""The last ones."""
+"""The number of checkpoints, the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the vertices, always `width` characters wide: what grows in one does not move the others.
-
-    1 is the importance of the most important one.
-    """
+    """A column of the vertices with a fixed `width`, so that columns do not move. 1 is the highest importance."""
 
     title: str
     importance: int
@@ -95,21 +92,21 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class JobPicture:
-    """Draws the details of a job, as tall at its begin as at its end: nothing jumps."""
+    """Draws the details of a job with a constant height, so that nothing jumps."""
 
     details: JobDetails
     jobs: int = 1
-    """The number of pictures that share the terminal."""
+    """The number of displays that share the terminal."""
     long_work: tuple[WorkProgress, ...] = ()
-    """Long work in Spark, the oldest first."""
+    """Long-running work in Spark, oldest first."""
 
     def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
         ascii_only = options.ascii_only
-        # Apart from the lines above.
+        # Separates it from the lines above.
         yield Text()
         yield _cut(self._header(ascii_only=ascii_only), ascii_only=ascii_only)
         yield from self._vertices(options.max_width, options.size.height // self.jobs, ascii_only=ascii_only)
-        yield from self._written(ascii_only=ascii_only)
+        yield from self._text_lines(ascii_only=ascii_only)
         yield _cut(self._checkpoints(), ascii_only=ascii_only)
         yield _cut(self._restarts(), ascii_only=ascii_only)
 
@@ -132,36 +129,36 @@ class JobPicture:
         return header
 
     def _vertices(self, width: int, height: int, *, ascii_only: bool) -> Iterator[Text]:
-        """A line for each vertex; two where its name and its figures do not fit beside each other, but into the height.
+        """Yield a line for each vertex; two if its name and values do not fit into one, but the height allows it.
 
-        With neither, names are cut for the most important figures.
+        Otherwise names are truncated in favour of the most important values.
         """
         vertices = self.details.vertices
         is_tracked = any(vertex.latency is not None for vertex in vertices)
         columns = _columns(ascii_only=ascii_only, with_latency=is_tracked)
         longest = max((cell_len(vertex.name) for vertex in vertices), default=0)
-        wanted = [column for column in columns if column.importance <= _WANTED]
-        if longest + sum(_GAP + column.width for column in wanted) <= width:
-            shown, name_width = _fitting(columns, width - longest), longest
+        important = [column for column in columns if column.importance <= _WANTED]
+        if longest + sum(_GAP + column.width for column in important) <= width:
+            columns_shown, name_width = _fitting(columns, width - longest), longest
         elif 2 * len(vertices) + _OTHER_LINES <= height:
             yield from self._in_two_lines(_fitting(columns, width), ascii_only=ascii_only)
             return
         else:
-            shown = _fitting(wanted, width - _NAME)
-            name_width = width - sum(_GAP + column.width for column in shown)
-        yield _row(Text("vertex"), name_width, (column.heading() for column in shown), QUIET)
+            columns_shown = _fitting(important, width - _NAME)
+            name_width = width - sum(_GAP + column.width for column in columns_shown)
+        yield _row(Text("vertex"), name_width, (column.heading() for column in columns_shown), QUIET)
         for vertex in vertices:
             name = Text(vertex.name)
             name.truncate(name_width, overflow="crop" if ascii_only else "ellipsis")
-            yield _row(name, name_width, (column.render(vertex) for column in shown))
+            yield _row(name, name_width, (column.render(vertex) for column in columns_shown))
 
-    def _in_two_lines(self, shown: Sequence[_Column], *, ascii_only: bool) -> Iterator[Text]:
-        yield _row(Text(), 0, (column.heading() for column in shown), QUIET)
+    def _in_two_lines(self, columns: Sequence[_Column], *, ascii_only: bool) -> Iterator[Text]:
+        yield _row(Text(), 0, (column.heading() for column in columns), QUIET)
         for vertex in self.details.vertices:
             yield _cut(Text(vertex.name), ascii_only=ascii_only)
-            yield _row(Text(), 0, (column.render(vertex) for column in shown))
+            yield _row(Text(), 0, (column.render(vertex) for column in columns))
 
-    def _written(self, *, ascii_only: bool) -> Iterator[Text]:
+    def _text_lines(self, *, ascii_only: bool) -> Iterator[Text]:
         sinks = [vertex for vertex in self.details.vertices if vertex.sinks]
         if sinks:
             published = format_count(sum(vertex.rows_published for vertex in sinks))
@@ -191,7 +188,7 @@ class JobPicture:
 
 
 def _columns(*, ascii_only: bool, with_latency: bool) -> list[_Column]:
-    """In their order on the screen, whether they find room or not."""
+    """Return the columns in their order on the screen, whether they fit or not."""
     latency = _Column("latency", 7, 7, lambda vertex: Text(_latency(vertex)))
     return [
         _Column("tasks", 1, 13, _tasks, right=False),
@@ -208,7 +205,7 @@ def _columns(*, ascii_only: bool, with_latency: bool) -> list[_Column]:
 
 
 def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
-    """Return the columns that find room, the most important ones first; once one does not, none after it."""
+    """Return the columns that fit, by importance; after the first that does not fit, all others are dropped."""
     chosen: list[_Column] = []
     for column in sorted(columns, key=lambda column: column.importance):
         width -= _GAP + column.width
@@ -219,7 +216,7 @@ def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
 
 
 def _row(name: Text, name_width: int, cells: Iterable[Text], style: str = "") -> Text:
-    """A name, and what stands behind it."""
+    """Format a row: a name, then the cells."""
     row = Text(style=style, no_wrap=True, overflow="crop")
     name.align("left", name_width)
     row.append_text(name)
@@ -230,13 +227,13 @@ def _row(name: Text, name_width: int, cells: Iterable[Text], style: str = "") ->
 
 
 def _cut(line: Text, *, ascii_only: bool) -> Text:
-    """The line, cut where the terminal ends: with a mark where it has one."""
+    """Truncate the line at the width of the terminal, with a mark if it can show one."""
     line.no_wrap, line.overflow = True, "crop" if ascii_only else "ellipsis"
     return line
 
 
 def _tasks(vertex: JobVertexDetails) -> Text:
-    """Count the subtasks in the state that stands for all: of all of them, where it is not all."""
+    """Count the subtasks in the state of the vertex, with the total if some are in another state."""
     there, of = vertex.subtasks.get(vertex.state, 0), vertex.parallelism
     count = f"{of}" if there in (0, of) else f"{there}/{of}"
     return Text(f"{count} ").append(vertex.state, _STATE_STYLES.get(vertex.state, ""))
@@ -251,7 +248,7 @@ def _watermark(vertex: JobVertexDetails) -> Text:
 
 
 def _shares(shares: TimeShares | None, *, ascii_only: bool) -> Text:
-    """A bar of how time is spent (busy, back-pressured, idle), and in figures how busy that is."""
+    """Draw a bar for the shares of time (busy, back-pressured, idle), with the busy share as a number."""
     if shares is None:
         return Text(NOTHING)
     full, held, empty = ("#", "=", ".") if ascii_only else ("█", "▒", "·")
@@ -269,7 +266,7 @@ def _back_pressured(vertex: JobVertexDetails) -> Text:
 
 
 def _queued(vertex: JobVertexDetails) -> Text:
-    """Batches before its subtasks, and behind them."""
+    """Show the batches queued before the subtasks, and after them."""
     return Text(f"{vertex.input_queue_length}|{vertex.output_queue_length}")
 
 
@@ -282,7 +279,7 @@ def _checkpoint(checkpoint: CheckpointStatistics) -> Text:
 
 
 def blocks(values: Sequence[float | None]) -> str:
-    """A character for each value, from 0 to the greatest; only 0 has the lowest one, and None leaves a gap."""
+    """Draw a character for each value, scaled from 0 to the maximum; the lowest one means 0, and None leaves a gap."""
     greatest = max((value for value in values if value is not None), default=0) or 1
     return "".join(
         " " if value is None else _BLOCKS[ceil(max(0.0, value) / greatest * (len(_BLOCKS) - 1))] for value in values

@@ -1,4 +1,4 @@
-"""Jobs on a terminal, live: their pictures stay at the bottom, everything that is printed goes above."""
+"""Live displays of jobs on a terminal: they stay at the bottom, and all other output goes above them."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from flykka.messages.monitoring.job_details import JobDetails
 
 REFRESHES_PER_SECOND = 4
 LOOK_SECONDS = 0.5
-"""Between two looks at what takes long in Spark."""
+"""Seconds between two requests for long-running work in Spark."""
 
 logger = logging.getLogger("flykka.console")
 
 Details = Callable[[], JobDetails]
-"""A function that returns the details of a job now."""
+"""A function that returns the current details of a job."""
 
 
 def can_be_live(output: RichConsole) -> bool:
-    """Return True if there is a terminal that can redraw. Forced colours alone make none."""
+    """Return True if there is a terminal that can redraw. Forced colours alone do not suffice."""
     return output.file.isatty() and not output.is_dumb_terminal
 
 
 class LiveScreen:
-    """The pictures of all jobs that run. While there is one, what Python prints goes above them."""
+    """The displays of all running jobs. While there is one, Python's output goes above them."""
 
     def __init__(self, output: RichConsole) -> None:
         self._output = output
@@ -54,7 +54,7 @@ class LiveScreen:
                 self._live.start(refresh=True)
 
     def leave(self, job: Details) -> None:
-        """Draw a job for the last time: the picture stays where it is."""
+        """Draw a job for the last time; its display stays on the screen."""
         with self._lock:
             others = tuple((other, long_work) for other, long_work in self._jobs if other is not job)
             if len(others) == len(self._jobs):
@@ -66,7 +66,7 @@ class LiveScreen:
                 self._end()
 
     def close(self) -> None:
-        """Draw all that is there for the last time."""
+        """Draw all displays for the last time."""
         with self._lock:
             self._end()
 
@@ -76,15 +76,15 @@ class LiveScreen:
         self._live, self._jobs = None, ()
 
     def _pictures(self) -> RenderableType:
-        # Without the lock: its holder may be waiting for the thread that draws.
+        # Without the lock, whose holder may be waiting for the thread that draws.
         jobs = self._jobs
         return Group(*(JobPicture(job(), jobs=len(jobs), long_work=long_work()) for job, long_work in jobs))
 
 
 class LongWork:
-    """The work of one job that takes long in Spark, as it was seen last, the oldest first.
+    """The last known long-running work of a job in Spark, oldest first.
 
-    A thread looks, for Spark may take its time to answer.
+    Polled by a thread, because Spark may answer slowly.
     """
 
     def __init__(self, look: Look, interval_seconds: float = LOOK_SECONDS) -> None:
@@ -97,15 +97,15 @@ class LongWork:
         threading.Thread(target=self._run, name="flykka looks at Spark", daemon=True).start()
 
     def seen(self) -> tuple[WorkProgress, ...]:
-        """Return what was seen last. Does not block."""
+        """Return the last known work. Does not block."""
         return self._seen
 
     def close(self) -> None:
-        """Look no more. Does not wait for Spark."""
+        """Stop polling. Does not wait for Spark."""
         self._closed.set()
 
     def look(self) -> None:
-        """Look once: where Spark does not answer, there is nothing to be seen."""
+        """Poll once; without an answer from Spark there is no work to show."""
         try:
             works = self._look()
         except Exception:
@@ -119,33 +119,33 @@ class LongWork:
 
 
 Clock = Callable[[], float]
-"""Seconds since whenever."""
+"""Returns seconds since an arbitrary time."""
 
 
 @contextmanager
-def elapsed(output: RichConsole, begun: str, done: str, clock: Clock = time.monotonic) -> Iterator[None]:
-    """Say that something has `begun`, and when the `with` is left without an error, that it is `done` and how soon.
+def elapsed(output: RichConsole, start_text: str, end_text: str, clock: Clock = time.monotonic) -> Iterator[None]:
+    """Print `start_text`, and when the `with` block ends without an error, `end_text` with the elapsed time.
 
-    On a terminal the seconds are counted meanwhile, in a line that goes at the end; anywhere else there are two lines.
+    On a terminal a temporary line counts the seconds meanwhile; elsewhere two lines are printed.
     """
     since = clock()
     if can_be_live(output):
         with Live(
             console=output,
-            get_renderable=lambda: Text(f"{begun}  {clock() - since:.0f} s"),
+            get_renderable=lambda: Text(f"{start_text}  {clock() - since:.0f} s"),
             refresh_per_second=REFRESHES_PER_SECOND,
             transient=True,
         ) as live:
             live.refresh()
             yield
     else:
-        _print(output, begun)
+        _print(output, start_text)
         yield
-    _print(output, f"{done} after {clock() - since:.1f} s")
+    _print(output, f"{end_text} after {clock() - since:.1f} s")
 
 
 def spark_start(output: RichConsole, master: str) -> AbstractContextManager[None]:
-    """Spark's own start, on whatever command's output."""
+    """Return a context that shows the start of Spark."""
     return elapsed(output, f"starting Spark at {master}", "Spark is up")
 
 

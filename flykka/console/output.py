@@ -1,4 +1,4 @@
-"""Standard output and standard error of a run whose jobs go on when their readers have left."""
+"""Standard output and standard error of a run whose jobs continue if the readers are gone."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from io import BufferedWriter, RawIOBase, TextIOWrapper
 from threading import Event
 from typing import Any, BinaryIO, TextIO, cast
 
-_NOBODY_READS = (errno.EPIPE, errno.EIO)
-"""The reader of a pipe has left, as `head` does; the other end of a terminal was closed."""
+_NO_READER = (errno.EPIPE, errno.EIO)
+"""The reader of a pipe has left, as `head` does; or the other end of a terminal was closed."""
 
 _STDOUT = 1
 _LOOK_MS = 200
 _PATIENCE_MS = 2_000
-"""The time to wait for printed output when the run is to end: a connection that was lost may not say so."""
+"""Milliseconds to wait for a reader when the run is to end: a lost connection may not report an error."""
 
 
 class _LastingDescriptor(RawIOBase):
-    """A file descriptor of the process that takes whatever is written, whether it can be read or not."""
+    """A file descriptor of the process that accepts all output, whether there is a reader or not."""
 
     def __init__(self, descriptor: int, hurry: Event) -> None:
         self._descriptor = descriptor
         self._hurry = hurry
-        # What others let standard error lead to meanwhile, we follow.
-        self._own = _own_terminal(descriptor) if descriptor == _STDOUT else descriptor
+        # Redirections of standard error by others apply to us too.
+        self._own = _reopen_terminal(descriptor) if descriptor == _STDOUT else descriptor
 
     def fileno(self) -> int:
-        """Of the descriptor itself: child processes write there too."""
+        """Return the descriptor itself: child processes write to it too."""
         return self._descriptor
 
     def isatty(self) -> bool:
@@ -41,29 +41,29 @@ class _LastingDescriptor(RawIOBase):
         return True
 
     def close(self) -> None:
-        """Close what is ours; the descriptor is not."""
+        """Close our copy of the descriptor, if any."""
         if not self.closed and self._own != self._descriptor:
             os.close(self._own)
         super().close()
 
     def write(self, data: Any) -> int:
-        """Write as a file does; what cannot be written, because its disk is full say, is lost."""
+        """Write as a file does; output that cannot be written, for example because the disk is full, is lost."""
         rest = memoryview(data).cast("B")
         while rest:
-            if not self._takes_more():
-                self._read_by_nobody()
+            if not self._accepts_output():
+                self._discard_output()
             try:
                 rest = rest[os.write(self._own, rest[: select.PIPE_BUF]) :]
             except BlockingIOError:
                 continue
             except OSError as refused:
-                if refused.errno in _NOBODY_READS:
-                    self._read_by_nobody()
+                if refused.errno in _NO_READER:
+                    self._discard_output()
                 break
         return memoryview(data).nbytes
 
-    def _takes_more(self) -> bool:
-        """Wait until it does; False where it does not, and there is no time to wait."""
+    def _accepts_output(self) -> bool:
+        """Wait until the descriptor accepts output; return False if it does not, and there is no time to wait."""
         poll = select.poll()
         poll.register(self._own, select.POLLOUT)
         while not poll.poll(_LOOK_MS):
@@ -71,17 +71,17 @@ class _LastingDescriptor(RawIOBase):
                 return bool(poll.poll(_PATIENCE_MS))
         return True
 
-    def _read_by_nobody(self) -> None:
+    def _discard_output(self) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for descriptor in {self._descriptor, self._own}:
             os.dup2(nowhere, descriptor)
         os.close(nowhere)
 
 
-def _own_terminal(descriptor: int) -> int:
-    """The terminal of a descriptor, opened once more: writes that never block are then ours alone.
+def _reopen_terminal(descriptor: int) -> int:
+    """Open the terminal of a descriptor again, so that only our writes are non-blocking.
 
-    Else the descriptor itself: a short write does not block where a pipe has room.
+    If that fails, return the descriptor itself: a short write does not block if a pipe has room.
     """
     try:
         return os.open(os.ttyname(descriptor), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
@@ -91,11 +91,11 @@ def _own_terminal(descriptor: int) -> int:
 
 @contextmanager
 def lasting_output(hurry: Event | None = None) -> Iterator[None]:
-    """Let no printing in this process fail until the end of the `with`.
+    """Prevent errors of printing in this process until the end of the `with` block.
 
-    When the reader of a pipe has left, or the terminal has gone, it goes nowhere; and when nothing was read for some
-    seconds after `hurry` was set. A character that the encoding does not know, in the name of a job say, is written as
-    its number.
+    Output is discarded when the reader of a pipe has left or the terminal is gone, and also when nothing has been read
+    for some seconds after `hurry` is set. Characters that the encoding cannot represent, for example in the name of a
+    job, are escaped.
     """
     hurry = hurry or Event()
     before = sys.stdout, sys.stderr
@@ -105,14 +105,14 @@ def lasting_output(hurry: Event | None = None) -> Iterator[None]:
         yield
     finally:
         for stream in lasting:
-            # It is None where the process was started without.
+            # It is None if the process was started without.
             if isinstance(stream, TextIOWrapper):
                 stream.flush()
         sys.stdout, sys.stderr = before
 
 
 def _lasting(stream: TextIO, original: TextIO | None, hurry: Event) -> TextIO:
-    """The stream over a descriptor that lasts, where it is the one that Python has started with."""
+    """Wrap the descriptor of a stream, if it is the one with which Python started."""
     if not isinstance(stream, TextIOWrapper):
         return stream
     if stream is not original:
@@ -121,7 +121,7 @@ def _lasting(stream: TextIO, original: TextIO | None, hurry: Event) -> TextIO:
     stream.flush()
     descriptor = _LastingDescriptor(stream.fileno(), hurry)
     return TextIOWrapper(
-        # As `python -u` has it.
+        # As with `python -u`.
         cast(BinaryIO, descriptor) if isinstance(stream.buffer, RawIOBase) else BufferedWriter(descriptor),
         encoding=stream.encoding,
         errors="backslashreplace",

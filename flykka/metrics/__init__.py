@@ -1,4 +1,4 @@
-"""Metrics of a cluster and its jobs, by the scopes and the names that Flink has for them.
+"""Metrics of a cluster and its jobs, with Flink's scopes and names.
 
-Not here: counting, which is where the work is done.
+They are counted where the work is done, not here.
 """

@@ -1,4 +1,4 @@
-"""Collects what is measured of a cluster: what all reporters report."""
+"""Collects the measurements of a cluster for all reporters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from flykka.messages.wire.ids import JobId
 from flykka.metrics.measured import Measured, of_cluster, of_job, of_subtasks, of_vertices, running
 
 MOST_SUBTASKS = 1_000
-"""Of jobs that have more in all, subtasks are measured one by one only where that is asked for."""
+"""If the running jobs have more subtasks in total, these are measured individually only on request."""
 
 
 class Scope(StrEnum):
-    """Depth of what is measured: jobs as a whole, with their vertices, or with each subtask of these."""
+    """The granularity of measurements: whole jobs, their vertices, or each subtask."""
 
     JOB = "job"
     VERTEX = "vertex"
@@ -23,21 +23,21 @@ class Scope(StrEnum):
 
 
 def fitting_scope(jobs: tuple[JobOverview, ...]) -> Scope:
-    """The finest scope that is measured unasked, by the number of subtasks of the jobs that run."""
-    subtasks = sum(counted.count for job in running(jobs) for counted in job.subtask_counts)
+    """Return the default scope for the number of subtasks of the running jobs."""
+    subtasks = sum(each.count for job in running(jobs) for each in job.subtask_counts)
     return Scope.SUBTASK if subtasks <= MOST_SUBTASKS else Scope.VERTEX
 
 
 def collected(
     queries: ClusterQueries, jobs: tuple[JobOverview, ...], scope: Scope, host: str, now_ms: int
 ) -> Iterator[Measured]:
-    """Measure the cluster and the jobs of it that run. Raises what `queries` raise."""
+    """Measure the cluster and its running jobs. Raises what `queries` raise."""
     yield of_cluster(queries.slots(), jobs, host)
     for job in running(jobs):
-        yield from collected_of_job(queries, job.job_id, scope, host, now_ms)
+        yield from collect_job(queries, job.job_id, scope, host, now_ms)
 
 
-def collected_of_job(queries: JobQueries, job_id: JobId, scope: Scope, host: str, now_ms: int) -> Iterator[Measured]:
+def collect_job(queries: JobQueries, job_id: JobId, scope: Scope, host: str, now_ms: int) -> Iterator[Measured]:
     details = queries.details(job_id)
     yield of_job(details, queries.checkpoints(job_id), host, now_ms)
     if scope is Scope.VERTEX:

@@ -1,4 +1,4 @@
-"""Measured values by scope, name and labels: pure functions of what the read model tells."""
+"""Measured values by scope, name and labels, as pure functions of the read model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from flykka.messages.wire.ids import JobVertexId
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Numbers, the least first, each with how often it came."""
+    """Numbers in ascending order, each with its count."""
 
     numbers: tuple[int, ...]
     counts: tuple[int, ...]
@@ -50,7 +50,7 @@ class Distribution:
 
     @property
     def figures(self) -> dict[str, float]:
-        """The figures of a histogram by Flink's names for them."""
+        """The statistics of a histogram, with Flink's names."""
         median, *above = self.quantiles((0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.999))
         mean, each = self.mean, zip(self.numbers, self.counts, strict=True)
         squares = sum(count * (number - mean) ** 2 for number, count in each)
@@ -65,11 +65,11 @@ class Distribution:
         }
 
     def quantiles(self, shares: Iterable[float]) -> tuple[int, ...]:
-        """The values of these shares (0 to 1) by nearest rank; zeros of nothing."""
+        """Return the quantiles of these shares (0 to 1) by nearest rank; zeros if there are no numbers."""
         up_to = list(accumulate(self.counts))
         if not up_to:
             return tuple(0 for _ in shares)
-        # A hundredth of 0.07 more is no rank more: shares are written in decimals, and counted in binary.
+        # Tolerates rounding: shares are written in decimals, and computed in binary.
         return tuple(self.numbers[bisect_left(up_to, max(1.0, share * up_to[-1] - 1e-9))] for share in shares)
 
 
@@ -77,7 +77,7 @@ JOB_MANAGER = "jobmanager"
 JOB = "jobmanager_job"
 TASK = "taskmanager_job_task"
 OPERATOR = "taskmanager_job_task_operator"
-"""Flink's scopes, as its PrometheusReporter writes them behind `flink_`."""
+"""Flink's scopes, as its PrometheusReporter writes them after `flink_`."""
 
 _NONE = -1
 _NS_PER_MS = 1_000_000
@@ -98,7 +98,7 @@ Value = float | Distribution
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Values of one subject by their names: times in ms, but where Flink has ns; sizes in bytes."""
+    """Values of one subject by name: times in ms, except those that Flink has in ns; sizes in bytes."""
 
     scope: str
     labels: Mapping[str, str]
@@ -142,7 +142,7 @@ SINK_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
     "pendingCommittables": lambda subtask: subtask.current.metrics.rows_staged,
     "totalCommittables": lambda subtask: subtask.current.metrics.rows_staged + subtask.current.metrics.rows_published,
 }
-"""Values that Flink has for each operator; here the chain of a subtask has them as a whole."""
+"""Values that Flink has for each operator; here they are for the whole chain of a subtask."""
 
 
 def running(jobs: Iterable[JobOverview]) -> list[JobOverview]:
@@ -184,13 +184,13 @@ def of_job(details: JobDetails, checkpoints: CheckpointStatsSnapshot, host: str,
 
 
 def _status_times(details: JobDetails, now_ms: int) -> dict[str, int]:
-    found: dict[str, int] = {}
+    times: dict[str, int] = {}
     entered = {stamp.status: stamp for stamp in details.timestamps}
     for status, name in _STATUS_NAMES.items():
         stamp = entered.get(status, StatusTimestamp(status=status, at_ms=now_ms))
         since_ms = stamp.at_ms if status is details.status else None
-        found |= _times(name, since_ms, stamp.total_ms, now_ms)
-    return found | _times("deploying", details.deploying.since_ms, details.deploying.total_ms, now_ms)
+        times |= _times(name, since_ms, stamp.total_ms, now_ms)
+    return times | _times("deploying", details.deploying.since_ms, details.deploying.total_ms, now_ms)
 
 
 def _times(name: str, since_ms: int | None, total_ms: int, now_ms: int) -> dict[str, int]:
@@ -228,7 +228,7 @@ def of_subtasks(
 
 
 def of_vertices(details: JobDetails, host: str) -> Iterator[Measured]:
-    """Measure the vertices of a job, each over its subtasks, and what users have counted over all of them."""
+    """Measure the vertices of a job, each over its subtasks, and user metrics over all subtasks."""
     acknowledged = () if details.last_completed is None else details.last_completed.vertices
     last: dict[JobVertexId, dict[str, float]] = {
         each.vertex_id: {
@@ -256,18 +256,18 @@ def of_vertices(details: JobDetails, host: str) -> Iterator[Measured]:
     for metric in user_metrics(details.accumulators.merged):
         values = values_of_metric(metric)
         if metric.type is AccumulatorType.METER:
-            # Rates are told with the subtasks.
+            # Rates are reported with the subtasks.
             del values[metric.metric_name]
         yield Measured(OPERATOR, {**_job_labels(details, host), **_operator_labels(metric)}, values)
 
 
 def user_metrics(accumulators: Iterable[AccumulatorSnapshot]) -> Iterator[AccumulatorSnapshot]:
-    """The metrics among accumulators, but for what the chain as a whole tells by the same name: late rows."""
+    """Return the metrics among accumulators, except late rows, which the chain reports under the same name."""
     return (each for each in accumulators if each.operator_id is not None and each.metric_name not in CHAIN_METRICS)
 
 
 def values_of_metric(metric: AccumulatorSnapshot) -> dict[str, Value]:
-    """The values of a metric of a user: of a meter its rate per second, and its count."""
+    """Return the values of a user metric; a meter has its rate per second and its count."""
     name = metric.metric_name
     match metric.type:
         case AccumulatorType.METER:
@@ -281,14 +281,14 @@ def values_of_metric(metric: AccumulatorSnapshot) -> dict[str, Value]:
 
 
 def numbers(values: Mapping[str, Value]) -> dict[str, float]:
-    """The values as numbers by their names: a distribution has one for each of its figures, `<name>_<figure>`."""
-    found: dict[str, float] = {}
+    """Return the values as numbers by name; a distribution has one number per statistic, `<name>_<figure>`."""
+    result: dict[str, float] = {}
     for name, value in values.items():
         if isinstance(value, Distribution):
-            found |= {f"{name}_{figure}": number for figure, number in value.figures.items()}
+            result |= {f"{name}_{figure}": number for figure, number in value.figures.items()}
         else:
-            found[name] = value
-    return found
+            result[name] = value
+    return result
 
 
 def _of_vertex(vertex: JobVertexDetails) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Sends metrics, checkpoints and restarts to a receiver of OpenTelemetry's protocol, by HTTP."""
+"""Exports metrics, checkpoints and restarts to an OTLP receiver over HTTP."""
 
 from __future__ import annotations
 
@@ -45,34 +45,36 @@ _UNSENT = 10_000
 _NS_PER_MS = 1_000_000
 
 BOUNDS = (0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1_000, 2_500, 5_000, 7_500, 10_000)
-"""The buckets of histograms end here: OpenTelemetry's own."""
+"""The upper bounds of the histogram buckets, as in OpenTelemetry."""
 Attribute = str | int | bool
 
 
 class OtlpError(Exception):
-    """A receiver did not take what was sent to it."""
+    """A receiver did not accept an export."""
 
 
 class OpenTelemetryReporter:
-    """Sends all to one receiver. What is sent says of whom it is as OTEL_RESOURCE_ATTRIBUTES has it, if that is set."""
+    """Exports everything to one receiver; resource attributes come from OTEL_RESOURCE_ATTRIBUTES, if that is set."""
 
     def __init__(self, endpoint: str) -> None:
-        """`endpoint` is the URL of the receiver, without the paths of the protocol. Raises `ValueError` as that."""
+        """`endpoint` is the URL of the receiver, without the paths of the protocol. Raises `ValueError` if it is
+        invalid.
+        """
         self.target = checked_endpoint(endpoint).rstrip("/")
         self._host = gethostname()
         own = Resource({"service.name": _NAME, "host.name": self._host})
         self._resource = own.merge(OTELResourceDetector().detect())
-        # No span ends by itself, and none is sent but here.
+        # Spans are ended and exported here only.
         self._tracer = TracerProvider(ALWAYS_ON, self._resource, shutdown_on_exit=False).get_tracer(_NAME)
         self._metrics = metric_exporter.OTLPMetricExporter(f"{self.target}/v1/metrics", timeout=_TIMEOUT_SECONDS)
         self._traces = trace_exporter.OTLPSpanExporter(f"{self.target}/v1/traces", timeout=_TIMEOUT_SECONDS)
         self._span_log = SpanLog()
         self._unsent: list[ReadableSpan] = []
         self._ended: set[JobId] = set()
-        self._said = _ReasonFilter()
+        self._reasons = _ReasonFilter()
 
     def report(self, queries: ClusterQueries, now_ms: int) -> None:
-        """Send what is measured now, and what has ended since the last report. Raises `OtlpError`, and as `queries`."""
+        """Export the measurements, and the spans since the last report. Raises `OtlpError`, and as `queries`."""
         jobs = queries.jobs()
         self._ended &= {job.job_id for job in jobs}
         for job in (job for job in jobs if job.job_id not in self._ended):
@@ -84,12 +86,12 @@ class OpenTelemetryReporter:
         metrics = metrics_of(measured, now_ms * _NS_PER_MS)
         of_scope = ScopeMetrics(scope=InstrumentationScope(_NAME), metrics=metrics, schema_url="")
         data = MetricsData([ResourceMetrics(resource=self._resource, scope_metrics=[of_scope], schema_url="")])
-        with self._said:
+        with self._reasons:
             sent = self._metrics.export(data) is MetricExportResult.SUCCESS
             if sent and self._unsent:
                 sent = self._traces.export(self._unsent) is SpanExportResult.SUCCESS
         if not sent:
-            raise OtlpError(f"no receiver of OTLP has taken them ({self._said.first})")
+            raise OtlpError(f"no OTLP receiver has accepted them ({self._reasons.first})")
         self._unsent.clear()
 
     def close(self) -> None:
@@ -97,16 +99,16 @@ class OpenTelemetryReporter:
         self._traces.shutdown()  # type: ignore[no-untyped-call]
 
     def _span(self, span: Span) -> ReadableSpan:
-        begun = self._tracer.start_span(
+        started = self._tracer.start_span(
             span.name, Context(), attributes=span.attributes, start_time=span.start_ms * _NS_PER_MS
         )
-        begun.end(span.end_ms * _NS_PER_MS)
-        assert isinstance(begun, ReadableSpan), f"a sampler that takes all has refused {span}"
-        return begun
+        started.end(span.end_ms * _NS_PER_MS)
+        assert isinstance(started, ReadableSpan), f"a sampler that takes all has refused {span}"
+        return started
 
 
 def metrics_of(measured: Iterable[Measured], time_ns: int) -> list[Metric]:
-    """The values by name: `flink.jobmanager.job.numRestarts`. All are gauges, but for histograms."""
+    """Convert values to metrics such as `flink.jobmanager.job.numRestarts`; all but histograms are gauges."""
     numbers: dict[str, list[NumberDataPoint]] = {}
     distributions: dict[str, list[HistogramDataPoint]] = {}
     for each in measured:
@@ -143,7 +145,7 @@ def _histogram_point(value: Distribution, measured: Measured, time_ns: int) -> H
 
 
 class _ReasonFilter(logging.Filter):
-    """Keeps what the library logs on this thread: it would do so at each report, and the reason stands there alone."""
+    """Captures the library's log on this thread: it repeats at each report, and is the only place with the reason."""
 
     _LOGGERS = tuple(logging.getLogger(module.__name__) for module in (metric_exporter, trace_exporter))
 
@@ -162,7 +164,7 @@ class _ReasonFilter(logging.Filter):
             each.removeFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """False for what is logged on this thread."""
+        """Return False for records of this thread."""
         if record.thread != self._thread:
             return True
         arguments = record.args if isinstance(record.args, tuple) else ()
@@ -173,7 +175,7 @@ class _ReasonFilter(logging.Filter):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something that has begun and ended; times in ms since 1970."""
+    """A checkpoint or restart that has ended; times in ms since 1970."""
 
     name: str
     start_ms: int
@@ -182,24 +184,24 @@ class Span:
 
 
 class SpanLog:
-    """Tells of each job what it was not told to have ended before."""
+    """Finds the checkpoints and restarts of each job that have ended since the last report."""
 
     def __init__(self) -> None:
         self._checkpoints: dict[JobId, int] = {}
         self._restarts: dict[JobId, dict[int, int]] = {}
 
     def new(self, details: JobDetails) -> Iterator[Span]:
-        """The spans of what has ended since the last time."""
+        """Yield the new spans of a job."""
         job: dict[str, Attribute] = {"job_id": details.job_id, "job_name": details.name}
         yield from self._ended_checkpoints(details, job)
-        told = self._restarts.setdefault(details.job_id, {})
+        reported = self._restarts.setdefault(details.job_id, {})
         for entry in details.exceptions:
-            if entry.outcome is FailureOutcome.RESTARTED and told.get(entry.number) != entry.times:
-                told[entry.number] = entry.times
+            if entry.outcome is FailureOutcome.RESTARTED and reported.get(entry.number) != entry.times:
+                reported[entry.number] = entry.times
                 yield from _restart(entry, job)
 
     def _ended_checkpoints(self, details: JobDetails, job: Mapping[str, Attribute]) -> Iterator[Span]:
-        # They are listed in the order in which they began: what ends behind a later one is waited for.
+        # They are listed in the order of their start: one that ends after a later one is awaited.
         in_progress = [each.checkpoint_id for each in details.checkpoints_in_progress]
         last = self._checkpoints.get(details.job_id, 0)
         for each in details.checkpoints:

@@ -1,4 +1,4 @@
-"""Reports at an interval, on a thread of their own: no actor makes them, or waits for them."""
+"""Periodic reports on a thread of their own: no actor creates them, or waits for them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ STOP_SECONDS = 5.0
 
 
 class Reporter(Protocol):
-    """Reports what is measured of a cluster."""
+    """Reports the measurements of a cluster."""
 
     target: str
-    """The place of the reports, for messages."""
+    """The target of the reports, for messages."""
 
     def report(self, queries: ClusterQueries, now_ms: int) -> None:
-        """Report what is measured now. Whatever it raises is told, and it is tried again at the next time."""
+        """Report the current measurements. Errors are logged, and the next report is a new attempt."""
 
     def close(self) -> None:
-        """Let go of what it has."""
+        """Release resources."""
 
 
 class Reporting:
-    """Lets a reporter report from `start` to `close`, and then once more, unless the last report has failed."""
+    """Runs a reporter periodically from `start` to `close`, with a final report unless the last one failed."""
 
     def __init__(
         self, reporter: Reporter, interval_ms: int, queries: ClusterQueries, now_ms: Callable[[], int]
@@ -51,7 +51,7 @@ class Reporting:
         self._ends.set()
 
     def close(self) -> None:
-        """Report for the last time, and wait for that, for some seconds. The actors must be there still."""
+        """Send a final report, and wait some seconds for it. The actors must still be running."""
         self.stop()
         self._thread.join(STOP_SECONDS)
 
@@ -83,7 +83,7 @@ class Reporting:
 
 
 class LogReporter:
-    """Logs a line for each subject that is measured, at level INFO."""
+    """Logs a line for each measured subject, at level INFO."""
 
     target = "the log"
 
@@ -91,7 +91,7 @@ class LogReporter:
         self._host = gethostname()
 
     def report(self, queries: ClusterQueries, now_ms: int) -> None:
-        """Log what is measured now. Raises what `queries` raise."""
+        """Log the current measurements. Raises what `queries` raise."""
         if not logger.isEnabledFor(logging.INFO):
             return
         jobs = queries.jobs()
@@ -99,17 +99,17 @@ class LogReporter:
             logger.info("%s", line_of(each))
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there are no resources."""
 
 
 def line_of(measured: Measured) -> str:
-    """The values of a subject, behind its labels: `jobmanager_job[job_name='errors', ...]: numRestarts=0, ...`."""
+    """Format the values of a subject after its labels: `jobmanager_job[job_name='errors', ...]: numRestarts=0, ...`."""
     labels = ", ".join(f"{name}={value!r}" for name, value in measured.labels.items())
-    values = ", ".join(_shown(name, value) for name, value in measured.values.items())
+    values = ", ".join(_value_text(name, value) for name, value in measured.values.items())
     return f"{measured.scope}[{labels}]: {values}"
 
 
-def _shown(name: str, value: Value) -> str:
+def _value_text(name: str, value: Value) -> str:
     if isinstance(value, Distribution):
         return ", ".join(f"{name}_{figure}={number:.10g}" for figure, number in value.figures.items())
     return f"{name}={value:.3f}" if isinstance(value, float) and not value.is_integer() else f"{name}={int(value)}"

@@ -1,4 +1,4 @@
-"""Displays that IPython is given for objects of packages that know no HTML.
+"""Displays that IPython uses for objects of packages without HTML.
 
-Not here: IPython itself, which is never imported; objects with a `_repr_html_` of their own.
+IPython itself is never imported. Objects with their own `_repr_html_` need nothing here.
 """

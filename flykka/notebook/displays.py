@@ -1,7 +1,7 @@
-"""The registry of displays in IPython for objects of traces and replays, and the magic of SQL.
+"""Registers displays in IPython for objects of traces and replays, and the magic of SQL.
 
-The rooms below know no HTML. IPython is told the names of their classes, and looks for a display when it has an object
-to show: nothing is loaded before.
+The packages of these objects do not know HTML. IPython gets the names of their classes, and looks up a display when it
+has such an object: nothing is loaded before.
 """
 
 from __future__ import annotations
@@ -24,48 +24,48 @@ DISPLAYS = {
     "flykka.runtime.trace.state.description:Fields": "flykka.notebook.turns:state_bundle",
     "flykka.simulation.outcome:SimulationOutcome": "flykka.notebook.runs:simulation_bundle",
 }
-"""Of each class the function that makes its display, both as module:name."""
+"""The function that creates the display of each class, both as module:name."""
 
 LINES = {
     "flykka.monitors.monitor:Violation": "builtins:str",
     "flykka.runtime.replay.session.causes:Cause": "flykka.notebook.turns:cause_text",
     "flykka.runtime.trace.state.description:Change": "builtins:str",
-    # A dict, of which IPython has a text of its own.
+    # A dict, for which IPython has a text of its own.
     "flykka.runtime.trace.state.description:Fields": "flykka.notebook.turns:state_text",
 }
-"""Of classes that come in lists the function that says one in text."""
+"""The function that formats an item in a list as text, for some classes."""
 
 
 def register_displays() -> None:
-    """Have IPython, where this process runs in it, show these objects."""
+    """Make IPython display these objects, if this process runs in it."""
     shell = interactive_shell()
     if shell is None:
         return
     bundles, texts = shell.display_formatter.mimebundle_formatter, shell.display_formatter.formatters["text/plain"]
-    for shown, display in DISPLAYS.items():
-        bundles.for_type_by_name(*_parted(shown), _shows(display))
-    for shown, line in LINES.items():
-        texts.for_type_by_name(*_parted(shown), _prints(line))
+    for kind, display in DISPLAYS.items():
+        bundles.for_type_by_name(*_split(kind), _display_function(display))
+    for kind, line in LINES.items():
+        texts.for_type_by_name(*_split(kind), _text_function(line))
     shell.register_magic_function(_run_sql, "cell", "flykka_sql")
 
 
 def _run_sql(line: str, cell: str) -> None:
-    """Run the statements of a cell in Spark's SQL; `%%flykka_sql env` names one of several environments."""
+    """Run the statements of a cell in Spark SQL; `%%flykka_sql env` selects one of several environments."""
     load("flykka.notebook.sql_magic:run_cell")(line, cell)
 
 
 def load(address: str) -> Any:
-    """Return the object of a name, as module:name."""
-    module, name = _parted(address)
+    """Return the object with the name module:name."""
+    module, name = _split(address)
     return getattr(import_module(module), name)
 
 
-def _parted(address: str) -> tuple[str, str]:
+def _split(address: str) -> tuple[str, str]:
     module, _, name = address.partition(":")
     return module, name
 
 
-def _shows(display: str) -> Callable[[object], Bundle]:
+def _display_function(display: str) -> Callable[[object], Bundle]:
     def show(item: object) -> Bundle:
         bundle: Bundle = load(display)(item)
         return bundle
@@ -73,5 +73,5 @@ def _shows(display: str) -> Callable[[object], Bundle]:
     return show
 
 
-def _prints(line: str) -> Callable[[object, Any, bool], None]:
+def _text_function(line: str) -> Callable[[object, Any, bool], None]:
     return lambda item, printer, _: printer.text(load(line)(item))

@@ -25,18 +25,20 @@ _FAULTS = "drop(), delay(...), duplicate(), crash(path) or fail_stage(), then ru
 
 
 def result_bundle(result: ReplayResult) -> Bundle:
-    found = result.divergence
-    colour, state = (GREEN, "as recorded") if found is None else (RED, f"diverged at turn {found.turn.sequence}")
-    if result.is_empty and found is None:
-        colour, state = RED, "nothing could be replayed"
+    difference = result.divergence
+    colour, state = (
+        (GREEN, "as recorded") if difference is None else (RED, f"diverged at turn {difference.turn.sequence}")
+    )
+    if result.is_empty and difference is None:
+        colour, state = RED, "no turn could be replayed"
     facts = (f"{result.turns:,} turns", f"{result.compared:,} taken again and compared")
     notes = [*boundary_lines(result)]
     if result.truncated is not None:
         notes.append(f"the file ends before its time: {result.truncated.reason}")
-    divergence, told = ("", []) if found is None else (_divergence(found), [found.text()])
+    divergence, report = ("", []) if difference is None else (_divergence(difference), [difference.text()])
     return bundle(
         [head("replay", *facts, state=dot(state, colour=colour)), *map(note, notes), divergence],
-        [f"replay {state}: {', '.join(facts)}", *notes, *told],
+        [f"replay {state}: {', '.join(facts)}", *notes, *report],
     )
 
 
@@ -45,7 +47,7 @@ def divergence_bundle(divergence: Divergence) -> Bundle:
 
 
 def _divergence(divergence: Divergence) -> Html:
-    """The report as it is in a terminal, and its fields and causes as tables."""
+    """Format the report as on a terminal, with its fields and causes as tables."""
     fields = (
         (each.path or "it", value_text(each.left) or "not there", value_text(each.right) or "not there")
         for each in divergence.fields
@@ -55,30 +57,30 @@ def _divergence(divergence: Divergence) -> Html:
 
 
 def fork_bundle(fork: JobFork) -> Bundle:
-    """Show where it begins and, when it has run, its outcome beside that of the recording."""
+    """Show the start of the fork and, after it has run, its outcome next to the recorded one."""
     turn = fork.turn
     where = "after the last turn" if turn is None else f"right before turn {turn.sequence}"
-    said = "" if turn is None else f"{turn.recipient.path} <- {message_text(turn.message)}"
+    message = "" if turn is None else f"{turn.recipient.path} <- {message_text(turn.message)}"
     if not fork.outcome.turns:
-        top = head("fork", said, state=dot(where, colour=GREY))
-        return bundle([top, note(_FAULTS)], filter(None, [f"fork {where}", said, _FAULTS]))
+        top = head("fork", message, state=dot(where, colour=GREY))
+        return bundle([top, note(_FAULTS)], filter(None, [f"fork {where}", message, _FAULTS]))
     rows = [*side_by_side(fork.recorded, fork.outcome)]
     colour, end = (GREEN, "ends as recorded") if fork.outcome.ends_as(fork.recorded) else (AMBER, "ends otherwise")
     return bundle(
-        [head("fork", where, said, state=dot(end, colour=colour)), records(_OUTCOMES, rows)],
+        [head("fork", where, message, state=dot(end, colour=colour)), records(_OUTCOMES, rows)],
         [f"fork {where}: {end}", *(f"{label}: {was} -> {now}" for label, was, now in rows)],
     )
 
 
 def fork_run_bundle(run: ForkRun) -> Bundle:
     facts = (f"{run.turns:,} turns", f"{format_ms(run.duration_ms)} of virtual time", run.ended)
-    notes = [f"no answer was recorded for {path}: {said}" for path, said in run.silent.items()]
+    notes = [f"no answer was recorded for {path}: {problem}" for path, problem in run.silent.items()]
     return bundle([head("fork", *facts), *map(note, notes)], [f"fork: {', '.join(facts)}", *notes])
 
 
 def simulation_bundle(outcome: SimulationOutcome) -> Bundle:
     facts = list(_facts(outcome))
-    colour, state = (GREEN, "nothing was wrong")
+    colour, state = (GREEN, "no violations")
     if not outcome.passed:
         colour, state = RED, counted(len(outcome.violations), "violation")
     violations = [str(each) for each in outcome.violations]
@@ -93,11 +95,11 @@ def simulation_bundle(outcome: SimulationOutcome) -> Bundle:
 def _facts(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
     checkpoints = outcome.checkpoints
     late = f", {outcome.late_rows:,} of them late" if outcome.late_rows else ""
-    done, aborted = f"{checkpoints.completed} completed", f"{checkpoints.aborted} aborted"
+    completed, aborted = f"{checkpoints.completed} completed", f"{checkpoints.aborted} aborted"
     yield "job", f"{', then '.join(outcome.jobs)}; {counted(outcome.restarts, 'restart')}"
     yield "topology", outcome.topology
     yield "faults", ", ".join(f"{count} × {kind}" for kind, count in sorted(outcome.faults.items())) or "none"
-    yield "checkpoints", f"{done}, {aborted}; savepoints: {checkpoints.savepoints}"
+    yield "checkpoints", f"{completed}, {aborted}; savepoints: {checkpoints.savepoints}"
     yield "rows", f"{outcome.rows:,}{late}"
     yield "turns", f"{outcome.turns:,}, in {format_ms(outcome.virtual_ms)} of virtual time"
     if outcome.trace_path is not None:

@@ -1,4 +1,4 @@
-"""The cell magic `%%flykka_sql`: statements in a cell, with a table that follows the rows of a SELECT."""
+"""The cell magic `%%flykka_sql`: runs statements, with a live table of the rows of a SELECT."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _PAUSE_S = 0.25
 
 
 def run_cell(line: str, cell: str) -> None:
-    """Run the statements of a cell, one after the other, in the environment that the line names.
+    """Run the statements of a cell one after the other, in the environment that the line names.
 
-    Where it names none it is the one of the notebook. A SELECT shows its last rows and is waited for; an interrupt ends
-    it. An INSERT starts its job, which is shown and goes on.
+    The default is the only environment of the notebook. A SELECT shows its last rows until it ends or is interrupted.
+    An INSERT starts its job in the background and displays it.
 
     Raises:
-        SqlError: a statement cannot be read or not run.
+        SqlError: a statement is invalid or cannot be run.
         ProgramError: there is no such environment, or none, or several.
     """
     from flykka.client.job_client import JobClient
@@ -56,31 +56,31 @@ def _environment(name: str) -> StreamExecutionEnvironment:
     shell = interactive_shell()
     assert shell is not None, "the magic is IPython's"
     names = [name] if name else [each for each in shell.user_ns if not each.startswith("_")]
-    found = {each: shell.user_ns.get(each) for each in names}
-    environments = {each: env for each, env in found.items() if isinstance(env, StreamExecutionEnvironment)}
+    values = {each: shell.user_ns.get(each) for each in names}
+    environments = {each: env for each, env in values.items() if isinstance(env, StreamExecutionEnvironment)}
     if len({id(env) for env in environments.values()}) == 1:
         return next(iter(environments.values()))
     if environments:
         raise ProgramError(
             f"there are several environments: %%flykka_sql {next(iter(environments))} names the one that is meant"
         )
-    what = f"{name} is no environment" if name else "there is no environment yet"
+    what = f"{name} is not an environment" if name else "there is no environment yet"
     raise ProgramError(f"{what}: env = StreamExecutionEnvironment.get_execution_environment() makes one")
 
 
 def _follow(client: JobClient, result: ResultTable) -> None:
-    """Show the result until its job has ended, or is ended by an interrupt. Raises what the job has failed of."""
+    """Show the result until its job has ended or is interrupted. Raises the job's error if it fails."""
     display_id = f"flykka-{uuid4().hex}"
     publish(_bundle(result.shown(_ROWS), "running"), display_id, update=False)
-    drawn = 0
+    changes = 0
     was_running = False
     try:
         while not client.done():
             time.sleep(_PAUSE_S)
-            shown = result.shown(_ROWS)
-            if shown.changes != drawn:
-                drawn = shown.changes
-                publish(_bundle(shown, "running"), display_id, update=True)
+            snapshot = result.shown(_ROWS)
+            if snapshot.changes != changes:
+                changes = snapshot.changes
+                publish(_bundle(snapshot, "running"), display_id, update=True)
     except KeyboardInterrupt:
         was_running = not client.done()
         client.cancel()
@@ -90,14 +90,14 @@ def _follow(client: JobClient, result: ResultTable) -> None:
         client.wait()
 
 
-def _bundle(shown: Shown, state: str) -> Bundle:
-    rows = [tuple("NULL" if value is None else value for value in row) for row in shown.rows]
-    last = "" if len(rows) == shown.total else f"the last {len(rows):,} of "
-    changes = f", {shown.changes:,} changes" if shown.changes != shown.total else ""
-    told = f"{last}{shown.total:,} rows{changes}; {state}"
+def _bundle(snapshot: Shown, state: str) -> Bundle:
+    rows = [tuple("NULL" if value is None else value for value in row) for row in snapshot.rows]
+    last = "" if len(rows) == snapshot.total else f"the last {len(rows):,} of "
+    changes = f", {snapshot.changes:,} changes" if snapshot.changes != snapshot.total else ""
+    status = f"{last}{snapshot.total:,} rows{changes}; {state}"
     return bundle(
-        [records([(name, "") for name in shown.columns], rows), note(told)],
-        ["\t".join(shown.columns), *("\t".join(row) for row in rows), told],
+        [records([(name, "") for name in snapshot.columns], rows), note(status)],
+        ["\t".join(snapshot.columns), *("\t".join(row) for row in rows), status],
     )
 
 

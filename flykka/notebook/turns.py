@@ -1,6 +1,6 @@
-"""Recorded turns as HTML and as text: a trace, a turn of it, and a walk through a replay of it.
+"""Recorded turns as HTML and as text: a trace, a turn of it, and a session that replays it.
 
-Of a long trace only the first records are read.
+Only the first records of a long trace are read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHOWN_RECORDS = 20
 SHOWN_EFFECTS = 40
 SHOWN_BEHIND, SHOWN_AHEAD = 3, 5
 SHOWN_CHANGES, SHOWN_LINES = 30, 300
-"""A job may have thousands of tasks, and an actor know something of each."""
+"""A job may have thousands of tasks, and an actor may have state for each."""
 _CUT = 400
 _COLUMNS = (
     ("turn", "number"),
@@ -37,16 +37,16 @@ _COLUMNS = (
 )
 _TURNS = (("", ""), ("turn", "number"), ("actor", ""), ("message", "wide"))
 _CHANGES = (("changed", "code"), ("before", "code wide"), ("behind it", "code wide"))
-_HOW = "step() and back() move by turns, at(number) and run_until(Message, ...) further; state(path), why() tell more"
+_HOW = "step() and back() move by turns, at(number) and run_until(Message, ...) further; state(path), why() show more"
 
 
 def bundle(parts: Iterable[str], text: Iterable[str]) -> Bundle:
-    """A display: its parts as HTML, its lines as text."""
+    """Create a display from HTML parts and lines of text."""
     return {"text/html": display(*parts, kind="records"), "text/plain": "\n".join(text)}
 
 
 def records(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> Html:
-    """A table of plain text whose long ids are cut short: the whole text is shown where the mouse rests on it."""
+    """Create a table of text whose long ids are truncated, with the full text as a tooltip."""
     return table(columns, ([_brief(cell) for cell in row] for row in rows))
 
 
@@ -55,18 +55,18 @@ def _brief(text: str) -> str:
     return text if short == text else element("span", short, title=text)
 
 
-def _more(left: int, what: str) -> list[str]:
-    return [f"... {left:,} more {what}"] if left > 0 else []
+def _more(rest: int, what: str) -> list[str]:
+    return [f"... {rest:,} more {what}"] if rest > 0 else []
 
 
 def trace_bundle(trace: TraceReader) -> Bundle:
     read = list(islice(nearly_in_order(trace.records()), SHOWN_RECORDS + 1))
-    shown = [row_of(record, read[0].now_ms) for record in read[:SHOWN_RECORDS]]
+    rows = [row_of(record, read[0].now_ms) for record in read[:SHOWN_RECORDS]]
     facts = (origin(trace), format_bytes(trace.path.stat().st_size))
     hints = [f"the first {SHOWN_RECORDS} records; `for turn in trace` reads on"] if len(read) > SHOWN_RECORDS else []
     return bundle(
-        [head(trace.path.name, *facts), records(_COLUMNS, map(_cells, shown)), *map(note, hints)],
-        [f"{trace.path}: {', '.join(facts)}", *row_lines(shown), *hints],
+        [head(trace.path.name, *facts), records(_COLUMNS, map(_cells, rows)), *map(note, hints)],
+        [f"{trace.path}: {', '.join(facts)}", *row_lines(rows), *hints],
     )
 
 
@@ -75,12 +75,12 @@ def turn_bundle(turn: Turn) -> Bundle:
 
 
 def session_bundle(session: ReplaySession) -> Bundle:
-    """The turns around the place where the session stands, and the last one with what it changed."""
+    """Show the turns around the current position of the session, and the last turn with its changes."""
     behind, ahead, here = session.recent(SHOWN_BEHIND), session.upcoming(SHOWN_AHEAD), session.here
     where = "at the beginning" if here is None else f"behind turn {here.turn.sequence}"
     diverged = session.divergence
     state = dot(where, colour=GREY if diverged is None else RED)
-    rows = (("▸" if turn is session.turn else "", *_said_cells(turn)) for turn in (*behind, *ahead))
+    rows = (("▸" if turn is session.turn else "", *_turn_cells(turn)) for turn in (*behind, *ahead))
     parts = [head(session.trace.path.name, state=state), records(_TURNS, rows)]
     text = [f"{session.trace.path} {where}"]
     if here is not None:
@@ -89,12 +89,12 @@ def session_bundle(session: ReplaySession) -> Bundle:
     if diverged is not None:
         parts.append(lines(diverged.text(), bad=True))
         text.append(diverged.text())
-    text += [f"next: {turn.sequence}  {_said(turn)}" for turn in ahead[:1]]
+    text += [f"next: {turn.sequence}  {_heading(turn)}" for turn in ahead[:1]]
     return bundle([*parts, note(_HOW)], text)
 
 
 def step_bundle(step: Step) -> Bundle:
-    """A turn that was replayed, with what it changed of its actor."""
+    """Show a replayed turn, with the changes to the state of its actor."""
     return bundle([_step_html(step)], [_step_text(step)])
 
 
@@ -104,14 +104,14 @@ def state_bundle(state: Fields) -> Bundle:
 
 
 def state_text(state: Fields) -> str:
-    told = lines_of(state)
-    return "\n".join([*told[:SHOWN_LINES], *_more(len(told) - SHOWN_LINES, "lines")])
+    text = lines_of(state)
+    return "\n".join([*text[:SHOWN_LINES], *_more(len(text) - SHOWN_LINES, "lines")])
 
 
 def cause_text(cause: Cause) -> str:
-    """A turn that led on, and what of it did."""
+    """Format a turn of a chain of causes, with the effect that caused the next one."""
     led = "" if cause.effect is None else f"  by  {effect_line(cause.effect)}"
-    return f"turn {cause.turn.sequence}  {_said(cause.turn)}{led}"
+    return f"turn {cause.turn.sequence}  {_heading(cause.turn)}{led}"
 
 
 def _cells(row: TurnRow) -> Sequence[str]:
@@ -122,7 +122,7 @@ def _cells(row: TurnRow) -> Sequence[str]:
 def _turn_html(turn: Turn) -> Html:
     state = dot(turn.kind, colour=GREY) if turn.failure is None else dot("failed", colour=RED)
     return fragment(
-        head(f"{turn.sequence}  {_said(turn)}", _came(turn), state=state),
+        head(f"{turn.sequence}  {_heading(turn)}", _origin(turn), state=state),
         lines("\n".join(_effects(turn)) or "nothing came of it"),
         "" if turn.failure is None else lines(failure_text(turn.failure), bad=True),
     )
@@ -130,37 +130,39 @@ def _turn_html(turn: Turn) -> Html:
 
 def _turn_text(turn: Turn) -> str:
     failed = [] if turn.failure is None else [f"FAILED {failure_text(turn.failure)}"]
-    return "\n  ".join(filter(None, [f"turn {turn.sequence}  {_said(turn)}", _came(turn), *_effects(turn), *failed]))
+    return "\n  ".join(
+        filter(None, [f"turn {turn.sequence}  {_heading(turn)}", _origin(turn), *_effects(turn), *failed])
+    )
 
 
 def _effects(turn: Turn) -> list[str]:
-    left = len(turn.effects) - SHOWN_EFFECTS
-    return [*map(effect_line, turn.effects[:SHOWN_EFFECTS]), *_more(left, "effects")]
+    rest = len(turn.effects) - SHOWN_EFFECTS
+    return [*map(effect_line, turn.effects[:SHOWN_EFFECTS]), *_more(rest, "effects")]
 
 
-def _came(turn: Turn) -> str:
+def _origin(turn: Turn) -> str:
     return row_of(turn, turn.now_ms).came
 
 
 def _step_html(step: Step) -> Html:
     changes = step.changes
     rows = [(each.path, shorten(one_line(each.before), _CUT), shorten(one_line(each.after), _CUT)) for each in changes]
-    shown = records(_CHANGES, rows[:SHOWN_CHANGES]) or note("nothing changed in the actor")
-    return fragment(_turn_html(step.turn), shown, *map(note, _more_changes(step)))
+    changed = records(_CHANGES, rows[:SHOWN_CHANGES]) or note("nothing changed in the actor")
+    return fragment(_turn_html(step.turn), changed, *map(note, _more_changes(step)))
 
 
 def _step_text(step: Step) -> str:
-    told = [f"changed {shorten(str(each), _CUT)}" for each in step.changes[:SHOWN_CHANGES]]
-    return "\n  ".join([_turn_text(step.turn), *told, *_more_changes(step)])
+    changed = [f"changed {shorten(str(each), _CUT)}" for each in step.changes[:SHOWN_CHANGES]]
+    return "\n  ".join([_turn_text(step.turn), *changed, *_more_changes(step)])
 
 
 def _more_changes(step: Step) -> list[str]:
     return _more(len(step.changes) - SHOWN_CHANGES, "changes")
 
 
-def _said_cells(turn: Turn) -> tuple[str, str, str]:
+def _turn_cells(turn: Turn) -> tuple[str, str, str]:
     return str(turn.sequence), turn.recipient.path, message_text(turn.message)
 
 
-def _said(turn: Turn) -> str:
+def _heading(turn: Turn) -> str:
     return f"{turn.recipient.path} <- {message_text(turn.message)}"

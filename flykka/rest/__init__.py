@@ -1,4 +1,4 @@
-"""The HTTP interface of a cluster, in the shape of Flink's REST API, and the page. Needs the extra `web`.
+"""The HTTP interface of a cluster, in the format of Flink's REST API, and the web page. Needs the extra `web`.
 
-Not here: answers that actors do not have; requests of a client (`client`).
+All answers come from actors. Requests of a client are in `client`.
 """

@@ -1,4 +1,4 @@
-"""The ASGI application of one cluster: its endpoints behind the rules of who may ask."""
+"""The ASGI application of one cluster: its endpoints, protected by access rules."""
 
 from __future__ import annotations
 
@@ -54,22 +54,22 @@ _DAY = "public, max-age=86400"
 
 
 class FlinkDashboard:
-    """The files of the dashboard. They are the same for everybody, and need no token."""
+    """The files of Flink's dashboard. They contain no data, and need no token."""
 
     def __init__(self, jar: Path) -> None:
         self._jar = jar
 
     @classmethod
     def find(cls) -> FlinkDashboard | None:
-        """The dashboard of the package that is installed; None where none is."""
-        found = find_spec("pyflink")
-        for folder in () if found is None else found.submodule_search_locations or ():
+        """Return the dashboard of the installed PyFlink, or None."""
+        spec = find_spec("pyflink")
+        for folder in () if spec is None else spec.submodule_search_locations or ():
             for jar in sorted(Path(folder, "lib").glob("flink-dist-*.jar")):
                 return cls(jar)
         return None
 
     def routes(self) -> list[Route]:
-        """Routes of its files; they come behind those of the endpoints."""
+        """Return the routes of its files, which come after those of the endpoints."""
         return [
             Route(PREFIX, lambda request: RedirectResponse(f"{PREFIX}/"), methods=["GET"]),
             Route(f"{PREFIX}/{{path:path}}", self._serve, methods=["GET"]),
@@ -77,7 +77,7 @@ class FlinkDashboard:
 
     @cached_property
     def _files(self) -> dict[str, bytes]:
-        """All of them, some megabytes, read when the first is wanted."""
+        """All files, some megabytes, read when the first is requested."""
         with ZipFile(self._jar) as jar:
             names = [name for name in jar.namelist() if name.startswith(_WEB) and not name.endswith("/")]
             return {name.removeprefix(_WEB): jar.read(name) for name in names}
@@ -110,9 +110,9 @@ def rest_app(
     now_ms: Callable[[], int],
     application_id: str,
 ) -> Starlette:
-    """Make the application, for requests that bear the token if they need it. That of a history only shows."""
+    """Create the application. The one of a history is read-only."""
     endpoints = [
-        # What names all of a kind comes before what names one of it.
+        # Paths of collections come before paths with an id.
         *([] if isinstance(gateway, HistoryGateway) else TaskManagerHandlers(gateway, process).endpoints()),
         *ClusterHandlers(gateway).endpoints(),
         *JobManagerHandlers(process).endpoints(),
@@ -139,8 +139,8 @@ def rest_app(
     reads_need_token = settings.token_file is not None
     if read_only is not None and not reads_need_token:
         token = None  # A history refuses all requests that change something.
-    described = open_api(endpoints, acts_need_token=token is not None, reads_need_token=reads_need_token)
-    endpoints.append(Endpoint("/openapi.json", lambda query: described, "This description"))
+    description = open_api(endpoints, acts_need_token=token is not None, reads_need_token=reads_need_token)
+    endpoints.append(Endpoint("/openapi.json", lambda query: description, "This description"))
     dashboard = FlinkDashboard.find()
     of_dashboard = [] if dashboard is None else [*routes(endpoints, costly, PREFIX), *dashboard.routes()]
     rules = Rules(
@@ -160,7 +160,7 @@ def rest_app(
 
 
 def _acting(endpoints: Sequence[Endpoint]) -> Callable[[str], bool]:
-    """True for the path of a GET that changes something."""
+    """Return a predicate for the paths of GET requests that change something."""
     last_parts = tuple("/" + each.path.rsplit("/", 1)[1] for each in endpoints if each.acts)
     return lambda path: path.endswith(last_parts)
 
@@ -172,7 +172,7 @@ async def _refused(request: Request, raised: Exception) -> Response:
 
 async def _no_such_path(request: Request, raised: Exception) -> Response:
     assert isinstance(raised, HTTPException)
-    # Flink's page is quiet about what it does not find where no text is given.
+    # Flink's page shows no error for a 404 without a text.
     body = {"errors": []} if raised.status_code == 404 else {"errors": [raised.detail]}
     return JSONResponse(body, raised.status_code, headers=raised.headers)
 

@@ -1,6 +1,6 @@
-"""Bounds the connections of one server, so that slow clients do not keep others out.
+"""Limits the connections of one server, so that slow clients do not block others.
 
-A connection whose request is incomplete, or that is idle between two requests, is in a pool: a request head has
+A connection whose request is incomplete, or that is idle between two requests, is in a pool: a request head may take
 `HEAD_SECONDS`, its body `BODY_SECONDS`, and if the pool is full its oldest connection is closed.
 """
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 HEAD_SECONDS = 10.0
 BODY_SECONDS = 30.0
 STALLED_SECONDS = 30.0
-"""Time after which a client that reads nothing of its answer is cut off."""
+"""Time after which a client that does not read its answer is disconnected."""
 
 INCOMPLETE = 128
-"""Connections in the pool."""
+"""The size of the pool."""
 
 
 class Connections:
-    """The pool of one server, and the number of connections of each peer, which `per_peer` bounds."""
+    """The pool of one server, and the number of connections of each peer, limited by `per_peer`."""
 
     def __init__(self, *, incomplete: int = INCOMPLETE, per_peer: int | None = None) -> None:
         self._most_incomplete = incomplete
@@ -38,7 +38,7 @@ class Connections:
         self._of_peers: Counter[str] = Counter()
 
     def refusal(self, peer: str) -> str | None:
-        """Counts a connection; gives the reason if the peer has too many."""
+        """Count a connection; return a reason if the peer has too many."""
         self._of_peers[peer] += 1
         if self._per_peer is None or self._of_peers[peer] <= self._per_peer:
             return None
@@ -49,7 +49,7 @@ class Connections:
         self._of_peers -= Counter([peer])
 
     def wait(self, connection: BoundedProtocol) -> None:
-        """Puts a connection into the pool, as its newest; the oldest is closed if the pool is full."""
+        """Add a connection to the pool as its newest; close the oldest if the pool is full."""
         self._incomplete[connection] = None
         self._incomplete.move_to_end(connection)
         if len(self._incomplete) > self._most_incomplete:
@@ -57,7 +57,7 @@ class Connections:
             oldest.transport.abort()
 
     def complete(self, connection: BoundedProtocol) -> None:
-        """Takes a connection out of the pool: its request is there."""
+        """Remove a connection from the pool, because its request is complete."""
         self._incomplete.pop(connection, None)
 
 
@@ -87,7 +87,7 @@ class BoundedProtocol(H11Protocol):
         self._stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn has it.
-        """Begin to wait for a request, unless the peer has too many connections."""
+        """Wait for a request, unless the peer has too many connections."""
         super().connection_made(transport)
         if (reason := self._pool.refusal(self._peer)) is not None:
             self._refuse(429, reason)
@@ -101,18 +101,18 @@ class BoundedProtocol(H11Protocol):
         self._pool.forget(self, self._peer)
 
     def data_received(self, data: bytes) -> None:
-        """Read on in a request, or begin to read the next one."""
+        """Continue with a request, or start to read the next one."""
         if self.transport.is_closing():
             return
         super().data_received(data)
-        self._note_phase()
+        self._update_phase()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._note_phase()
+        self._update_phase()
 
     def pause_writing(self) -> None:
-        """Cut the client off, unless it reads on."""
+        """Disconnect the client unless it resumes reading."""
         super().pause_writing()
         self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
 
@@ -124,7 +124,7 @@ class BoundedProtocol(H11Protocol):
     def _peer(self) -> str:
         return "" if self.client is None else self.client[0]
 
-    def _note_phase(self) -> None:
+    def _update_phase(self) -> None:
         if self.conn.their_state is h11.SEND_BODY:
             phase = _Phase.BODY
         elif self.conn.their_state is not h11.IDLE:
@@ -153,7 +153,7 @@ class BoundedProtocol(H11Protocol):
         self._refuse(408, f"the {part} of a request must be complete after {seconds:.0f} seconds")
 
     def _refuse(self, status: int, reason: str) -> None:
-        """Answers without the application, if nothing was answered yet, and closes the connection."""
+        """Answer without the application, if nothing was answered yet, and close the connection."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = json.dumps({"errors": [reason]}).encode()
             headers = [

@@ -1,4 +1,4 @@
-"""Costly answers: those that take seconds to make. A few are made at a time, so that all others come at once."""
+"""Answers that take seconds to compute. Only a few are computed at a time, so that all others are fast."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Any
 from flykka.rest.errors import RestError
 
 WAITING = 16
-"""Answers of each kind that may wait until a thread is free."""
+"""The maximum number of waiting answers of each kind."""
 
 
 class Cost(IntEnum):
-    """The kind of cost, with the number of answers that are made at a time."""
+    """The kind of cost, with the number of answers that are computed at a time."""
 
     PROCESSOR = 1
-    """The interpreter is busy with it."""
+    """Keeps the interpreter busy."""
     ACTORS = 4
-    """Actors or all threads are asked: it mostly waits for them."""
+    """Asks actors or samples threads, and mostly waits for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costly:
-    """An answer to be made. Requests of the same `key` at the same time share one; without a key each has its own."""
+    """An answer to compute. Concurrent requests with the same `key` share it; without a key each has its own."""
 
     cost: Cost
     make: Callable[[], Any]
@@ -36,26 +36,26 @@ class Costly:
 class CostlyAnswers:
     def __init__(self) -> None:
         self._threads = {cost: ThreadPoolExecutor(cost, f"flykka-rest-{cost.name.lower()}") for cost in Cost}
-        # An answer may be there before its callback is added, and then it is forgotten by the thread that has begun it.
+        # An answer may complete before its callback is added, which then runs on the same thread.
         self._lock = RLock()
-        self._begun: dict[Cost, dict[Hashable, Future[Any]]] = {cost: {} for cost in Cost}
+        self._pending: dict[Cost, dict[Hashable, Future[Any]]] = {cost: {} for cost in Cost}
 
     def begin(self, costly: Costly) -> Future[Any]:
-        """Begin to make an answer, unless an equal one is being made. Raises `RestError` if too many are."""
-        key, begun = object() if costly.key is None else costly.key, self._begun[costly.cost]
+        """Start to compute an answer, unless an equal one is in progress. Raises `RestError` if there are too many."""
+        key, pending = object() if costly.key is None else costly.key, self._pending[costly.cost]
         with self._lock:
-            if (known := begun.get(key)) is not None:
-                return known
-            if len(begun) >= costly.cost + WAITING:
-                raise RestError(503, f"{len(begun)} requests that take long are being answered already", passes=True)
-            begun[key] = future = self._threads[costly.cost].submit(costly.make)
-        future.add_done_callback(lambda _: self._forget(begun, key))
+            if (existing := pending.get(key)) is not None:
+                return existing
+            if len(pending) >= costly.cost + WAITING:
+                raise RestError(503, f"{len(pending)} slow requests are being answered already", passes=True)
+            pending[key] = future = self._threads[costly.cost].submit(costly.make)
+        future.add_done_callback(lambda _: self._forget(pending, key))
         return future
 
     def close(self) -> None:
         for threads in self._threads.values():
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _forget(self, begun: dict[Hashable, Future[Any]], key: Hashable) -> None:
+    def _forget(self, pending: dict[Hashable, Future[Any]], key: Hashable) -> None:
         with self._lock:
-            del begun[key]
+            del pending[key]

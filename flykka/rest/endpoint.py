@@ -1,4 +1,4 @@
-"""Endpoints: a path, a method, the function that answers, how an answer goes out, and what OpenAPI says of them."""
+"""Endpoints: path, method, handler, format of the answer, and OpenAPI description."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TEXT = f"{TEXT}; charset=UTF-8"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A request, as a handler needs it: parts of its path, arguments behind it, and its body, an object of JSON."""
+    """A request for a handler: path parameters, query arguments, and a JSON object as body."""
 
     path: Mapping[str, str]
     arguments: Mapping[str, str]
@@ -46,27 +46,27 @@ class Query:
         return JobVertexId(self.path["vertexid"])
 
     def text(self, name: str) -> str | None:
-        """A field of the body that must be a text where it is there. Raises `RestError`."""
-        found = self.body.get(name)
-        if found is not None and not isinstance(found, str):
-            raise RestError(400, f"{name!r} must be a text, not {found!r}")
-        return found
+        """Return a field of the body that must be a text if present. Raises `RestError`."""
+        value = self.body.get(name)
+        if value is not None and not isinstance(value, str):
+            raise RestError(400, f"{name!r} must be a text, not {value!r}")
+        return value
 
     def flag(self, name: str) -> bool:
-        """A field of the body that must be true or false where it is there. Raises `RestError`."""
-        found = self.body.get(name)
-        if found is not None and not isinstance(found, bool):
-            raise RestError(400, f"{name!r} must be true or false, not {found!r}")
-        return bool(found)
+        """Return a field of the body that must be true or false if present. Raises `RestError`."""
+        value = self.body.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise RestError(400, f"{name!r} must be true or false, not {value!r}")
+        return bool(value)
 
     def number(self, name: str, default: int) -> int:
-        """An argument that must be a whole number from 0 where it is there. Raises `RestError`."""
-        found = self.arguments.get(name)
-        if found is None:
+        """Return an argument that must be a whole number from 0 if present. Raises `RestError`."""
+        value = self.arguments.get(name)
+        if value is None:
             return default
-        if not found.isdecimal() or len(found) > 9:
-            raise RestError(400, f"{name!r} must be a whole number, not {found!r}")
-        return int(found)
+        if not value.isdecimal() or len(value) > 9:
+            raise RestError(400, f"{name!r} must be a whole number, not {value!r}")
+        return int(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,18 +77,18 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """An answer that is the first `size` bytes of an open file, to be kept under this name, or to be read without."""
+    """An answer with the first `size` bytes of an open file, to save under this name, or to display without one."""
 
     file: BinaryIO
     size: int
     name: str | None
 
     def parts(self) -> Iterator[bytes]:
-        """The bytes, some at a time; behind them the file is closed."""
+        """Yield the bytes in parts, then close the file."""
         with self.file:
-            left = self.size
-            while left and (part := self.file.read(min(left, _PART_BYTES))):
-                left -= len(part)
+            rest = self.size
+            while rest and (part := self.file.read(min(rest, _PART_BYTES))):
+                rest -= len(part)
                 yield part
 
 
@@ -97,9 +97,10 @@ Handler = Callable[[Query], Any]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A handler may block. It gives what JSON can say, a `Text` or a `Download`; `status` is that of a success.
+    """A path with its handler, which may block. It returns JSON values, a `Text` or a `Download`, or a `Costly` if it
+    is slow.
 
-    If it takes seconds, it gives a `Costly`. Its query has the arguments and fields of the body that are declared here.
+    `status` is that of a success. Its query contains only the arguments and body fields declared here.
     """
 
     path: str
@@ -110,9 +111,9 @@ class Endpoint:
     acts: bool = field(default=False, kw_only=True)
     """True for a GET that changes something, as one of Flink's does."""
     pages: str | None = field(default=None, kw_only=True)
-    """The list in its answer that may be long: `offset` and `limit` ask for a part, and then `total` is its length."""
+    """The name of a possibly long list in the answer: `offset` and `limit` select a part, and `total` is its length."""
     arguments: Mapping[str, str] = field(default_factory=dict, kw_only=True)
-    """The types of the arguments of a query, in the words of JSON Schema."""
+    """The types of the query arguments, as in JSON Schema."""
     body: Mapping[str, Any] | None = field(default=None, kw_only=True)
     """The JSON Schema of the body."""
     gives: str = field(default=JSON, kw_only=True)
@@ -124,7 +125,7 @@ class Endpoint:
 
     @property
     def every_argument(self) -> dict[str, str]:
-        """The arguments with those that ask for a part."""
+        """The arguments, including those for pagination."""
         return {**self.arguments, **({} if self.pages is None else {"offset": "integer", "limit": "integer"})}
 
     def query(self, path: Mapping[str, Any], arguments: Mapping[str, str], body: Mapping[str, Any]) -> Query:
@@ -134,17 +135,17 @@ class Endpoint:
 
 
 def fields(required: Iterable[str] = (), **types: str) -> dict[str, Any]:
-    """The JSON Schema of an object of these fields; `_` in a name stands for `-`."""
+    """Return the JSON Schema of an object with these fields; `_` in a name stands for `-`."""
     properties = {name.replace("_", "-"): {"type": of_field} for name, of_field in types.items()}
     return {"type": "object", "properties": properties, "required": [*required]}
 
 
-def _only(given: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    return {name: given[name] for name in names if name in given}
+def _only(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: values[name] for name in names if name in values}
 
 
 def routes(endpoints: Iterable[Endpoint], costly: CostlyAnswers, prefix: str = "") -> list[Route]:
-    """Routes behind a prefix, with and without the version of the interface."""
+    """Return routes under a prefix, with and without the version of the interface."""
     return [
         Route(f"{prefix}{version}{each.path}", _serve(each, costly), methods=[each.method])
         for each in endpoints
@@ -155,50 +156,50 @@ def routes(endpoints: Iterable[Endpoint], costly: CostlyAnswers, prefix: str = "
 def _serve(endpoint: Endpoint, costly: CostlyAnswers) -> Callable[[Request], Any]:
     async def serve(request: Request) -> Response:
         query = endpoint.query(request.path_params, request.query_params, _body(await request.body()))
-        made = await run_in_threadpool(endpoint.handler, query)
-        if isinstance(made, Costly):
-            # Others may wait for it too.
-            made = await asyncio.shield(asyncio.wrap_future(costly.begin(made)))
+        answer = await run_in_threadpool(endpoint.handler, query)
+        if isinstance(answer, Costly):
+            # Other requests may be waiting for it too.
+            answer = await asyncio.shield(asyncio.wrap_future(costly.begin(answer)))
         if endpoint.pages is not None:
-            made = _part(made, endpoint.pages, query)
-        if isinstance(made, Text):
-            return PlainTextResponse(made.text, endpoint.status, media_type=made.content_type)
-        if isinstance(made, Download):
-            return _download(made)
-        return _json(made, endpoint.status, request)
+            answer = _part(answer, endpoint.pages, query)
+        if isinstance(answer, Text):
+            return PlainTextResponse(answer.text, endpoint.status, media_type=answer.content_type)
+        if isinstance(answer, Download):
+            return _download(answer)
+        return _json(answer, endpoint.status, request)
 
     return serve
 
 
-def _part(made: Any, name: str, query: Query) -> Any:
+def _part(answer: Any, name: str, query: Query) -> Any:
     if not {"offset", "limit"} & set(query.arguments):
-        return made
-    every, offset = made[name], query.number("offset", 0)
-    return {**made, name: every[offset : offset + query.number("limit", len(every))], "total": len(every)}
+        return answer
+    every, offset = answer[name], query.number("offset", 0)
+    return {**answer, name: every[offset : offset + query.number("limit", len(every))], "total": len(every)}
 
 
-def _download(made: Download) -> Response:
-    headers = {"Cache-Control": "no-store", "Content-Length": str(made.size)}
-    if made.name is None:
-        return StreamingResponse(made.parts(), headers=headers, media_type=_TEXT)
-    headers["Content-Disposition"] = f'attachment; filename="{made.name}"'
-    return StreamingResponse(made.parts(), headers=headers, media_type=FILE)
+def _download(download: Download) -> Response:
+    headers = {"Cache-Control": "no-store", "Content-Length": str(download.size)}
+    if download.name is None:
+        return StreamingResponse(download.parts(), headers=headers, media_type=_TEXT)
+    headers["Content-Disposition"] = f'attachment; filename="{download.name}"'
+    return StreamingResponse(download.parts(), headers=headers, media_type=FILE)
 
 
 def _body(content: bytes) -> Mapping[str, Any]:
     if not content.strip():
         return {}
     try:
-        found = json.loads(content)
+        body = json.loads(content)
     except (ValueError, RecursionError):
-        raise RestError(400, "the body is no JSON") from None
-    if not isinstance(found, dict):
+        raise RestError(400, "the body is not JSON") from None
+    if not isinstance(body, dict):
         raise RestError(400, "the body must be an object")
-    return found
+    return body
 
 
-def _json(made: Any, status: int, request: Request) -> Response:
-    content = json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode()
+def _json(answer: Any, status: int, request: Request) -> Response:
+    content = json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()
     headers = {"Cache-Control": "no-cache"}
     if request.method == "GET" and status == 200:
         return tagged(content, _TYPE, request, headers)
@@ -206,7 +207,7 @@ def _json(made: Any, status: int, request: Request) -> Response:
 
 
 def tagged(content: bytes, content_type: str, request: Request, headers: Mapping[str, str]) -> Response:
-    """An answer with an ETag; without its content where the request has this one already."""
+    """Return an answer with an ETag; without content if the client has this version already."""
     tag = f'W/"{blake2b(content, digest_size=12).hexdigest()}"'
     with_tag = {**headers, "ETag": tag}
     if tag in request.headers.get("if-none-match", ""):
@@ -222,7 +223,7 @@ _REFUSED = {JSON: {"schema": {"$ref": "#/components/schemas/Errors"}}}
 def open_api(
     endpoints: Iterable[Endpoint], *, acts_need_token: bool = False, reads_need_token: bool = False
 ) -> dict[str, Any]:
-    """The description; every path is there below `/v1` too."""
+    """Return the OpenAPI description; every path also exists below `/v1`."""
     paths: dict[str, dict[str, Any]] = {}
     for each in endpoints:
         path = _PART.sub(r"{\g<name>}", each.path)
@@ -249,7 +250,7 @@ def open_api(
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    description: dict[str, Any] = {
         "summary": endpoint.summary,
         "responses": {
             str(endpoint.status): {
@@ -263,11 +264,11 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     parameters = [_parameter(part["name"], _TYPES[part["type"]], "path") for part in _PART.finditer(endpoint.path)]
     parameters += [_parameter(name, of_name, "query") for name, of_name in endpoint.every_argument.items()]
     if parameters:
-        made["parameters"] = parameters
+        description["parameters"] = parameters
     if endpoint.body is not None:
         required = bool(endpoint.body.get("required"))
-        made["requestBody"] = {"required": required, "content": {JSON: {"schema": endpoint.body}}}
-    return made
+        description["requestBody"] = {"required": required, "content": {JSON: {"schema": endpoint.body}}}
+    return description
 
 
 def _answer(endpoint: Endpoint) -> dict[str, Any]:

@@ -1,16 +1,16 @@
-"""RestError: a request that is answered with a status and a text, as Flink's RestHandlerException."""
+"""RestError: a request answered with an error status and text, as Flink's RestHandlerException."""
 
 from __future__ import annotations
 
 RETRY_AFTER_SECONDS = 3
-"""The time after which a request may be made again whose reason of refusal passes: Flink's `rest.retry.delay`."""
+"""The time after which a request refused for a temporary reason may be repeated: Flink's `rest.retry.delay`."""
 
 
 class RestError(Exception):
-    """The answer has this status, and `{"errors": [text]}`.
+    """An answer with this status and `{"errors": [text]}`.
 
-    Where the reason `passes`, as that nobody leads at this moment, the answer says that the same request may be made
-    again, and after what time. If it `closes`, the connection ends with the answer.
+    If the reason `passes`, for example while there is no leader, the answer includes the time after which the request
+    may be repeated. If it `closes`, the connection is closed after the answer.
     """
 
     def __init__(self, status: int, text: str, *, passes: bool = False, closes: bool = False) -> None:

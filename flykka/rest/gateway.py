@@ -1,4 +1,4 @@
-"""RestfulGateway: asks the actors of a cluster on behalf of requests (Flink's). Every call blocks, on a thread."""
+"""RestfulGateway: asks the actors of a cluster for requests (Flink's class). Every call blocks its thread."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from flykka.cluster.local_cluster import LocalCluster
 
 _CONFLICT = 409
-"""The status of what a job that has ended, or that is another one, cannot do."""
+"""The status of requests that are impossible for an ended or changed job."""
 
 _ID = re.compile(r"[0-9a-f]{32}")
 
@@ -39,10 +39,10 @@ A = TypeVar("A", bound=Message)
 
 
 class RestfulGateway(JobManagerGateway):
-    """Of one cluster. It fails as a request does: whatever it raises is a `RestError`."""
+    """The gateway to one cluster. All of its errors are `RestError`s."""
 
     history_of = None
-    """It shows no archives."""
+    """None, as it serves no archives."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         super().__init__(cluster.system, cluster.gateway.ref, cluster.gateway.services)
@@ -52,7 +52,7 @@ class RestfulGateway(JobManagerGateway):
         """Ask the JobManager, unless another driver leads."""
         try:
             if (leader := self.other_leader()) is not None:
-                raise RestError(503, _led_elsewhere(leader))
+                raise RestError(503, _standby_reason(leader))
             return super().ask(make, timeout)
         except (ActorDeadError, AskFailedError, AskTimeoutError) as silent:
             raise _unanswered("the JobManager", silent) from None
@@ -64,14 +64,14 @@ class RestfulGateway(JobManagerGateway):
         return process_environment()
 
     def requirements(self, job_id: JobId, timeout: float = LOOK_TIMEOUT) -> JobResourceRequirements:
-        """The bounds of the parallelism of a job. What it does not know at all is not there: 404."""
+        """Return the bounds of the parallelism of a job; 404 if the job is unknown."""
         self.details(job_id)
         return super().requirements(job_id, timeout)
 
     def update_requirements(
         self, job_id: JobId, requirements: JobResourceRequirements, timeout: float = LOOK_TIMEOUT
     ) -> None:
-        """Set bounds of the parallelism of a job. Those that are refused are a bad request."""
+        """Set bounds of the parallelism of a job; 400 if they are refused."""
         self.details(job_id)
         try:
             super().update_requirements(job_id, requirements, timeout)
@@ -93,34 +93,34 @@ class RestfulGateway(JobManagerGateway):
         return answer
 
     def network(self, task_manager: TaskManagerId) -> NetworkSettings:
-        """The room of a TaskManager for batches on their way. Raises `RestError` where there is none of this name."""
+        """Return the network settings of a TaskManager. Raises `RestError` if there is no such TaskManager."""
         for cell in self._system.cells.living():
             if cell.props.actor_class is TaskManager and cell.name == task_manager:
-                found = cell.props.kwargs["network"]
-                assert isinstance(found, NetworkSettings), f"{cell.name} has no settings of its network"
-                return found
+                settings = cell.props.kwargs["network"]
+                assert isinstance(settings, NetworkSettings), f"{cell.name} has no settings of its network"
+                return settings
         raise RestError(404, f"there is no TaskManager {task_manager!r}")
 
     def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
-        """Diagnose a job, which goes on or does not: every actor of it is asked, and has seconds to answer.
+        """Diagnose a job: each of its actors has `time_limit` seconds to answer.
 
-        That none of them answers is an answer too, where the job was submitted from this process.
+        If none of them answers, the diagnosis says so, provided that the job was submitted from this process.
         """
         graph = self._cluster.running_graph(job_id)
-        known = self.details(job_id) if graph is None else JobReadModel(graph).details(self._system.clock.now_ms())
-        return diagnose(collect_reports(self._system, known, time_limit))
+        details = self.details(job_id) if graph is None else JobReadModel(graph).details(self._system.clock.now_ms())
+        return diagnose(collect_reports(self._system, details, time_limit))
 
     def shut_down(self) -> None:
-        """Begin to end the cluster, on another thread: this server answers the request, and ends with it."""
+        """Shut down the cluster on another thread: this server answers the request, and ends with the cluster."""
         Thread(target=self._cluster.shutdown, name="flykka-rest-shutdown", daemon=True).start()
 
     def cancel(self, job_id: JobId, timeout: float = LOOK_TIMEOUT, *, delete_checkpoints: bool = False) -> None:
-        """Have a job cancelled. A job that has ended is a conflict, one that is not known is not there."""
+        """Request the cancellation of a job; 409 if it has ended, 404 if it is unknown."""
         self.details(job_id)
         super().cancel(job_id, timeout, delete_checkpoints=delete_checkpoints)
 
     def cancel_if_running(self, job_id: JobId) -> None:
-        """Have a job cancelled, unless it has ended."""
+        """Request the cancellation of a job, unless it has ended."""
         try:
             super().cancel(job_id)
         except RestError as refused:
@@ -129,10 +129,10 @@ class RestfulGateway(JobManagerGateway):
 
     def _of_job(self, kind: type[A], job_id: JobId, make: Callable[[Ref], Message]) -> A:
         if not _ID.fullmatch(job_id):
-            raise RestError(400, f"{job_id!r} is no id of a job: it has 32 hexadecimal digits")
+            raise RestError(400, f"{job_id!r} is not an id of a job: it has 32 hexadecimal digits")
         return super()._of_job(kind, job_id, make)
 
-    def _not_known(self, text: str) -> Exception:
+    def _unknown(self, text: str) -> Exception:
         return RestError(404, text)
 
     def _refused(self, failure: Refusal) -> Exception:
@@ -141,11 +141,11 @@ class RestfulGateway(JobManagerGateway):
 
 
 def _unanswered(name: str, silent: Exception) -> RestError:
-    """Tell that an actor that has ended is followed by another; one that is stuck has been waited for already."""
+    """Create the error for an actor that does not answer; a dead one is replaced, so the request may be repeated."""
     text = f"{name} does not answer: {silent}"
     return RestError(503, text, passes=not isinstance(silent, AskTimeoutError))
 
 
-def _led_elsewhere(leader: LeaderInformation) -> str:
+def _standby_reason(leader: LeaderInformation) -> str:
     where = "has no REST interface" if leader.rest_address is None else f"answers at {leader.rest_address}"
-    return f"this driver waits until it is needed: another one leads, and {where}"
+    return f"this driver is on standby: another one leads, and {where}"

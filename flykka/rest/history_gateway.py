@@ -1,4 +1,4 @@
-"""HistoryGateway: answers for jobs that have ended, from their archives (Flink's HistoryServer)."""
+"""HistoryGateway: answers for ended jobs, from their archives (Flink's HistoryServer)."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from flykka.runtime.secrets import masked_uri
 logger = logging.getLogger("flykka")
 
 REFRESH_SECONDS = 3.0
-"""The archives are listed again no sooner than this after they were."""
+"""The minimum time between two listings of the archives."""
 
 _OPENED = 32
-"""So many archives are kept in memory; of all others what a list of jobs shows."""
+"""The number of archives kept in memory; of all others only the overview is kept."""
 
 
 class HistoryGateway:
-    """Of the archives below a directory, also those that come while it answers."""
+    """Serves the archives in a directory, including those that are added later."""
 
     def __init__(self, directory: str, now_ms: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
-        """`now_ms` is the time of day, `clock` gives seconds.
+        """Open the archives. `now_ms` returns the time of day, `clock` seconds.
 
         Raises:
-            ClusterError: there is no such directory, or no way to it.
+            ClusterError: there is no such directory, or it cannot be accessed.
         """
         self.history_of = masked_uri(directory)
         """The directory, without credentials."""
@@ -66,24 +66,24 @@ class HistoryGateway:
         self._lock = threading.Lock()
         self._listed_at: float | None = None
         self._jobs: dict[str, JobOverview | None] = {}
-        """By the address of the archive; None where it holds none."""
-        self._told: set[str] = set()
+        """By address of the archive; None if it is unreadable."""
+        self._printed: set[str] = set()
         self._read = lru_cache(maxsize=_OPENED)(self._storage.read_archive)
 
     def jobs(self) -> tuple[JobOverview, ...]:
-        """The jobs that have ended, the last one last."""
+        """Return the ended jobs, the last one last."""
         return tuple(job for _, job in self._by_end().values())
 
     def details(self, job_id: JobId, checkpoints: int = 0) -> JobDetails:
-        """A job as it stood when it had ended, with that many of its last checkpoints."""
-        found = self._archive(job_id).details
-        return replace(found, checkpoints=found.checkpoints[-checkpoints:] if checkpoints else ())
+        """Return a job's final state, with that many of its last checkpoints."""
+        details = self._archive(job_id).details
+        return replace(details, checkpoints=details.checkpoints[-checkpoints:] if checkpoints else ())
 
     def graph(self, job_id: JobId) -> JobGraph:
         return self._archive(job_id).job_graph
 
     def environment(self, job_id: JobId) -> ProcessEnvironment:
-        """The environment of the process that a job has run in; empty where its archive is of an older flykka."""
+        """Return the environment of the process of a job; empty for an archive of an older flykka."""
         return self._archive(job_id).environment
 
     def vertex(self, job_id: JobId, vertex_id: JobVertexId) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
@@ -103,45 +103,45 @@ class HistoryGateway:
         for details in archived.checkpoint_details:
             if details.checkpoint is not None and details.checkpoint.checkpoint_id == checkpoint_id:
                 return details.checkpoint, details.subtasks
-        for known in (*stats.history, stats.latest_completed, stats.latest_savepoint, stats.latest_failed):
-            if known is not None and known.checkpoint_id == checkpoint_id:
-                return known, ()
+        for checkpoint in (*stats.history, stats.latest_completed, stats.latest_savepoint, stats.latest_failed):
+            if checkpoint is not None and checkpoint.checkpoint_id == checkpoint_id:
+                return checkpoint, ()
         raise RestError(404, f"checkpoint {checkpoint_id} of job {job_id} is not kept")
 
     def rescales(self, job_id: JobId) -> RescalesSnapshot:
-        """The last rescales of a job; none where its archive is of an older version."""
+        """Return the last rescales of a job; empty for an archive of an older version."""
         return self._archive(job_id).rescales or RescalesSnapshot(job_id=job_id)
 
     def slots(self) -> SlotsExplained:
-        """None: nothing runs here."""
+        """Return no slots: nothing runs here."""
         return SlotsExplained(now_ms=self.now_ms(), task_managers=(), slots=0, free=0, pending_requests=0)
 
     def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
-        """Tell how a job has ended: there is nobody to be asked."""
+        """Diagnose the end of a job from its archive."""
         return diagnose(ActorReports(details=self._archive(job_id).details, now_ms=self.now_ms()))
 
     def _archive(self, job_id: JobId) -> ArchivedJob:
-        found = self._by_end().get(job_id)
-        if found is None:
+        entry = self._by_end().get(job_id)
+        if entry is None:
             raise RestError(404, f"Job {job_id} not found")
         try:
-            return self._read(found[0])
+            return self._read(entry[0])
         except CheckpointStorageError as gone:
             raise RestError(404, f"Job {job_id} not found: {gone}") from None
 
     def _by_end(self) -> dict[JobId, tuple[str, JobOverview]]:
-        """The archives in the order in which their jobs have ended; of several of one job the last."""
+        """Return the archives by job, ordered by end; of several archives of a job the last one."""
         with self._lock:
             now = self._clock()
             if self._listed_at is None or now - self._listed_at >= REFRESH_SECONDS:
                 self._list()
                 self._listed_at = now
-            known = [(path, job) for path, job in self._jobs.items() if job is not None]
-        known.sort(key=lambda each: (each[1].ended_ms or 0, each[0]))
-        return {job.job_id: (path, job) for path, job in known}
+            entries = [(path, job) for path, job in self._jobs.items() if job is not None]
+        entries.sort(key=lambda each: (each[1].ended_ms or 0, each[0]))
+        return {job.job_id: (path, job) for path, job in entries}
 
     def _list(self) -> None:
-        """Look for archives that were not there before, and for those that are gone."""
+        """Find new archives, and forget deleted ones."""
         try:
             there = self._storage.archives()
         except Exception as refused:  # noqa: BLE001 - as above.
@@ -155,9 +155,9 @@ class HistoryGateway:
         try:
             self._jobs[path] = self._storage.read_archive(path).overview
         except CheckpointStorageError as unreadable:
-            if path not in self._told:
+            if path not in self._printed:
                 logger.warning("an archive is left out: %s", unreadable)
-                self._told.add(path)
+                self._printed.add(path)
             if isinstance(unreadable, CheckpointFormatError | CheckpointVersionError):
-                # No other look would find anything else.
+                # Another attempt would not find anything else.
                 self._jobs[path] = None

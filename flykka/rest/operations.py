@@ -1,6 +1,6 @@
-"""Operations that take longer than a request: triggered, and asked for by their trigger id (Flink's async handlers).
+"""Operations that take longer than a request: triggered, then polled by trigger id (Flink's async handlers).
 
-A result is kept for five minutes after it is there. The same trigger id again is the same operation.
+A result is kept for five minutes. Repeating a trigger id refers to the same operation.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Key = tuple[str, str]
 
 class AsyncOperations:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives seconds."""
+        """`clock` returns seconds."""
         self._clock = clock
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="flykka-rest-operation")
-        # An operation may be over before it is told what to do then, on the thread that has begun it.
+        # An operation may end before its callback is added, which then runs on the same thread.
         self._lock = threading.RLock()
         self._running: OrderedDict[Key, Future[Json]] = OrderedDict()
         self._ended: dict[Key, float] = {}
 
     def trigger(self, about: str, trigger_id: str | None, operation: Callable[[], Json]) -> str:
-        """Begin an operation, unless it was begun; its id. Raises `RestError` where too many run."""
+        """Start an operation, unless it exists; return its id. Raises `RestError` if there are too many."""
         key = about, trigger_id or uuid4().hex
         with self._lock:
             self._forget()
@@ -44,27 +44,27 @@ class AsyncOperations:
             if len(self._running) >= _MOST:
                 raise RestError(503, f"{_MOST} operations run or were not asked for: try again later", passes=True)
             self._running[key] = self._threads.submit(operation)
-            self._running[key].add_done_callback(lambda _: self._note_end(key))
+            self._running[key].add_done_callback(lambda _: self._record_end(key))
         return key[1]
 
     def result(self, about: str, trigger_id: str, failure: str = "failure-cause") -> Json:
-        """The status of an operation, and what came of it, or its `failure`. Raises `RestError` where it is unknown."""
+        """Return the status of an operation with its result or `failure`. Raises `RestError` if it is unknown."""
         with self._lock:
             self._forget()
-            found = self._running.get((about, trigger_id))
-        if found is None:
+            future = self._running.get((about, trigger_id))
+        if future is None:
             raise RestError(404, f"Operation {trigger_id} is not known, or was done more than five minutes ago")
-        if not found.done():
+        if not future.done():
             return {"status": {"id": "IN_PROGRESS"}}
-        raised = found.exception()
-        operation = found.result() if raised is None else {failure: _failure(raised)}
+        raised = future.exception()
+        operation = future.result() if raised is None else {failure: _failure(raised)}
         return {"status": {"id": "COMPLETED"}, "operation": operation}
 
     def close(self) -> None:
-        """Begin none any more, and wait for none."""
+        """Start no more operations, and do not wait for running ones."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _note_end(self, key: Key) -> None:
+    def _record_end(self, key: Key) -> None:
         with self._lock:
             self._ended[key] = self._clock()
 
@@ -76,6 +76,6 @@ class AsyncOperations:
 
 
 def _failure(raised: BaseException) -> Json:
-    """A failure that any client can read; Java's own form of it cannot be made here."""
+    """Format a failure for any client, without Java's serialized form."""
     name = type(raised).__name__
     return {"class": name, "stack-trace": masked(f"{name}: {raised}"), "serialized-throwable": ""}

@@ -1,7 +1,7 @@
-"""Refuses requests before any handler sees them: of strangers, of other sites, too large, too slow.
+"""Refuses requests before a handler runs: unauthorized ones, those of other sites, too large and too slow ones.
 
-A browser tells where a request comes from (`Origin`, `Sec-Fetch-Site`), and sends none that another site has made look
-like its own. Other clients tell nothing, and are as good as the user on whose machine they run, or have the token.
+Browsers report the origin of a request (`Origin`, `Sec-Fetch-Site`), and do not let another site forge it. Other
+clients report nothing, and are trusted like the user on whose machine they run, or have the token.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """`token`: what a request must bear; `host`: the address that is listened at.
+    """The access rules; `token` is the token of requests, `host` the address of the server.
 
-    Requests that change nothing need the token only if `reads_need_token`.
-
-    `is_public` says of a path that it is open to everybody, as the page itself is, and `acts` of a safe method that it
-    changes something all the same. Where there is a `read_only`, nothing may be changed, for this reason.
+    Requests that change nothing need the token only if `reads_need_token`. Paths that are `is_public`, like the page,
+    are open to all. A safe method that `acts` changes something nevertheless. If `read_only` is set, all changes are
+    refused with this text.
     """
 
     token: str | None
@@ -47,11 +46,11 @@ class Rules:
     reads_need_token: bool = False
 
     def check(self, request: Request) -> None:
-        """Raise `RestError` where the request is refused."""
+        """Raise `RestError` if the request is refused."""
         if sum(len(name) + len(value) for name, value in request.scope["headers"]) > HEADER_BYTES:
             raise RestError(431, f"the headers of a request have {HEADER_BYTES} bytes at most")
         if {"content-length", "transfer-encoding"}.issubset(request.headers.keys()):
-            # A proxy may see another end of this request than the server does.
+            # A proxy may parse the end of this request differently.
             raise RestError(400, "a request has either Content-Length or Transfer-Encoding", closes=True)
         path: str = request.scope["path"]
         self._check_host(request)
@@ -64,7 +63,7 @@ class Rules:
                 raise RestError(405, self.read_only)
 
     def _check_host(self, request: Request) -> None:
-        # A name that another site has given the loopback address.
+        # Another site may resolve its own name to the loopback address.
         try:
             name = urlsplit(f"//{request.headers.get('host', '')}").hostname
         except ValueError:
@@ -73,8 +72,8 @@ class Rules:
             raise RestError(403, f"a request for {name!r} is refused: this server is {self.host}")
 
     def _check_token(self, request: Request, token: str) -> None:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(credentials.strip().encode(), token.encode()):
             what = "this request" if self.reads_need_token else "a request that changes something"
             raise RestError(
                 401,
@@ -92,22 +91,22 @@ class Rules:
 
 
 class Guard:
-    """ASGI: lets pass what keeps to the rules."""
+    """ASGI middleware that enforces the rules."""
 
     def __init__(self, app: ASGIApp, rules: Rules) -> None:
         self._app = app
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check one request, and hand it on with a body that is not too large and an answer that is not too late."""
+        """Check a request, and forward it with a size limit for its body and a time limit for its answer."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun = False
+        started = False
 
-        async def noted(message: Message) -> None:
-            nonlocal begun
-            begun = begun or message["type"] == "http.response.start"
+        async def forward(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
             await send(message)
 
         try:
@@ -117,16 +116,16 @@ class Guard:
                 return
             streams = scope["path"].endswith(("/events", "/recorder/trace"))
             async with asyncio.timeout(None if streams else REQUEST_SECONDS):
-                await self._app(scope, _once(body, receive), noted)
+                await self._app(scope, _once(body, receive), forward)
         except RestError as refused:
             await _answer(refused, scope, receive, send)
         except TimeoutError:
-            if not begun:
+            if not started:
                 await _answer(RestError(503, f"no answer in {REQUEST_SECONDS:.0f} s"), scope, receive, send)
 
 
 async def _whole_body(receive: Receive) -> bytes | None:
-    """Return the body; None if the client has gone before all of it was there. The connection bounds the time."""
+    """Return the body; None if the client disconnects before it is complete. The connection has the deadline."""
     body = b""
     while True:
         message = await receive()
@@ -140,14 +139,14 @@ async def _whole_body(receive: Receive) -> bytes | None:
 
 
 def _once(body: bytes, receive: Receive) -> Receive:
-    """Gives the body, then whatever the connection has to say."""
-    given = False
+    """Return the body first, then further messages of the connection."""
+    is_sent = False
 
     async def next_message() -> Message:
-        nonlocal given
-        if given:
+        nonlocal is_sent
+        if is_sent:
             return await receive()
-        given = True
+        is_sent = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return next_message

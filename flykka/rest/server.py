@@ -1,6 +1,6 @@
 """RestServer: an HTTP server on a thread of its own, for one cluster or history.
 
-It is no actor: it answers, if only that nobody else does, when all of them are stuck.
+It is not an actor, so that it answers even if all actors are stuck.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _STOP_SECONDS = 5.0
 
 
 class RestServer:
-    """Has its address from the beginning, answers from `start` to `close`."""
+    """A server that has its address from its creation, and answers from `start` to `close`."""
 
     def __init__(self, settings: RestSettings) -> None:
-        """Raises `ClusterError` where the address, the token or the certificate cannot be used."""
+        """Bind the address. Raises `ClusterError` if the address, the token or the certificate cannot be used."""
         self._settings = settings
         self._operations = AsyncOperations()
         self._costly = CostlyAnswers()
@@ -64,7 +64,7 @@ class RestServer:
         except (OSError, ValueError) as refused:
             raise ClusterError(f"no REST interface at {settings.host}:{settings.port}: {refused}") from None
         self.token = token or (None if settings.no_token else token_urlsafe(24))
-        """The token that requests which change something must bear; None if they need none."""
+        """The token for requests that change something; None if they need none."""
         remember_secrets({"token": self.token})
         self.address = _url(settings.scheme, *self._socket.getsockname()[:2])
         """The URL of the page, `http://127.0.0.1:8081`."""
@@ -77,17 +77,17 @@ class RestServer:
         read_jvm: ReadJvm = no_jvm,
         datasets: ClusterDatasets | None = None,
     ) -> None:
-        """Answer from now on, for this cluster.
+        """Start to answer for this cluster.
 
-        `last_work` tells what the data plane does for a subtask, `read_jvm` measures the JVM that it does it in.
-        `datasets` are kept for later jobs.
+        `last_work` returns the work of the data plane for a subtask, `read_jvm` measures its JVM, `datasets` are cached
+        streams.
         """
         system = cluster.system
         self._process = replace(self._process, read_jvm=read_jvm)
         self._answer(RestfulGateway(cluster), system.clock.now_ms, last_work, system.recorder, datasets=datasets)
 
     def start_history(self, history: HistoryGateway, log_urls: LogUrls | None = None) -> None:
-        """Answer from now on, for jobs that have ended, whose logs are where `log_urls` says."""
+        """Start to answer for ended jobs, whose logs are at the addresses in `log_urls`."""
         self._answer(history, history.now_ms, no_work, None, log_urls)
 
     def _answer(
@@ -117,7 +117,7 @@ class RestServer:
         server = uvicorn.Server(
             uvicorn.Config(
                 app,
-                # What is wrong with a request is answered, and what is wrong with an answer the application logs.
+                # Bad requests are answered, and errors of the application are logged by it.
                 log_config=None,
                 log_level="critical",
                 access_log=False,
@@ -139,7 +139,7 @@ class RestServer:
         thread.start()
 
     def close(self) -> None:
-        """Listen no more. Waits for requests that are being answered, for some seconds."""
+        """Stop listening. Waits some seconds for requests in progress."""
         self._operations.close()
         self._costly.close()
         self._process.close()
@@ -159,7 +159,7 @@ class RestServer:
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """Bounds the TLS handshake, which comes before the protocol, as the head of a request."""
+    """Limits the TLS handshake, which precedes the protocol, to the time of a request head."""
 
     async def create_server(self, *args: Any, **more: Any) -> asyncio.Server:
         if more.get("ssl") is not None:
@@ -182,7 +182,7 @@ def _listening(settings: RestSettings) -> socket.socket:
 
 def _url(scheme: str, host: str, port: int) -> str:
     if ip_address(host).is_unspecified:
-        # It listens at every address of this machine, and others know that by its name.
+        # It listens on all addresses of this machine, which others know by its name.
         host = socket.gethostname()
-    named = f"[{host}]" if ":" in host else host
-    return f"{scheme}://{named}:{port}"
+    name = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{name}:{port}"

@@ -1,4 +1,4 @@
-"""RestSettings: where a server listens, and who may ask it."""
+"""RestSettings: the address of a server, and its access rules."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 DEFAULT_HOST = "127.0.0.1"
 
 CONNECTIONS_PER_PEER = 64
-"""Default bound of the connections of one address, unless only this machine reaches the server."""
+"""The default limit for connections of one address, unless only this machine can connect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestSettings:
-    """`port` 0 is any that is free. A `token_file` holds the bearer token that every request needs.
+    """The settings of a server. `port` 0 selects a free port. A `token_file` contains the bearer token of all requests.
 
-    Without it requests that change something need a token that the server makes itself, unless `no_token` is set.
+    Without it requests that change something need a token that the server generates, unless `no_token` is set.
 
     Raises:
-        ValueError: the address is not one of this machine alone, and there is no token; only one of certificate and
-            key is given; or there are both a token and `no_token`.
+        ValueError: other machines can connect and there is no token; only one of certificate and key is set; or
+            both a token and `no_token` are set.
     """
 
     host: str = DEFAULT_HOST
@@ -34,7 +34,7 @@ class RestSettings:
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65_535:
-            raise ValueError(f"{self.port} is no port: it is a number from 0 (any that is free) to 65535")
+            raise ValueError(f"{self.port} is not a port: it is a number from 0 (any that is free) to 65535")
         if (self.certificate is None) != (self.key is None):
             raise ValueError("TLS needs both a certificate and its key")
         if self.no_token and self.token_file is not None:
@@ -47,7 +47,7 @@ class RestSettings:
 
     @classmethod
     def at(cls, address: str | int, **more: Any) -> RestSettings:
-        """Settings for `PORT` or `HOST:PORT`, an IPv6 host in brackets. Raises `ValueError` as the class does."""
+        """Create settings for `PORT` or `HOST:PORT`, with an IPv6 host in brackets. Raises `ValueError` as above."""
         host, separator, port = str(address).rpartition(":")
         if not port.isdecimal() or len(port) > 5:
             raise ValueError(f"{address!r} is not of the form PORT or HOST:PORT")
@@ -55,7 +55,7 @@ class RestSettings:
 
     @property
     def is_loopback(self) -> bool:
-        """True if only this machine reaches it."""
+        """True if only this machine can connect."""
         if self.host == "localhost":
             return True
         try:
@@ -65,7 +65,7 @@ class RestSettings:
 
     @property
     def most_connections_per_peer(self) -> int | None:
-        """The bound of the connections of one address; None if there is none."""
+        """The limit for connections of one address; None if there is none."""
         if self.connections_per_peer is None and not self.is_loopback:
             return CONNECTIONS_PER_PEER
         return self.connections_per_peer
@@ -76,11 +76,11 @@ class RestSettings:
         return "http" if self.certificate is None else "https"
 
     def token(self) -> str | None:
-        """The token of the file, without blanks around it.
+        """Read the token file, and strip whitespace.
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: it has less than 16 characters.
+            ValueError: the token has less than 16 characters.
         """
         if self.token_file is None:
             return None

@@ -1,6 +1,6 @@
-"""State from outside: that of a savepoint or a checkpoint as DataFrames, and savepoints made from DataFrames.
+"""Access to state outside a job: reads that of a savepoint or checkpoint as DataFrames, and writes savepoints.
 
-Not here: state of a running job.
+The state of a running job is read with `JobClient.query_state`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["read", "verify", "write"]
 
 
 def verify(path: str | PathLike[str]) -> VerifiedCheckpoint:
-    """Compare every file of the savepoint or the completed checkpoint at `path` with what was written, without Spark.
+    """Compare every file of the savepoint or completed checkpoint at `path` with its digest, without Spark.
 
-    The `damages` of the result name each file that is missing, damaged, cut off or was not there; none: it is whole.
-    Files that sinks have staged are among them, unless they were published since.
+    The `damages` of the result name each file that is missing, damaged, truncated or unexpected; it is empty if there
+    is none. Files staged by sinks are included, unless they have been published since.
 
     Raises:
-        CheckpointNotFoundError: there is none at this path; the text says what is there.
+        CheckpointNotFoundError: there is no checkpoint at this path; the error describes what is there.
         CheckpointError: its metadata cannot be read.
     """
     from flykka.client.checkpoints import read_checkpoint, verify_checkpoint
@@ -34,15 +34,15 @@ def verify(path: str | PathLike[str]) -> VerifiedCheckpoint:
 
 
 def read(path: str | PathLike[str], uid: str) -> SavedState:
-    """The keyed state of the operator `uid` in the savepoint or the completed checkpoint at `path`.
+    """Return the keyed state of the operator `uid` in the savepoint or completed checkpoint at `path`.
 
-    Its `table()` has a row for each key with a column for each state, `timers()` those of a function, `windows()` what
-    is kept of windows that are not over; each is a DataFrame of the active Spark session, or of a new one.
+    Its `table()` has one row per key and one column per state, `timers()` the timers of a function, `windows()` the
+    state of windows that have not ended. Each is a DataFrame of the active Spark session, or of a new one.
 
     Raises:
-        CheckpointNotFoundError: there is none at this path; the text says what is there.
-        CheckpointError: it cannot be read, or state that it refers to is missing or damaged.
-        SavedStateError: it has no operator of this uid, or one without keyed state; the text names those there.
+        CheckpointNotFoundError: there is no checkpoint at this path; the error describes what is there.
+        CheckpointError: it cannot be read, or its state is missing or damaged.
+        SavedStateError: it has no operator with this uid and keyed state; the error names those that it has.
     """
     from flykka.client.saved_state import read_state
 
@@ -57,30 +57,30 @@ def write(
     timers: Mapping[str, DataFrame] | None = None,
     existing: str | PathLike[str] | None = None,
 ) -> str:
-    """Write a savepoint at `path`, which is not there yet, from which the program of an environment can start.
+    """Write a savepoint at `path` from which the program of an environment can start, and return its address.
 
-    `states` are the rows of operators by their uids, as `read(...)` gives them: those of `table()`, of windows those of
-    `panes()`; a state without a column is null. `timers` are those of functions, as `timers()` gives them; where they
-    are not given, those of `existing` stay. Of all other operators, sources and sinks among them, the state comes from
-    the savepoint `existing`, which stays as it is; without one they have none, and sources begin with their input. The
-    program is written down in the environment, and may be executed afterwards. Returns the address, for
-    `from_savepoint`.
+    `path` must not exist. `states` are the state rows of operators by uid, in the format of `read(...).table()`, or
+    `read(...).panes()` for windows; a state without a column is null. `timers` are those of functions, in the format of
+    `timers()`; for operators without an entry, the timers of `existing` stay. All other operators, including sources
+    and sinks, get their state from the savepoint `existing`, which does not change; without one they have no state, and
+    sources start at the beginning of their input. The program must be defined in the environment, and may be executed
+    afterwards.
 
     Raises:
-        SavedStateError: the program has no such operator, or one without keyed state; or the rows do not have its
-            columns or types, have a key twice, or a timer without a time.
-        SavepointError: there is something at `path`, it cannot be written, or `existing` is no savepoint.
+        SavedStateError: the program has no such operator with keyed state; or the rows have wrong columns or
+            types, a key twice, or a timer without a time.
+        SavepointError: `path` exists or cannot be written, or `existing` is not a savepoint.
         CheckpointError: `existing` cannot be read.
-        ProgramError: nothing is written down in the environment, or it cannot be connected as written.
+        ProgramError: the environment has no operators, or they cannot be connected as defined.
     """
     from flykka.client.directories import absolute_directory
     from flykka.spark_bridge.errors import SavedStateError
     from flykka.state.savepoint_writer import SavepointWriter, StateRows
 
-    given = timers or {}
-    if unknown := sorted(set(given) - set(states)):
-        raise SavedStateError(f"timers are given of {unknown[0]!r}, and no states: the two are written together")
-    rows = {uid: StateRows(rows=each, timers=given.get(uid)) for uid, each in states.items()}
-    codes = {made.uid: made.code for made in environment.program.transformations}
+    timer_rows = timers or {}
+    if unknown := sorted(set(timer_rows) - set(states)):
+        raise SavedStateError(f"timers are given of {unknown[0]!r}, but no states: both are written together")
+    rows = {uid: StateRows(rows=each, timers=timer_rows.get(uid)) for uid, each in states.items()}
+    codes = {operator.uid: operator.code for operator in environment.program.transformations}
     writer = SavepointWriter(environment.get_job_graph(), codes)
     return writer.write(absolute_directory(path), rows, None if existing is None else fspath(existing))

@@ -1,6 +1,6 @@
-"""Writes a savepoint for a program: state of some operators from DataFrames, that of others from another savepoint.
+"""Writes a savepoint for a program: the state of some operators from DataFrames, the rest from another savepoint.
 
-As Flink's SavepointWriter, with the program in place of descriptions of its operators: it knows their keys and states.
+Like Flink's SavepointWriter, but the program itself provides the keys and states of its operators.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateRows:
-    """The rows of an operator's state, and its timers."""
+    """The state rows of an operator, and its timers."""
 
     rows: DataFrame
     timers: DataFrame | None = None
@@ -50,7 +50,7 @@ class StateRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """An operator of the program, with its vertex and its code."""
+    """An operator of the program, with its vertex, code and state schema."""
 
     vertex: JobVertex
     operator: Operator
@@ -60,7 +60,7 @@ class _Place:
 
 @dataclass(slots=True)
 class SavepointWriter:
-    """Writes savepoints for one program: its job graph, and the code of its operators by uid."""
+    """Writes savepoints for one program, from its job graph and the code of its operators by uid."""
 
     job_graph: JobGraph
     codes: Mapping[str, OperatorCode]
@@ -72,17 +72,17 @@ class SavepointWriter:
         }
 
     def write(self, path: str, states: Mapping[str, StateRows], existing: str | None) -> str:
-        """Write the savepoint, or nothing; its address. Raises as `flykka.state.write`."""
+        """Write the savepoint, or nothing, and return its address. Raises as `flykka.state.write`."""
         places = {uid: self._place(uid) for uid in states}
         before = None if existing is None else self._existing(existing)
-        folder = _made_folder(path)
+        folder = _create_folder(path)
         try:
             replaced = {place.operator.operator_id for place in places.values()}
             copied = None if before is None else _copied(_without(before, replaced), folder)
             entries = [
                 entry
                 for number, (uid, place) in enumerate(places.items())
-                for entry in self._written(place, states[uid], before, f"{folder}/state-{number}")
+                for entry in self._write_state(place, states[uid], before, f"{folder}/state-{number}")
             ]
             savepoint = self._assembled(copied, places, entries)
             return CheckpointStorage(folder).write_metadata(savepoint, folder)
@@ -105,8 +105,8 @@ class SavepointWriter:
         return _Place(vertex=vertex, operator=operator, code=code, schema=code.state_schema)
 
     def _existing(self, path: str) -> CompletedCheckpoint:
-        found = find_checkpoint(path, "")
-        if found.snapshot_type is not SnapshotType.SAVEPOINT:
+        savepoint = find_checkpoint(path, "")
+        if savepoint.snapshot_type is not SnapshotType.SAVEPOINT:
             raise SavepointError(
                 f"{path!r} is a checkpoint, whose files its job may delete: give a savepoint, as trigger_savepoint()"
                 " takes it"
@@ -114,11 +114,11 @@ class SavepointWriter:
         ids = current_ids(self.job_graph.vertices)
         operators = (
             replace(each, operator_id=ids.get(each.operator_id, each.operator_id))
-            for each in operators_of(found).values()
+            for each in operators_of(savepoint).values()
         )
-        return replace(under_current_ids(found, self.job_graph.vertices), operators=tuple(operators))
+        return replace(under_current_ids(savepoint, self.job_graph.vertices), operators=tuple(operators))
 
-    def _written(
+    def _write_state(
         self, place: _Place, state: StateRows, before: CompletedCheckpoint | None, folder: str
     ) -> Iterator[TaskStateEntry]:
         uid, vertex = place.operator.ref.uid, place.vertex
@@ -127,10 +127,10 @@ class SavepointWriter:
             if state.timers is not None:
                 raise SavedStateError(f"{uid!r} keeps no timers")
             handle = write_panes(uid, place.code, place.schema, state.rows, folder)
-            written = [WrittenState(key_groups=key_groups_of(0, max_parallelism, 1), handle=handle)]
+            handles = [WrittenState(key_groups=key_groups_of(0, max_parallelism, 1), handle=handle)]
         else:
             assert isinstance(place.code, KeyedCode), "as was looked at before"
-            written = write_keyed_rows(
+            handles = write_keyed_rows(
                 uid,
                 place.code,
                 place.schema,
@@ -141,15 +141,15 @@ class SavepointWriter:
                 parallelism=vertex.parallelism,
             )
         bounds = _bounds(place, before)
-        for subtask, each in enumerate(written):
+        for subtask, each in enumerate(handles):
             empty = keyed_state(place.operator.operator_id, each.key_groups, {}, bounds=bounds)
-            kept = replace(empty, exclusive=() if each.handle is None else (each.handle,))
+            operator_state = replace(empty, exclusive=() if each.handle is None else (each.handle,))
             yield TaskStateEntry(
                 vertex_id=vertex.vertex_id,
                 subtask=subtask,
-                parallelism=len(written),
+                parallelism=len(handles),
                 max_parallelism=max_parallelism,
-                state=TaskStateSnapshot(operators=(kept,)),
+                state=TaskStateSnapshot(operators=(operator_state,)),
             )
 
     def _assembled(
@@ -169,17 +169,17 @@ class SavepointWriter:
                 session_settings=self.job_graph.session_settings,
             )
         replaced = {place.operator.operator_id for place in places.values()}
-        written = {each.operator_id: each for each in now if each.operator_id in replaced}
-        operators = [written.pop(each.operator_id, each) for each in before.operators]
+        new = {each.operator_id: each for each in now if each.operator_id in replaced}
+        operators = [new.pop(each.operator_id, each) for each in before.operators]
         return replace(
             before,
             timestamp_ms=time.time_ns() // 1_000_000,
             task_states=(*before.task_states, *entries),
-            operators=(*operators, *written.values()),
+            operators=(*operators, *new.values()),
         )
 
 
-def _made_folder(path: str) -> str:
+def _create_folder(path: str) -> str:
     directory, _, name = path.rstrip("/").rpartition("/")
     try:
         return initialize_savepoint(directory, name)
@@ -188,7 +188,7 @@ def _made_folder(path: str) -> str:
 
 
 def _without(savepoint: CompletedCheckpoint, replaced: set[OperatorId]) -> CompletedCheckpoint:
-    """The savepoint without the keyed state of operators; lists of operator state stay."""
+    """Remove the keyed state of these operators; their lists of operator state stay."""
 
     def kept(state: OperatorSubtaskState) -> OperatorSubtaskState:
         if state.operator_id not in replaced or state.key_groups is None:
@@ -199,7 +199,7 @@ def _without(savepoint: CompletedCheckpoint, replaced: set[OperatorId]) -> Compl
 
 
 def _copied(savepoint: CompletedCheckpoint, folder: str) -> CompletedCheckpoint:
-    """The savepoint with its files in another folder."""
+    """Copy the savepoint with its files into another folder."""
     from flykka.spark_bridge.session.session import spark_session
 
     session = spark_session()
@@ -208,7 +208,7 @@ def _copied(savepoint: CompletedCheckpoint, folder: str) -> CompletedCheckpoint:
     handles = [handle.path for handle in state_handles(savepoint)]
 
     def copy(path: str) -> str:
-        # What sinks have staged is in the folder of a handle.
+        # Files staged by sinks are in the folder of a handle.
         for handle in handles:
             if path.startswith(f"{handle}/"):
                 return copy(handle) + path.removeprefix(handle)
@@ -236,7 +236,7 @@ def _copied(savepoint: CompletedCheckpoint, folder: str) -> CompletedCheckpoint:
 
 
 def _max_parallelism(vertex: JobVertex, before: CompletedCheckpoint | None) -> int:
-    """The number of key groups: that of the savepoint, where an operator of the vertex had state in it."""
+    """Return the number of key groups: that of the savepoint, if an operator of the vertex has state in it."""
     if before is not None:
         ids = {operator.operator_id for operator in vertex.operators}
         for each in before.operators:
@@ -246,19 +246,21 @@ def _max_parallelism(vertex: JobVertex, before: CompletedCheckpoint | None) -> i
 
 
 def _timers_before(place: _Place, before: CompletedCheckpoint | None) -> DataFrame | None:
-    """The timers that the savepoint before has of an operator; None where it has none."""
-    kept = [] if before is None else [each.operator_id for each in keyed_operators(before) if each.kind in WITH_TIMERS]
-    if before is None or place.operator.operator_id not in kept:
+    """Return the timers of an operator in the existing savepoint, or None."""
+    with_timers = (
+        [] if before is None else [each.operator_id for each in keyed_operators(before) if each.kind in WITH_TIMERS]
+    )
+    if before is None or place.operator.operator_id not in with_timers:
         return None
     return state_in(before, place.operator.ref.uid).timers()
 
 
 def _bounds(place: _Place, before: CompletedCheckpoint | None) -> ResultBounds:
-    """The starts of the last window that is over, and of the last one that has fired, by the savepoint before.
+    """Return the starts of the last window that has ended, and of the last one that has fired, in the existing
+    savepoint.
 
     Raises:
-        SavedStateError: subtasks have fired different windows, which overlap: their panes are of use for some windows
-            of one and not of the other.
+        SavedStateError: subtasks have fired different overlapping windows, so panes cannot be assigned to both.
     """
     states = [] if before is None else keyed_states_of(before, place.operator.operator_id)
     restored = restored_keyed_state(states)

@@ -23,7 +23,7 @@ WITHOUT_SPARK = {
         ["app.py", "--paralelism", "2"],
         2,
         "flykka run: error: unknown option --paralelism (did you mean --parallelism?); options for the app itself go"
-        " behind --",
+        " after --",
     ),
     "a negative length of time": (
         ["app.py", "--checkpoint-interval", "-10s"],

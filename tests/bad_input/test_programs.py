@@ -86,11 +86,11 @@ WRONG = {
     ),
     "an empty uid": (
         'numbers(env).uid("")  # here',
-        r"ProgramError: the uid of 'numbers' must be a text that names it for good, not empty",
+        r"ProgramError: the uid of 'numbers' must be a permanent name, not ''",
     ),
     "an empty uid of a source": (
         'env.from_source(FileSource.parquet(f"{HERE}/in", schema=COLUMNS), name="numbers", uid=" ")  # here',
-        r"ProgramError: the uid of 'numbers' must be a text that names it for good, not ' '",
+        r"ProgramError: the uid of 'numbers' must be a permanent name, not ' '",
     ),
     "a negative length of time": (
         'env.enable_checkpointing("-10s")  # here',

@@ -116,7 +116,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], str, list[str], str]] = {
         nothing,
         COPY,
         ["--from-checkpoint", "{}/in"],
-        r"CheckpointNotFoundError: '\S+/in' is no checkpoint or savepoint: .*",
+        r"CheckpointNotFoundError: '\S+/in' is not a checkpoint or savepoint: .*",
     ),
     "no checkpoint at all": (
         nothing,
@@ -174,7 +174,7 @@ def test_a_second_execute_without_new_operators_is_refused_and_the_first_job_sta
         1,
         [
             told.here,
-            "flykka: ProgramError: nothing was written down since job 'copy' was executed: begin the next one with"
+            "flykka: ProgramError: nothing was defined since job 'copy' was executed: start the next one with"
             " from_source(...)",
         ],
     )

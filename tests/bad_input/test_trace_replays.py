@@ -122,7 +122,7 @@ def test_actors_that_are_gone_are_named_and_nothing_is_said_of_the_run(elsewhere
     code, out = elsewhere.replay()
 
     assert code == UNREADABLE
-    assert "nothing could be replayed" in out
+    assert "no turn could be replayed" in out
     assert "not replayed: /user/crowd: elsewhere has no class or function 'Crowd' any more" in out
 
 

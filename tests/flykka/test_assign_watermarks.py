@@ -84,7 +84,7 @@ def test_without_a_column_the_event_time_stays_what_it_is(spark: SparkSession) -
         (
             IN_ORDER.with_timestamp_column("at").with_watermark_alignment("bids", "1s"),
             ProgramError,
-            "with_watermark_alignment(...) holds back what is read, so it is for the watermarks of sources",
+            "with_watermark_alignment(...) delays reading, so it is only for the watermarks of sources",
         ),
         ("at", ProgramError, "a watermark strategy is one such as"),
     ],

@@ -80,9 +80,9 @@ def test_a_stopped_job_is_continued_and_its_open_windows_with_it(
     assert [restored.checkpoint_id for restored in heard if isinstance(restored, JobRestored)] == [kept]
     assert Path(path, "_metadata").exists()
     assert_exactly_once(spark, few_files, tmp_path / "output")
-    with pytest.raises(CheckpointNotFoundError, match="has gone on from the newest one"):
+    with pytest.raises(CheckpointNotFoundError, match="has continued from the newest one"):
         continue_to_the_end(environment(), few_files, tmp_path, "latest")
-    with pytest.raises(DuplicateJobSubmissionError, match="has come to the end of its input already"):
+    with pytest.raises(DuplicateJobSubmissionError, match="has already reached the end of its input"):
         run_to_the_end(environment(), few_files, tmp_path)
     assert_exactly_once(spark, few_files, tmp_path / "output")
 
@@ -95,9 +95,9 @@ def test_what_has_finished_is_repeated_only_where_its_folder_is_overwritten_and_
     run_to_the_end(environment(), few_files, tmp_path)
     (output / "notes").write_text("not a row")
 
-    with pytest.raises(DuplicateJobSubmissionError, match=f"cannot begin with its input again.*{output}"):
+    with pytest.raises(DuplicateJobSubmissionError, match=f"cannot start at the beginning of its input.*{output}"):
         run_to_the_end(environment().from_checkpoint(None), few_files, tmp_path)
-    with pytest.raises(DuplicateJobSubmissionError, match="is no folder of a sink"):
+    with pytest.raises(DuplicateJobSubmissionError, match="is not a folder of a sink"):
         run_to_the_end(environment().overwrite(tmp_path / "out"), few_files, tmp_path)
     before = {file.name for file in output.glob("part-*")}
     run_to_the_end(environment().overwrite(output), few_files, tmp_path)

@@ -144,7 +144,7 @@ def test_verify_prints_each_damaged_missing_and_further_file(
     savepoint = tmp_path / "savepoint-copy"
     shutil.copytree(savepoint_of(job_folder), savepoint)
     assert main(["savepoint", "verify", str(savepoint)]) == 0
-    assert "all as they were written" in capsys.readouterr().out
+    assert "all undamaged" in capsys.readouterr().out
     cut, gone, *_ = sorted(file for file in savepoint.rglob("*.parquet"))
     cut.write_bytes(cut.read_bytes()[:-1])
     gone.unlink()
@@ -262,7 +262,7 @@ def check_flips_end_the_job(
         assert rows_below(spark, run / "output-1") <= right
         if file.name != "_metadata":
             assert isinstance(damaged.value, JobRestoreError)
-            assert "no earlier checkpoint is kept that is whole" in str(damaged.value)
+            assert "no earlier undamaged checkpoint is retained" in str(damaged.value)
 
 
 def test_a_job_fails_at_once_when_a_bit_of_its_state_is_flipped(

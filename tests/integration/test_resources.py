@@ -52,7 +52,7 @@ def test_a_job_whose_operator_fits_nowhere_is_refused_where_it_is_executed(
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment(slots_per_task_manager=1, task_manager_cpu=2) as env:
         sold = env.from_source(FileSource.parquet(str(few_files)), None, "sales")
-        with pytest.raises(ProgramError, match="the resources of sales are not said"):
+        with pytest.raises(ProgramError, match="the resources of sales are not set"):
             sold.set_resources()
         sold.set_resources(cpu=3).sink_to(FileSink.parquet(str(tmp_path / "output"))).name("out")
 

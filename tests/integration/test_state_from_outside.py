@@ -73,7 +73,7 @@ def test_a_savepoint_is_read_and_a_program_of_another_schema_goes_on_from_it(
         flykka.state.read(path, "orders")
     with pytest.raises(SavedStateError, match="'totals' is no function with timers"):
         totals.timers()
-    with pytest.raises(CheckpointNotFoundError, match="is no checkpoint or savepoint"):
+    with pytest.raises(CheckpointNotFoundError, match="is not a checkpoint or savepoint"):
         flykka.state.read(tmp_path / "nowhere", "totals")
 
     client = state_program.start_orders(environment().from_savepoint(str(path)), tmp_path, version=2, parallelism=1)

@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 import pytest
 
 import flykka
-from flykka.api.foreign_names import NamesElsewhere, hint_for
+from flykka.api.migration_hints import MigrationHints, hint_for
 from flykka.api.streams.operator_settings import DataStreamSink
 from tests.layout.pyflink_methods import NAMES
 from tests.layout.sources import ROOT
@@ -40,7 +40,7 @@ PLACES = {
 }
 """The modules of classes that programs need not import."""
 
-TELLING: dict[str, type[NamesElsewhere]] = {
+TELLING: dict[str, type[MigrationHints]] = {
     "AllWindowedStream": flykka.AllWindowedStream,
     "CachedDataStream": flykka.CachedDataStream,
     "DataStream": flykka.DataStream,

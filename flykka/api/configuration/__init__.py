@@ -1,4 +1,4 @@
-"""The options of flykka: by one name in a file, in environment variables, on the command line and in Python.
+"""The options of flykka, with one name for files, environment variables, the command line and Python.
 
-Not here: what an option does.
+The effect of an option is implemented elsewhere.
 """

@@ -1,8 +1,8 @@
-"""The values of options: read under their names, and put together, the nearer to the run the stronger.
+"""Parses the values of options and merges their levels.
 
-A command line wins over environment variables, these over the program, and the program over a file. One place of them
-says where a job starts: options of the start that are said nearer to the run take the place of all that are said
-further away.
+A command line overrides environment variables, these override the program, and the program overrides a file. Only one
+level decides from where a job starts: if a level sets any option of the start, all those of the lower levels are
+dropped.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ if TYPE_CHECKING:
 
 CONFIG_FILE_VARIABLE = f"{PREFIX}CONFIG"
 _NO_OPTIONS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "ADDRESS", "PID_DIR", "CACHE_DIR"))
-"""Environment variables of commands, and of the file."""
+"""Environment variables that are not options: those of commands, and the path of the options file."""
 _OF_KUBERNETES = re.compile(r"_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
 _START = tuple(option.name for option in OPTIONS.values() if option.group is OptionGroup.START)
 _PLACES = tuple(name for name in _START if name != "allow_non_restored_state")
 
 
-def read_values(said: Mapping[str, object], where: str) -> Values:
-    """The values of options that are said in `where`.
+def read_values(texts: Mapping[str, object], where: str) -> Values:
+    """Parse the options that are set in `where`.
 
     Raises:
-        ConfigurationError: there is no such option, or a value is wrong, or they do not go together.
+        ConfigurationError: there is no such option, a value is invalid, or values contradict each other.
     """
-    values = {name: read_value(name, value, f"{where}: {name}") for name, value in said.items()}
+    values = {name: read_value(name, value, f"{where}: {name}") for name, value in texts.items()}
     if (wrong := conflict(values)) is not None:
         raise ConfigurationError(f"{where}: {wrong}")
     return values
 
 
-def read_value(name: str, said: object, where: str) -> Any:
-    """The value of one option. Raises `ConfigurationError`, which begins with `where`."""
+def read_value(name: str, value: object, where: str) -> Any:
+    """Parse the value of one option. Raises `ConfigurationError`, which begins with `where`."""
     option = OPTIONS.get(name)
     if option is None:
-        raise ConfigurationError(f"{where}: there is no such option{meant(name, OPTIONS)}")
+        raise ConfigurationError(f"{where}: there is no such option{suggestion(name, OPTIONS)}")
     try:
-        return option.form.read(said)
+        return option.form.read(value)
     except ValueError as wrong:
         raise ConfigurationError(f"{where}: {wrong}") from None
 
 
 def environment_values(variables: Mapping[str, str]) -> Values:
-    """The values of options that environment variables say.
+    """Parse the options set by environment variables.
 
     Raises:
-        ConfigurationError: a value is wrong.
+        ConfigurationError: a value is invalid.
     """
     values = {
         name: read_value(name, variables[variable], variable)
@@ -67,15 +67,15 @@ def environment_values(variables: Mapping[str, str]) -> Values:
 
 
 def unknown_variables(variables: Iterable[str]) -> list[str]:
-    """A warning for each environment variable that begins as ours do and is none of them.
+    """Return a warning for each environment variable that has our prefix and is not one of ours.
 
-    Kubernetes' own variables for a service that is called flykka are no mistake.
+    Variables that Kubernetes sets for a service called flykka are ignored.
     """
-    known = (*_by_variable(), *_NO_OPTIONS)
+    names = (*_by_variable(), *_NO_OPTIONS)
     return [
-        f"{variable}: there is no such environment variable, and it is ignored{meant(variable, known)}"
+        f"{variable}: there is no such environment variable, and it is ignored{suggestion(variable, names)}"
         for variable in sorted(variables)
-        if variable.startswith(PREFIX) and variable not in known and not _OF_KUBERNETES.search(variable)
+        if variable.startswith(PREFIX) and variable not in names and not _OF_KUBERNETES.search(variable)
     ]
 
 
@@ -84,7 +84,7 @@ def _by_variable() -> dict[str, str]:
 
 
 def merged(*levels: Values) -> Values:
-    """All values; where levels say the same, the later one holds."""
+    """Merge the levels; later ones override earlier ones."""
     values: dict[str, Any] = {}
     for level in levels:
         if any(name in level for name in _PLACES):
@@ -93,48 +93,47 @@ def merged(*levels: Values) -> Values:
     return values
 
 
-def conflict(values: Values, spelled: Callable[[str], str] = str) -> str | None:
-    """Tell which values do not go together; None where they do. `spelled` writes the name of an option."""
-    given = [spelled(name) for name in _PLACES if name in values and values[name] is not False]
-    if len(given) > 1:
-        return f"a job starts from one place: give {given[0]} or {given[1]}, not both"
+def conflict(values: Values, format_name: Callable[[str], str] = str) -> str | None:
+    """Describe a contradiction between values, or return None. `format_name` formats the name of an option."""
+    starts = [format_name(name) for name in _PLACES if name in values and values[name] is not False]
+    if len(starts) > 1:
+        return f"a job starts from one place: give {starts[0]} or {starts[1]}, not both"
     if "ring" in values and "max_bytes" in values:
-        return (
-            f"{spelled('ring')} bounds a recording already: give {spelled('ring')} or {spelled('max_bytes')}, not both"
-        )
+        ring, max_bytes = format_name("ring"), format_name("max_bytes")
+        return f"{ring} bounds a recording already: give {ring} or {max_bytes}, not both"
     return None
 
 
-def incomplete(values: Values, spelled: Callable[[str], str] = str) -> str | None:
-    """Tell which value needs another one, when all levels have spoken; None where none is missing."""
+def incomplete(values: Values, format_name: Callable[[str], str] = str) -> str | None:
+    """Describe a value that requires another one that no level sets, or return None."""
     if "ring" in values and "record" not in values:
-        return f"{spelled('ring')} says how much of a recording is kept: name its file, {spelled('record')}"
+        return f"{format_name('ring')} limits a recording: name its file, {format_name('record')}"
     if "max_bytes" in values and "record" not in values:
-        return f"{spelled('max_bytes')} says how large a recording may be: name its file, {spelled('record')}"
+        return f"{format_name('max_bytes')} limits a recording: name its file, {format_name('record')}"
     if values.get("allow_non_restored_state") and "from_savepoint" not in values:
         return (
-            f"{spelled('allow_non_restored_state')} needs a savepoint whose state may be dropped:"
-            f" {spelled('from_savepoint')}"
+            f"{format_name('allow_non_restored_state')} needs a savepoint whose state may be dropped:"
+            f" {format_name('from_savepoint')}"
         )
-    if "rest" not in values and (given := [name for name in values if name.startswith("rest_")]):
-        return f"{spelled(given[0])} goes with {spelled('rest')}"
+    if "rest" not in values and (names := [name for name in values if name.startswith("rest_")]):
+        return f"{format_name(names[0])} goes with {format_name('rest')}"
     if "network_memory_bytes" in values and "network_buffers" not in values:
         return (
-            f"{spelled('network_memory_bytes')} is shared out among the network buffers: give"
-            f" {spelled('network_buffers')} as well"
+            f"{format_name('network_memory_bytes')} is shared out among the network buffers: give"
+            f" {format_name('network_buffers')} as well"
         )
     return None
 
 
 def applied(settings: JobSettings, values: Values) -> JobSettings:
-    """The settings of jobs with these values. Raises `ProgramError` where something does not go together."""
+    """Apply the values to the settings of jobs. Raises `ProgramError` if values contradict each other."""
     for option in OPTIONS.values():
         if option.name in values:
             settings = option.applied(settings, values[option.name])
     return settings
 
 
-def meant(name: str, known: Any) -> str:
-    """Ask whether another name was meant; empty where none is near."""
-    close = get_close_matches(name, tuple(known), n=1)
+def suggestion(name: str, names: Any) -> str:
+    """Suggest a similar name; empty if there is none."""
+    close = get_close_matches(name, tuple(names), n=1)
     return f" (did you mean {close[0]}?)" if close else ""

@@ -17,16 +17,16 @@ TABLE = "tool.flykka"
 
 
 def configuration_file(variables: Mapping[str, str], folder: Path) -> Path | None:
-    """The file that `FLYKKA_CONFIG` names (empty: none), else that in `folder`; None where there is none.
+    """Return the file that `FLYKKA_CONFIG` names (empty: none), else the one in `folder`, else None.
 
     Raises:
-        ConfigurationError: the named one is not there, or there are both in the folder.
+        ConfigurationError: the named file does not exist, or the folder contains both files.
     """
-    named = variables.get(CONFIG_FILE_VARIABLE)
-    if named is not None:
-        if named and not (folder / named).is_file():
-            raise ConfigurationError(f"{CONFIG_FILE_VARIABLE}: there is no file {named}")
-        return folder / named if named else None
+    path = variables.get(CONFIG_FILE_VARIABLE)
+    if path is not None:
+        if path and not (folder / path).is_file():
+            raise ConfigurationError(f"{CONFIG_FILE_VARIABLE}: there is no file {path}")
+        return folder / path if path else None
     yaml, pyproject = folder / YAML, folder / PYPROJECT
     has_table = pyproject.is_file() and _table(pyproject) is not None
     if yaml.is_file() and has_table:
@@ -37,15 +37,15 @@ def configuration_file(variables: Mapping[str, str], folder: Path) -> Path | Non
 
 
 def file_values(file: Path) -> Values:
-    """The values of options in a file: YAML, or TOML whose table `[tool.flykka]` has them.
+    """Read the options from a YAML file, or from the table `[tool.flykka]` of a TOML file.
 
     Paths in it are relative to its folder.
 
     Raises:
-        ConfigurationError: it cannot be read, or something in it is wrong: it is named with the file.
+        ConfigurationError: the file cannot be read, or an option in it is invalid; the error names both.
     """
-    said = (_table(file) or {}) if file.suffix == ".toml" else _mapping(file)
-    values = read_values(said, str(file))
+    options = (_table(file) or {}) if file.suffix == ".toml" else _mapping(file)
+    values = read_values(options, str(file))
     is_path = {name: OPTIONS[name].form.is_path for name in values}
     return {name: _located(value, file.parent) if is_path[name] else value for name, value in values.items()}
 
@@ -60,26 +60,26 @@ def _located(value: Any, folder: Path) -> Any:
 
 def _table(file: Path) -> Mapping[str, Any] | None:
     try:
-        with file.open("rb") as opened:
-            told = tomllib.load(opened)
+        with file.open("rb") as stream:
+            document = tomllib.load(stream)
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
         raise ConfigurationError(f"{file} cannot be read: {wrong}") from None
-    found = told.get("tool", {}).get("flykka")
-    if found is not None and not isinstance(found, dict):
-        raise ConfigurationError(f"{file}: [{TABLE}] is no table")
-    return found
+    table = document.get("tool", {}).get("flykka")
+    if table is not None and not isinstance(table, dict):
+        raise ConfigurationError(f"{file}: [{TABLE}] is not a table")
+    return table
 
 
 def _mapping(file: Path) -> Mapping[str, Any]:
-    # Few have such a file, and the others need not wait for it.
+    # Imported here because most users have no such file and should not wait for it.
     import yaml
 
     try:
-        told = yaml.safe_load(file.read_text(encoding="utf-8"))
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as wrong:
         raise ConfigurationError(f"{file} cannot be read: {wrong}") from None
-    if told is None:
+    if document is None:
         return {}
-    if not isinstance(told, dict):
+    if not isinstance(document, dict):
         raise ConfigurationError(f"{file}: it has no options, each on a line of its own such as parallelism: 4")
-    return {str(name): value for name, value in told.items()}
+    return {str(name): value for name, value in document.items()}

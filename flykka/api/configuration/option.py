@@ -1,4 +1,4 @@
-"""ConfigOption: an option under the one name that it has everywhere (Flink's class)."""
+"""ConfigOption: an option with its single name (Flink's class)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Values = Mapping[str, Any]
 """Values of options by their names."""
 
 PREFIX = "FLYKKA_"
-"""The begin of the environment variables."""
+"""The prefix of the environment variables."""
 
 
 class OptionGroup(StrEnum):
@@ -33,9 +33,9 @@ class OptionGroup(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form of a value: `shape` shows it, and `read` makes the value of what was written for it.
+    """The type of a value: `shape` shows it in help texts, and `read` parses it.
 
-    `read` raises `ValueError` if that is wrong. A text that `is_path` is relative to the file that it stands in.
+    `read` raises `ValueError` for an invalid value. If `is_path`, a text is relative to the file that contains it.
     """
 
     shape: str
@@ -45,12 +45,12 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The meaning of an option, and its default in words.
+    """The description of an option, its default in words, and what it sets.
 
-    An option of jobs `sets` a field of JobSettings, by its path or a function; one of the cluster is a `field` of
-    `ClusterSettings`. An option may be both: then the field is the default of jobs that say nothing. One that functions
-    are written with has `register`, which is called when an environment is made. `flags` are more names on the command
-    line, as Flink's has them.
+    An option of jobs `sets` a field of JobSettings, by its path or a function; one of the cluster sets a `field` of
+    `ClusterSettings`. With both, the field is the default of jobs that do not set it. An option for user functions has
+    `register`, which is called when an environment is created. `flags` are additional names on the command line, as in
+    Flink.
     """
 
     description: str
@@ -63,7 +63,7 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigOption:
-    """A row of the table of options, with its name."""
+    """An option with its name, group, type and description."""
 
     name: str
     group: OptionGroup
@@ -72,21 +72,20 @@ class ConfigOption:
 
     @property
     def flag(self) -> str:
-        """The option of a command line."""
+        """The name on a command line."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """All its names on a command line."""
+        """All names on a command line."""
         return (*self.meaning.flags, self.flag)
 
     @property
     def variable(self) -> str:
-        """The environment variable."""
         return f"{PREFIX}{self.name.upper()}"
 
     def applied(self, settings: JobSettings, value: Any) -> JobSettings:
-        """The settings of jobs with this value. Raises `ProgramError` if it does not go with the others."""
+        """Apply the value to the settings of jobs. Raises `ProgramError` if it contradicts another setting."""
         sets = self.meaning.sets
         if sets is None:
             return settings
@@ -94,7 +93,7 @@ class ConfigOption:
 
 
 def rows(group: OptionGroup, table: type) -> Iterator[ConfigOption]:
-    """Yield the options of a `TypedDict` whose types are annotated with a Form and a Meaning."""
+    """Yield the options of a `TypedDict` whose annotations have a Form and a Meaning."""
     for name, annotated in table.__annotations__.items():
         form, meaning = annotated.__metadata__
         yield ConfigOption(name=name, group=group, form=form, meaning=meaning)

@@ -1,7 +1,7 @@
-"""The table of options: each has its name, its type in Python, its form and its meaning here and nowhere else.
+"""The table of options: the only place that defines their names, Python types, formats and descriptions.
 
-The command line, environment variables, the file of options, `configuration={...}` and the arguments of
-`get_execution_environment` all have these.
+The command line, environment variables, the options file, `configuration={...}` and the arguments of
+`get_execution_environment` are all derived from it.
 """
 # The annotations are values here: no `from __future__ import annotations`.
 
@@ -70,20 +70,20 @@ _SETTINGS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
 }
 
 
-def restart_strategy(said: Any) -> RestartStrategyConfiguration:
-    """The strategy of a text, or the one that it is already. Raises `ValueError` or `ProgramError`."""
-    if not isinstance(said, str):
-        return _checked(said)
-    name, *told = (word.strip() for word in said.split(","))
+def restart_strategy(strategy: Any) -> RestartStrategyConfiguration:
+    """Parse a text into a strategy, or check that it is one. Raises `ValueError` or `ProgramError`."""
+    if not isinstance(strategy, str):
+        return _checked(strategy)
+    name, *assignments = (word.strip() for word in strategy.split(","))
     if name not in _SETTINGS:
         raise ValueError(f"there is no restart strategy {name!r}; there are {', '.join(_SETTINGS)}")
     kinds = _SETTINGS[name]
     settings: dict[str, Any] = {}
-    for each in told:
+    for each in assignments:
         setting, is_given, value = each.partition("=")
         if setting not in kinds or not is_given:
-            known = ", ".join(f"{known}=..." for known in kinds) or "none"
-            raise ValueError(f"{each!r} is no setting of {name}; its settings: {known}")
+            names = ", ".join(f"{names}=..." for names in kinds) or "none"
+            raise ValueError(f"{each!r} is not a setting of {name}; its settings: {names}")
         try:
             settings[setting] = kinds[setting](value)
         except ValueError:
@@ -91,21 +91,21 @@ def restart_strategy(said: Any) -> RestartStrategyConfiguration:
     if name == "failure-rate" and not {"failure_rate", "failure_interval"} <= settings.keys():
         raise ValueError("failure-rate needs failure_rate=... and failure_interval=...")
     try:
-        return _made(name, settings)
+        return _create_strategy(name, settings)
     except DurationError as refused:
         raise ValueError(str(refused)) from refused
 
 
-# What follows takes a second to load, and `--help` should not have to wait for it.
-def _checked(said: Any) -> RestartStrategyConfiguration:
+# The imports below take a second, and `--help` should not wait for them.
+def _checked(value: Any) -> RestartStrategyConfiguration:
     from flykka.api.configuration.restart_strategies import check_restart_strategy
 
-    check_restart_strategy(said, is_default=True)
-    strategy: RestartStrategyConfiguration = said
+    check_restart_strategy(value, is_default=True)
+    strategy: RestartStrategyConfiguration = value
     return strategy
 
 
-def _made(name: str, settings: dict[str, Any]) -> RestartStrategyConfiguration:
+def _create_strategy(name: str, settings: dict[str, Any]) -> RestartStrategyConfiguration:
     from flykka.api.configuration.restart_strategies import RestartStrategies
 
     match name:
@@ -123,19 +123,19 @@ def _one_of(kind: type[StrEnum]) -> Form:
     return Form(words(kind), choice(kind))
 
 
-def _store(said: Any) -> Any:
+def _store(value: Any) -> Any:
     # The help of a command needs no store.
     from flykka.cluster.high_availability.stores import store_settings
 
-    return store_settings(said)
+    return store_settings(value)
 
 
-def _trace(said: Any) -> Any:
-    return path(said) if isinstance(said, str) or hasattr(said, "__fspath__") else said
+def _trace(value: Any) -> Any:
+    return path(value) if isinstance(value, str) or hasattr(value, "__fspath__") else value
 
 
-def _address(said: Any) -> str:
-    return text(str(said) if type(said) is int else said)
+def _address(value: Any) -> str:
+    return text(str(value) if type(value) is int else value)
 
 
 def _directory(field: str) -> "Callable[[JobSettings, Any], JobSettings]":
@@ -164,13 +164,13 @@ def _each(register: "Callable[[UserFiles, str], object]") -> "Callable[[UserFile
     return register_all
 
 
-def _add_archive(files: "UserFiles", said: str) -> None:
-    archive, _, target = said.partition("#")
+def _add_archive(files: "UserFiles", value: str) -> None:
+    archive, _, target = value.partition("#")
     files.add_python_archive(archive, target or None)
 
 
-def _register_cached_files(files: "UserFiles", said: Mapping[str, str]) -> None:
-    for name, file in said.items():
+def _register_cached_files(files: "UserFiles", paths: Mapping[str, str]) -> None:
+    for name, file in paths.items():
         files.register_cached_file(file, name)
 
 
@@ -199,13 +199,13 @@ class PositionalOptions(TypedDict, total=False):
 
 
 class ClusterOptions(TypedDict, total=False):
-    """An environment's cluster."""
+    """Options of an environment's cluster."""
 
     max_task_managers: Annotated[
         Count,
         Meaning(
-            "how many TaskManagers there may be while tasks wait for slots",
-            "no more than the others",
+            "the maximum number of TaskManagers while tasks wait for slots",
+            "the value of task_managers",
             field="max_task_managers",
         ),
     ]
@@ -213,33 +213,37 @@ class ClusterOptions(TypedDict, total=False):
         Time, Meaning("how long a task may wait for its slot", "5min", field="slot_request_timeout_ms")
     ]
     heartbeat_interval: Annotated[
-        Time, Meaning("how often a TaskManager is asked for a sign of life", "1s", field="heartbeat_interval_ms")
+        Time, Meaning("how often a TaskManager must send a heartbeat", "1s", field="heartbeat_interval_ms")
     ]
     heartbeat_timeout: Annotated[
-        Time, Meaning("a TaskManager that is silent for so long is lost", "10s", field="heartbeat_timeout_ms")
+        Time,
+        Meaning(
+            "a TaskManager without a heartbeat for this long is considered lost", "10s", field="heartbeat_timeout_ms"
+        ),
     ]
     job_store_capacity: Annotated[
-        Number, Meaning("how many jobs that have ended can be asked about", "100", field="job_store_capacity")
+        Number, Meaning("for how many ended jobs details are kept", "100", field="job_store_capacity")
     ]
     network_buffers: Annotated[
         Count,
         Meaning(
-            "how many batches on their way each TaskManager has room for",
+            "how many batches in flight each TaskManager has room for",
             "what its tasks need",
             field="network_buffers",
         ),
     ]
     network_memory_bytes: Annotated[
-        Count, Meaning("how many bytes these batches may have together", "unlimited", field="network_memory_bytes")
+        Count,
+        Meaning("the maximum size of these batches together, in bytes", "unlimited", field="network_memory_bytes"),
     ]
     buffers_per_channel: Annotated[
         Count,
-        Meaning("how many batches may be sent to a channel before any was processed", "2", field="buffers_per_channel"),
+        Meaning("how many batches may be sent to a channel before one is processed", "2", field="buffers_per_channel"),
     ]
     floating_buffers_per_gate: Annotated[
         Number,
         Meaning(
-            "how many more the channels of a task may have where data waits behind them, together",
+            "how many more all channels of a task together may have while data is queued",
             "2",
             field="floating_buffers_per_gate",
         ),
@@ -248,13 +252,13 @@ class ClusterOptions(TypedDict, total=False):
         float | None, Form("CORES", cores), Meaning("how many cores each TaskManager has for its slots", "not declared")
     ]
     task_manager_memory: Annotated[Size, Meaning("how much memory each TaskManager has, as in 4gb", "not declared")]
-    managed_memory: Annotated[Size, Meaning("the part of it that keeps state", "40 % of the memory")]
+    managed_memory: Annotated[Size, Meaning("the part of the memory reserved for state", "40 % of the memory")]
     high_availability: Annotated[
         "str | PathLike[str] | ZooKeeperSettings | None",
         Form("DIR|ZOOKEEPER", stated(_store)),
         Meaning(
-            "where the jobs are kept, so that the same command goes on with them after this process was killed: a"
-            " folder of this machine, or zookeeper://HOST:PORT/PATH?storage_dir=DIR",
+            "where jobs are stored so that the same command continues them after this process was killed: a"
+            " local folder, or zookeeper://HOST:PORT/PATH?storage_dir=DIR",
             "in memory",
             field="high_availability",
         ),
@@ -262,8 +266,9 @@ class ClusterOptions(TypedDict, total=False):
     owner_lease: Annotated[
         Time,
         Meaning(
-            "where locks hold for one machine only, such as in an object store: how long a process that owns a"
-            " checkpoint folder or an output folder may be silent before another run of its job takes over",
+            "if locks work on one machine only, for example in an object store: how long the process that"
+            " owns a checkpoint folder or an output folder may be silent before another run of its job takes"
+            " over",
             "15s",
             field="owner_lease_ms",
         ),
@@ -271,15 +276,15 @@ class ClusterOptions(TypedDict, total=False):
 
 
 class JobOptions(TypedDict, total=False):
-    """The jobs of an environment."""
+    """Options of the jobs of an environment."""
 
     restart_strategy: Annotated[
         RestartStrategyConfiguration | str | None,
         Form("STRATEGY", stated(restart_strategy)),
         Meaning(
-            "what is done after a failure: none, fixed-delay, failure-rate or exponential-delay, with their settings"
-            " behind commas, such as fixed-delay,attempts=3,delay=10s",
-            "with checkpoints exponential-delay, and without them none",
+            "what to do after a failure: none, fixed-delay, failure-rate or exponential-delay, with settings"
+            " after commas, such as fixed-delay,attempts=3,delay=10s",
+            "exponential-delay with checkpoints, none without",
             sets="restart_strategy",
             field="restart_strategy",
         ),
@@ -288,7 +293,7 @@ class JobOptions(TypedDict, total=False):
         FailoverStrategyKind | str | None,
         _one_of(FailoverStrategyKind),
         Meaning(
-            "which tasks are restarted: those of the region of the one that failed, or all of them",
+            "which tasks restart after a failure: those of the failed task's region, or all (full)",
             "region",
             sets="failover_strategy",
             field="failover_strategy",
@@ -298,13 +303,15 @@ class JobOptions(TypedDict, total=False):
         int | Literal["auto"] | None,
         Form("N|auto", parallelism),
         Meaning(
-            "of every operator that has none of its own; auto: what the slots give", "1", sets="defaults.parallelism"
+            "default parallelism of operators; auto: as many subtasks as there are slots",
+            "1",
+            sets="defaults.parallelism",
         ),
     ]
     max_parallelism: Annotated[
         Count,
         Meaning(
-            "the number of key groups of operators that set none",
+            "the default number of key groups of operators",
             "derived from the parallelism",
             sets="defaults.max_parallelism",
         ),
@@ -313,7 +320,7 @@ class JobOptions(TypedDict, total=False):
         str | None,
         Form("streaming|batch|automatic", word("streaming", "batch", "automatic")),
         Meaning(
-            "run programs as streams, or as batch jobs where their sources end",
+            "run programs as streaming jobs, as batch jobs, or (automatic) as batch jobs if all sources are bounded",
             "streaming",
             sets=lambda settings, mode: settings.with_runtime_mode(mode),
         ),
@@ -322,8 +329,7 @@ class JobOptions(TypedDict, total=False):
         ScheduleMode | str | None,
         _one_of(ScheduleMode),
         Meaning(
-            "when the tasks of a job are deployed: all together, those that are connected, or each when there is"
-            " something to read for it",
+            "when the tasks of a job are deployed: all together, region by region, or each when there is input for it",
             "eager",
             sets="defaults.schedule_mode",
         ),
@@ -332,7 +338,7 @@ class JobOptions(TypedDict, total=False):
         SchedulerType | str | None,
         _one_of(SchedulerType),
         Meaning(
-            "wait until a streaming job has all its slots, or run it with those that there are",
+            "default: wait until a streaming job has all its slots; adaptive: run it with the available slots",
             "default",
             sets="rescaling.scheduler_type",
         ),
@@ -340,7 +346,7 @@ class JobOptions(TypedDict, total=False):
     resource_wait_timeout: Annotated[
         TimeOrZero,
         Meaning(
-            "with the adaptive scheduler: wait so long for all slots before a job begins with fewer",
+            "adaptive scheduler: how long to wait for all slots before a job starts with fewer",
             "10s",
             sets="rescaling.resource_wait_timeout_ms",
         ),
@@ -348,7 +354,7 @@ class JobOptions(TypedDict, total=False):
     rescale_cooldown: Annotated[
         TimeOrZero,
         Meaning(
-            "with the adaptive scheduler: go on so long before slots that have come are taken",
+            "adaptive scheduler: how long to wait after a rescale before new slots are used",
             "30s",
             sets="rescaling.rescale_cooldown_ms",
         ),
@@ -357,7 +363,7 @@ class JobOptions(TypedDict, total=False):
         InputDependencyConstraint | str | None,
         _one_of(InputDependencyConstraint),
         Meaning(
-            "with lazy-from-sources: a task begins when any of its inputs can be read, or all",
+            "with lazy-from-sources: start a task when any or all of its inputs can be read",
             "any",
             sets="input_dependency_constraint",
         ),
@@ -369,12 +375,12 @@ class JobOptions(TypedDict, total=False):
         ),
     ]
     batch_coalescing: Annotated[
-        Switch, Meaning("take little batches that wait through one stage", "true", sets="defaults.coalesces_batches")
+        Switch, Meaning("process small queued batches together in one stage", "true", sets="defaults.coalesces_batches")
     ]
     auto_generated_uids: Annotated[
         Switch,
         Meaning(
-            "make up the uids of operators that have none; else such a program is refused",
+            "generate the uids of operators that have none; if false, such a program is refused",
             "true",
             sets="defaults.auto_generated_uids",
         ),
@@ -382,7 +388,7 @@ class JobOptions(TypedDict, total=False):
     approximate_local_recovery: Annotated[
         Switch,
         Meaning(
-            "restart a task that has failed with those behind it alone: rows that were in flight to them are lost",
+            "restart only a failed task and those downstream of it: rows in flight to them are lost",
             "false",
             sets="defaults.approximate_local_recovery",
         ),
@@ -390,26 +396,30 @@ class JobOptions(TypedDict, total=False):
     stage_timeout: Annotated[
         TimeOrZero,
         Meaning(
-            "fail a task whose stage makes no progress for so long; 0: it may stand for ever",
+            "fail a task whose stage makes no progress for this long; 0: never",
             "0",
             sets="stage_timeout_ms",
         ),
     ]
     task_cancellation_interval: Annotated[
         Time,
-        Meaning("how often the stage of a cancelled task is told to stop", "30s", sets="task_cancellation.interval_ms"),
+        Meaning(
+            "how often the stage of a cancelled task is asked again to stop",
+            "30s",
+            sets="task_cancellation.interval_ms",
+        ),
     ]
     task_cancellation_timeout: Annotated[
         TimeOrZero,
         Meaning(
-            "a TaskManager whose cancelled task has not ended after so long is replaced; 0: never",
+            "replace a TaskManager if a cancelled task has not ended after this long; 0: never",
             "3min",
             sets="task_cancellation.timeout_ms",
         ),
     ]
     rpc_timeout: Annotated[
         Time,
-        Meaning("a task whose deployment is not acknowledged after so long has failed", "10s", sets="rpc_timeout_ms"),
+        Meaning("fail a task whose deployment is not acknowledged within this time", "10s", sets="rpc_timeout_ms"),
     ]
     shutdown_on_attached_exit: Annotated[
         Switch, Meaning("cancel a job whose client dies", "false", sets="shuts_down_on_attached_exit")
@@ -417,13 +427,16 @@ class JobOptions(TypedDict, total=False):
     client_heartbeat_interval: Annotated[
         Time,
         Meaning(
-            "how often a client gives a sign of life where its job is to end with it",
+            "how often a client sends a heartbeat if its job is cancelled with it",
             "30s",
             sets="client_heartbeats.interval_ms",
         ),
     ]
     client_heartbeat_timeout: Annotated[
-        Time, Meaning("a client that has given none for so long is dead", "3min", sets="client_heartbeats.timeout_ms")
+        Time,
+        Meaning(
+            "a client without a heartbeat for this long is considered dead", "3min", sets="client_heartbeats.timeout_ms"
+        ),
     ]
     latency_tracking_interval: Annotated[
         TimeOrZero,
@@ -436,19 +449,21 @@ class JobOptions(TypedDict, total=False):
     sql_state_ttl: Annotated[
         Time,
         Meaning(
-            "how long joins of streams in SQL keep rows that nothing else lets go", "for ever", sets="sql_state_ttl_ms"
+            "how long joins of streams in SQL retain rows whose join condition sets no limit",
+            "forever",
+            sets="sql_state_ttl_ms",
         ),
     ]
 
 
 class FunctionOptions(TypedDict, total=False):
-    """Files, Python packages and parameters that functions find."""
+    """Files, Python packages and parameters for user functions."""
 
     python_files: Annotated[
         Paths | None,
         Form("PATH,...", paths, is_path=True),
         Meaning(
-            "modules, folders of modules and packages that functions import, beside those that the app adds",
+            "modules, folders of modules and packages that functions import, in addition to those that the app adds",
             "none",
             register=_each(lambda files, file: files.add_python_file(file)),
         ),
@@ -465,7 +480,7 @@ class FunctionOptions(TypedDict, total=False):
     python_requirements: Annotated[
         File,
         Meaning(
-            "packages that are installed for functions",
+            "a requirements file whose packages are installed for functions",
             "none",
             register=lambda files, requirements: files.set_python_requirements(requirements),
         ),
@@ -473,13 +488,13 @@ class FunctionOptions(TypedDict, total=False):
     cached_files: Annotated[
         Mapping[str, str] | str | None,
         Form("NAME=PATH,...", paths_by_name, is_path=True),
-        Meaning("files and folders that functions find by their names", "none", register=_register_cached_files),
+        Meaning("files and folders that functions open by name", "none", register=_register_cached_files),
     ]
     global_job_parameters: Annotated[
         Mapping[str, str] | str | None,
         Form("NAME=TEXT,...", by_name),
         Meaning(
-            "texts by name that every function reads; one that is said for the run wins over that of the app",
+            "texts by name that every function can read; they override those that the app sets",
             "none",
             register=lambda files, parameters: files.set_global_job_parameters(parameters),
         ),
@@ -487,27 +502,29 @@ class FunctionOptions(TypedDict, total=False):
 
 
 class CheckpointOptions(TypedDict, total=False):
-    """Checkpoints and savepoints."""
+    """Options of checkpoints and savepoints."""
 
     checkpoint_dir: Annotated[
         Directory,
         Meaning(
-            "where checkpoints are kept, a folder or an address such as s3://bucket/dir",
+            "where checkpoints are stored: a folder or an address such as s3://bucket/dir",
             "a temporary folder",
             sets=_directory("directory"),
         ),
     ]
     checkpoint_interval: Annotated[
         Time,
-        Meaning("take a checkpoint so often: 10s, 500ms, 5min", "only at the end", sets="checkpointing.interval_ms"),
+        Meaning(
+            "how often to take a checkpoint: 10s, 500ms, 5min", "only at the end", sets="checkpointing.interval_ms"
+        ),
     ]
     checkpoint_timeout: Annotated[
-        Time, Meaning("a checkpoint that takes longer is given up", "10min", sets="checkpointing.timeout_ms")
+        Time, Meaning("a checkpoint that takes longer is aborted", "10min", sets="checkpointing.timeout_ms")
     ]
     checkpoint_min_pause: Annotated[
         TimeOrZero,
         Meaning(
-            "the least time between the end of a checkpoint and the begin of the next",
+            "the minimum time between the end of a checkpoint and the start of the next",
             "0",
             sets="checkpointing.min_pause_ms",
         ),
@@ -516,19 +533,19 @@ class CheckpointOptions(TypedDict, total=False):
         Duration | None,
         Form("TIME|random", duration_or("random")),
         Meaning(
-            "when the first checkpoint begins, behind the start of the job and each of its restarts; random: at a"
-            " time between checkpoint_min_pause and the interval",
-            "1s, or checkpoint_min_pause where that is longer",
+            "the time from each start or restart of the job to its first checkpoint; random: a time between"
+            " checkpoint_min_pause and the interval",
+            "1s, or checkpoint_min_pause if that is longer",
             sets=_initial_delay,
         ),
     ]
     max_concurrent_checkpoints: Annotated[
-        Count, Meaning("how many may be under way at once", "1", sets="checkpointing.max_concurrent")
+        Count, Meaning("how many checkpoints may be in progress at once", "1", sets="checkpointing.max_concurrent")
     ]
     tolerable_checkpoint_failures: Annotated[
         Number,
         Meaning(
-            "how many checkpoints may fail one after the other before the job fails",
+            "how many consecutive checkpoints may fail before the job fails",
             "0",
             sets="checkpointing.tolerable_failures",
         ),
@@ -537,7 +554,7 @@ class CheckpointOptions(TypedDict, total=False):
         Mapping[str, int | str] | str | None,
         Form("CAUSE=N|unlimited,...", tolerable_failures),
         Meaning(
-            "the same for causes that are counted by themselves, as in checkpoint-expired=3",
+            "the same for causes that are counted separately, as in checkpoint-expired=3",
             "none: they count together",
             sets="checkpointing.tolerable_by_reason",
         ),
@@ -545,22 +562,20 @@ class CheckpointOptions(TypedDict, total=False):
     max_concurrent_checkpoint_deletions: Annotated[
         Count,
         Meaning(
-            "how many checkpoints that are needed no more are deleted at a time",
+            "how many obsolete checkpoints are deleted at a time",
             "4",
             sets="checkpointing.max_concurrent_deletions",
         ),
     ]
     retained_checkpoints: Annotated[
         Count,
-        Meaning(
-            "how many of the completed checkpoints are kept while the job runs", "1", sets="checkpointing.retained"
-        ),
+        Meaning("how many completed checkpoints are retained while the job runs", "1", sets="checkpointing.retained"),
     ]
     checkpoint_fsync: Annotated[
         Switch,
         Meaning(
-            "sync the files of checkpoints and of file sinks to the disk before they count, so that they survive a"
-            " loss of power",
+            "sync the files of checkpoints and of file sinks to disk before they are referred to, so that"
+            " they survive a power failure",
             "true",
             sets="checkpointing.fsync",
         ),
@@ -568,21 +583,22 @@ class CheckpointOptions(TypedDict, total=False):
     checkpointing_mode: Annotated[
         CheckpointingMode | str | None,
         _one_of(CheckpointingMode),
-        Meaning("what holds for every row after a failure", "exactly-once", sets="checkpointing.mode"),
+        Meaning("the guarantee for every row after a failure", "exactly-once", sets="checkpointing.mode"),
     ]
     unaligned_checkpoints: Annotated[
-        Switch, Meaning("let barriers overtake the batches that wait", "false", sets="checkpointing.unaligned")
+        Switch, Meaning("let barriers overtake queued batches", "false", sets="checkpointing.unaligned")
     ]
     aligned_checkpoint_timeout: Annotated[
         TimeOrZero,
-        Meaning("unaligned checkpoints begin aligned for so long", "0", sets="checkpointing.aligned_timeout_ms"),
+        Meaning("how long unaligned checkpoints try to align first", "0", sets="checkpointing.aligned_timeout_ms"),
     ]
     retention: Annotated[
         ExternalizedCheckpointRetention | str | None,
         _one_of(ExternalizedCheckpointRetention),
         Meaning(
-            "which jobs keep their last checkpoint, besides those that are stopped: no-externalized-checkpoints:"
-            " none; delete-on-cancellation: those that fail; retain-on-cancellation: those that are cancelled too",
+            "which jobs retain their last checkpoint, besides those that are stopped:"
+            " no-externalized-checkpoints: none; delete-on-cancellation: failed jobs; retain-on-cancellation:"
+            " failed and cancelled jobs",
             "retain-on-cancellation",
             sets=lambda settings, retention: settings.with_retention(retention),
         ),
@@ -591,17 +607,16 @@ class CheckpointOptions(TypedDict, total=False):
         int | str | None,
         Form("OCTAL", permissions),
         Meaning(
-            "the permissions of new folders of checkpoints, savepoints and archives on a file system of this"
-            " machine, whatever the umask; files in them have the same without the right to execute: 0750 lets the"
-            " group read",
-            "0700: of the user alone",
+            "the permissions of new local folders of checkpoints, savepoints and archives, independent of"
+            " the umask; files in them have the same without the execute bits: 0750 lets the group read",
+            "0700: the user alone",
             sets="checkpointing.permissions",
         ),
     ]
     savepoint_dir: Annotated[
         Directory,
         Meaning(
-            "where savepoints go, a folder or an address; with it Ctrl-C stops with a savepoint there",
+            "where savepoints are written, a folder or an address; with it Ctrl-C stops with a savepoint there",
             "none: Ctrl-C stops with a checkpoint",
             sets=_directory("savepoint_directory"),
         ),
@@ -609,22 +624,22 @@ class CheckpointOptions(TypedDict, total=False):
     archive_dir: Annotated[
         Directory,
         Meaning(
-            "where a job that has ended leaves what `flykka history` shows",
-            "archives/ in a checkpoint folder that was named",
+            "where ended jobs write their archives for `flykka history`",
+            "archives/ in the checkpoint folder, if one is set",
             sets=_directory("archive_directory"),
         ),
     ]
 
 
 class StartOptions(TypedDict, total=False):
-    """The start of jobs, which one of them at most says; all but `fresh` are for the first job."""
+    """Options that set from where jobs start; at most one may be set. All but `fresh` apply to the first job only."""
 
     from_checkpoint: Annotated[
         str | None,
         Form("auto|latest|PATH", text),
         Meaning(
-            "let the first job continue where its last run left off (auto), from the newest checkpoint of any job in"
-            " the checkpoint folder (latest), or from this one",
+            "start the first job where its last run stopped (auto), from the newest checkpoint of any job in"
+            " the checkpoint folder (latest), or from this checkpoint",
             "auto",
             sets=_start,
         ),
@@ -633,8 +648,8 @@ class StartOptions(TypedDict, total=False):
         str | PathLike[str] | None,
         Form("PATH", path, is_path=True),
         Meaning(
-            "let the first job start from this savepoint, wherever its folder was moved to",
-            "as from_checkpoint says",
+            "start the first job from this savepoint, whose folder may have been moved",
+            "see from_checkpoint",
             sets=_start,
             flags=("-s",),
         ),
@@ -642,7 +657,7 @@ class StartOptions(TypedDict, total=False):
     allow_non_restored_state: Annotated[
         Switch,
         Meaning(
-            "of a savepoint: drop state of operators that the job does not have",
+            "discard state of a savepoint that belongs to no operator of the job",
             "the job is refused",
             sets="start.allow_non_restored_state",
             flags=("-n",),
@@ -651,8 +666,8 @@ class StartOptions(TypedDict, total=False):
     fresh: Annotated[
         Switch,
         Meaning(
-            "let all jobs begin with their input, whatever was kept; refused where the folder of a sink holds rows"
-            " of the job",
+            "start all jobs at the beginning of their input, and ignore checkpoints; refused if the folder"
+            " of a sink contains output of the job",
             "they continue",
             sets=lambda settings, fresh: _start(settings, None) if fresh else settings,
         ),
@@ -661,8 +676,8 @@ class StartOptions(TypedDict, total=False):
         Paths | None,
         Form("FOLDER", paths, is_path=True),
         Meaning(
-            "delete what the first job has published in this folder of a sink, and let it begin with its input; may"
-            " be given several times",
+            "delete the output of the first job in this folder of a sink, and start at the beginning of its"
+            " input; may be repeated",
             "nothing is deleted",
             sets=_overwrite,
         ),
@@ -670,14 +685,14 @@ class StartOptions(TypedDict, total=False):
 
 
 class RecordingOptions(TypedDict, total=False):
-    """Recordings of a cluster."""
+    """Options of trace recordings."""
 
     record: Annotated[
         "str | PathLike[str] | TraceRecorder | None",
         Form("FILE", _trace, is_path=True),
         Meaning(
-            "write down what every actor does, for `flykka trace`; a second environment of the app has FILE-2 and so"
-            " on",
+            "record what every actor does, for `flykka trace`; a second environment of the app writes to"
+            " FILE-2, and so on",
             "only the last turns before a failure",
             field="record",
         ),
@@ -685,22 +700,22 @@ class RecordingOptions(TypedDict, total=False):
     ring: Annotated[
         Count,
         Meaning(
-            "of a recording: write the last turns only, at least N of them, when the app ends or a job fails; the"
-            " file replays from where it begins",
+            "record only the last turns, at least N of them, and write them when the app ends or a job"
+            " fails; the file can be replayed from its first turn",
             "every turn, as it happens",
         ),
     ]
     max_bytes: Annotated[
         Count,
         Meaning(
-            "of a recording: the file grows no further; the recording ends there, which it says, and the jobs go on",
-            "without end",
+            "the maximum size of a recording; the recording ends there, with a note, and the jobs continue",
+            "unlimited",
         ),
     ]
     flight_recorder_turns: Annotated[
         Number,
         Meaning(
-            "how many turns are kept in memory without a recording, to be written when a job fails",
+            "how many turns are kept in memory without a recording, and written when a job fails",
             "50000",
             field="flight_recorder_turns",
         ),
@@ -708,52 +723,53 @@ class RecordingOptions(TypedDict, total=False):
 
 
 class RestOptions(TypedDict, total=False):
-    """The web page and the REST interface."""
+    """Options of the web page and the REST interface."""
 
     rest: Annotated[
         str | int | None,
         Form("[HOST:]PORT", _address),
         Meaning(
-            "where requests are answered; port 0 is any that is free, and without a host only this machine is answered",
+            "where to serve requests; port 0 selects a free port, and without a host only this machine can connect",
             "0 for `flykka run`, else none",
         ),
     ]
     rest_token_file: Annotated[
         File,
-        Meaning("the file with the token that every request must bear; needed for any host but this machine", "none"),
+        Meaning(
+            "the file with the token that every request must carry; required for any host but this machine", "none"
+        ),
     ]
     rest_no_token: Annotated[
         Switch,
         Meaning(
-            "let requests that change something, from this machine, do without a token, as Flink's command line and"
-            " dashboard do",
+            "let requests from this machine change something without a token, as Flink's command line and dashboard do",
             "false",
         ),
     ]
     rest_connections_per_peer: Annotated[
         Count,
         Meaning(
-            "how many connections one address may have at a time",
-            "64, without a bound if only this machine is answered",
+            "the maximum number of concurrent connections of one address",
+            "64, or unlimited if only this machine can connect",
         ),
     ]
-    rest_certificate: Annotated[File, Meaning("TLS by this certificate (PEM)", "none")]
-    rest_key: Annotated[File, Meaning("its key", "none")]
+    rest_certificate: Annotated[File, Meaning("serve TLS with this certificate (PEM)", "none")]
+    rest_key: Annotated[File, Meaning("the key of the certificate", "none")]
 
 
 class ReportingOptions(TypedDict, total=False):
-    """Receivers of metrics."""
+    """Options of the export of metrics."""
 
     otel: Annotated[
         str | None,
         Form("ENDPOINT", checked_endpoint),
         Meaning(
-            "send metrics, checkpoints and restarts to this receiver of OpenTelemetry's protocol by HTTP, as in"
+            "export metrics, checkpoints and restarts to this OTLP receiver over HTTP, as in"
             " http://localhost:4318 (the extra `otel`)",
             "nowhere",
         ),
     ]
-    otel_interval: Annotated[Time, Meaning("how often metrics are sent there", "30s")]
+    otel_interval: Annotated[Time, Meaning("how often metrics are exported", "30s")]
     metric_log_interval: Annotated[Time, Meaning("how often metrics are logged", "never")]
 
 
@@ -768,7 +784,7 @@ class Options(
     ReportingOptions,
     total=False,
 ):
-    """The options that `get_execution_environment` takes by name. None is as if it were not given."""
+    """The options that `get_execution_environment` takes by name. None means not set."""
 
 
 OPTIONS: Mapping[str, ConfigOption] = {

@@ -1,6 +1,6 @@
-"""Readers of values: from a text, as a command line has it, or from what a file or a program has instead.
+"""Parsers of option values: from the text of a command line, or from the value in a file or a program.
 
-Each raises `ValueError` with the reason where the value is wrong.
+Each raises `ValueError` with a reason if the value is invalid.
 """
 
 from __future__ import annotations
@@ -25,162 +25,162 @@ _FLAGS = {"true": True, "false": False}
 
 
 def whole_number(least: int) -> Callable[[Any], int]:
-    """A reader of whole numbers from `least`."""
+    """Return a parser of whole numbers from `least`."""
 
-    def read(said: Any) -> int:
-        number = int(said) if isinstance(said, str) and said.isdecimal() else said
+    def read(value: Any) -> int:
+        number = int(value) if isinstance(value, str) and value.isdecimal() else value
         if type(number) is not int or number < least:
-            raise ValueError(f"{said!r} is not a whole number from {least}")
+            raise ValueError(f"{value!r} is not a whole number from {least}")
         return number
 
     return read
 
 
-def permissions(said: Any) -> int:
-    """Permissions of folders: octal digits such as `0750`, as chmod has them, or the number itself."""
-    number = said
-    if isinstance(said, str):
-        is_octal = 0 < len(said) <= 4 and set(said) <= set("01234567")
-        number = int(said, 8) if is_octal else None
+def permissions(value: Any) -> int:
+    """Parse permissions of folders: octal digits such as `0750`, as for chmod, or the number itself."""
+    number = value
+    if isinstance(value, str):
+        is_octal = 0 < len(value) <= 4 and set(value) <= set("01234567")
+        number = int(value, 8) if is_octal else None
     if type(number) is not int or number & 0o700 != 0o700 or number & ~0o777:
-        raise ValueError(f"{said!r} is not the permissions of a folder whose owner may do all, from 0700 to 0777")
+        raise ValueError(f"{value!r} is not the permissions of a folder whose owner may do all, from 0700 to 0777")
     return number
 
 
-def positive_duration(said: Any) -> int:
-    """The milliseconds of a length of time above zero."""
+def positive_duration(value: Any) -> int:
+    """Parse a duration above zero into milliseconds."""
     try:
-        return positive_duration_ms(said, "the length of time")
+        return positive_duration_ms(value, "the length of time")
     except DurationError as wrong:
         raise ValueError(str(wrong)) from None
 
 
-def duration(said: Any) -> int:
-    """The milliseconds of a length of time, which may be 0."""
+def duration(value: Any) -> int:
+    """Parse a duration, which may be 0, into milliseconds."""
     try:
-        return 0 if said == "0" else duration_ms(said, "the length of time")
+        return 0 if value == "0" else duration_ms(value, "the length of time")
     except DurationError as wrong:
         raise ValueError(str(wrong)) from None
 
 
 def duration_or(word: str) -> Callable[[Any], int | str]:
-    """A reader of lengths of time, or of this word."""
-    return lambda said: word if said == word else duration(said)
+    """Return a parser of durations that also accepts `word`."""
+    return lambda value: word if value == word else duration(value)
 
 
-def cores(said: Any) -> float:
-    """A number of cores, which need not be whole."""
+def cores(value: Any) -> float:
+    """Parse a number of cores, which may be fractional."""
     try:
-        number = math.nan if isinstance(said, bool) else float(said)
+        number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = math.nan
     if not number > 0:
-        raise ValueError(f"{said!r} is not a number of cores above 0")
+        raise ValueError(f"{value!r} is not a number of cores above 0")
     return number
 
 
-def memory_size(said: Any) -> int:
-    """The bytes of a size such as `512mb`."""
-    return positive_size_bytes(said)
+def memory_size(value: Any) -> int:
+    """Parse a size such as `512mb` into bytes."""
+    return positive_size_bytes(value)
 
 
-def parallelism(said: Any) -> int | str:
-    """A whole number from 1, or `auto`."""
-    return "auto" if said == "auto" else whole_number(1)(said)
+def parallelism(value: Any) -> int | str:
+    """Parse a whole number from 1, or `auto`."""
+    return "auto" if value == "auto" else whole_number(1)(value)
 
 
-def tolerable_failures(said: Any) -> tuple[TolerableFailures, ...]:
-    """Numbers of failed checkpoints by their causes, or `unlimited`."""
+def tolerable_failures(value: Any) -> tuple[TolerableFailures, ...]:
+    """Parse numbers of tolerable failures by cause; a number may be `unlimited`."""
     read, cause_of = whole_number(0), choice(CheckpointFailureReason)
     numbers = {
         cause_of(cause): UNLIMITED_TOLERABLE_FAILURES if number == "unlimited" else read(number)
-        for cause, number in by_name(said).items()
+        for cause, number in by_name(value).items()
     }
     return tuple(TolerableFailures(reason=reason, number=numbers[reason]) for reason in sorted(numbers))
 
 
 def words(kind: type[StrEnum]) -> str:
-    """The values of an enum as they are written: `region|full`."""
-    return "|".join(_written(each.value) for each in kind)
+    """Format the values of an enum for help texts: `region|full`."""
+    return "|".join(_normalized(each.value) for each in kind)
 
 
 def choice(kind: type[StrEnum]) -> Callable[[Any], Any]:
-    """A reader of the values of an enum, in capitals or not, with hyphens or underscores."""
-    by_word = {_written(each.value): each for each in kind}
-    return lambda said: by_word[_known(said, by_word)]
+    """Return a parser of the values of an enum, in any case, with hyphens or underscores."""
+    by_word = {_normalized(each.value): each for each in kind}
+    return lambda value: by_word[_checked_choice(value, by_word)]
 
 
-def word(*known: str) -> Callable[[Any], str]:
-    """A reader of words, which gives them in capitals, as the enum has them that is named so."""
-    return lambda said: _known(said, known).upper()
+def word(*allowed: str) -> Callable[[Any], str]:
+    """Return a parser of `allowed` words, which returns them in capitals, as the enum of that name spells them."""
+    return lambda value: _checked_choice(value, allowed).upper()
 
 
-def text(said: Any) -> str:
-    """A text that is not empty."""
-    if not isinstance(said, str) or not said.strip():
-        raise ValueError(f"{said!r} is not a text" if not isinstance(said, str) else "it is empty")
-    return said
+def text(value: Any) -> str:
+    """Check that a text is not empty."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{value!r} is not a text" if not isinstance(value, str) else "it is empty")
+    return value
 
 
-def path(said: Any) -> str:
-    """A path or an address, as text or as a path of Python's."""
-    return text(os.fspath(said) if isinstance(said, os.PathLike) else said)
+def path(value: Any) -> str:
+    """Parse a path or an address, from a text or a `PathLike`."""
+    return text(os.fspath(value) if isinstance(value, os.PathLike) else value)
 
 
-def paths(said: Any) -> tuple[str, ...]:
-    """Paths in a list; of a text, those between its commas."""
-    each = said.split(",") if isinstance(said, str) else said
+def paths(value: Any) -> tuple[str, ...]:
+    """Parse a list of paths, or a text with commas between them."""
+    each = value.split(",") if isinstance(value, str) else value
     if not isinstance(each, list | tuple) or not each:
-        raise ValueError(f"{said!r} is not a list of paths")
+        raise ValueError(f"{value!r} is not a list of paths")
     return tuple(path(one) for one in each)
 
 
-def by_name(said: Any) -> dict[str, str]:
-    """Texts by name in a mapping; of a text, `NAME=TEXT` between its commas."""
-    if isinstance(said, str):
-        pairs = [pair.partition("=") for pair in said.split(",")]
+def by_name(texts: Any) -> dict[str, str]:
+    """Parse a mapping of texts by name, or a text of the form `NAME=TEXT,NAME=TEXT`."""
+    if isinstance(texts, str):
+        pairs = [pair.partition("=") for pair in texts.split(",")]
         if not all(name.strip() and equals for name, equals, _ in pairs):
-            raise ValueError(f"{said!r} is not of the form NAME=TEXT,NAME=TEXT")
+            raise ValueError(f"{texts!r} is not of the form NAME=TEXT,NAME=TEXT")
         return {name.strip(): value for name, _, value in pairs}
-    if not isinstance(said, dict) or not said:
-        raise ValueError(f"{said!r} has no texts by name")
-    wrong = [name for name, value in said.items() if not isinstance(name, str) or isinstance(value, dict | list)]
+    if not isinstance(texts, dict) or not texts:
+        raise ValueError(f"{texts!r} has no texts by name")
+    wrong = [name for name, value in texts.items() if not isinstance(name, str) or isinstance(value, dict | list)]
     if wrong:
         raise ValueError(f"{wrong[0]!r} does not name a text")
-    return {name: str(value) for name, value in said.items()}
+    return {name: str(value) for name, value in texts.items()}
 
 
-def paths_by_name(said: Any) -> dict[str, str]:
-    """Paths by name, as `by_name` has texts."""
-    return {name: path(value) for name, value in by_name(said).items()}
+def paths_by_name(texts: Any) -> dict[str, str]:
+    """Parse a mapping of paths by name; the formats are those of `by_name`."""
+    return {name: path(value) for name, value in by_name(texts).items()}
 
 
-def flag(said: Any) -> bool:
-    """`true` or `false`."""
-    found = _FLAGS.get(said.strip().lower()) if isinstance(said, str) else said
-    if type(found) is not bool:
-        raise ValueError(f"{said!r} is neither true nor false")
-    return found
+def flag(value: Any) -> bool:
+    """Parse `true` or `false`."""
+    parsed = _FLAGS.get(value.strip().lower()) if isinstance(value, str) else value
+    if type(parsed) is not bool:
+        raise ValueError(f"{value!r} is neither true nor false")
+    return parsed
 
 
 def stated(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`read`, with its `ProgramError` as a `ValueError`."""
+    """Wrap `read` so that it raises `ValueError` instead of `ProgramError`."""
 
-    def reading(said: Any) -> Any:
+    def reading(value: Any) -> Any:
         try:
-            return read(said)
+            return read(value)
         except ProgramError as wrong:
             raise ValueError(str(wrong)) from None
 
     return reading
 
 
-def _known(said: Any, known: Iterable[str]) -> str:
-    written = _written(said) if isinstance(said, str) else ""
-    if written not in known:
-        raise ValueError(f"{said!r} is none of {', '.join(known)}")
-    return written
+def _checked_choice(value: Any, allowed: Iterable[str]) -> str:
+    normalized = _normalized(value) if isinstance(value, str) else ""
+    if normalized not in allowed:
+        raise ValueError(f"{value!r} is none of {', '.join(allowed)}")
+    return normalized
 
 
-def _written(value: str) -> str:
+def _normalized(value: str) -> str:
     return value.strip().lower().replace("_", "-")

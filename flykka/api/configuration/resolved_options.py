@@ -1,4 +1,4 @@
-"""The options of one environment: what its file, its program and its launch say."""
+"""The options of one environment, from its file, its program and its launcher."""
 
 from __future__ import annotations
 
@@ -26,62 +26,62 @@ _OF_NETWORK = tuple(field.name for field in fields(NetworkSettings))
 
 
 class EnvironmentOptions:
-    """Values by precedence: `defaults` of a file, what the program has said, and `overrides` of the launch."""
+    """Option values by precedence: `defaults` of a file, values set by the program, and `overrides` of the launcher."""
 
     def __init__(self, defaults: Values | None = None, overrides: Values | None = None) -> None:
         self._defaults, self.overrides = defaults or {}, overrides or {}
-        self._said: Values = {}
+        self._program_values: Values = {}
 
-    def say(self, said: Mapping[str, object], where: str = _IN_THE_PROGRAM) -> None:
-        """Take what the program says now; it has the last word over what it said before.
+    def set_options(self, options: Mapping[str, object], where: str = _IN_THE_PROGRAM) -> None:
+        """Set options from the program; later calls override earlier ones.
 
         Raises:
-            ConfigurationError: there is no such option, or its value is wrong.
+            ConfigurationError: there is no such option, or its value is invalid.
         """
-        self._said = merged(self._said, read_values(said, where))
+        self._program_values = merged(self._program_values, read_values(options, where))
 
     @property
     def values(self) -> Values:
-        """The values that hold.
+        """The values in effect.
 
         Raises:
-            ConfigurationError: one of them is nothing without another, which is not there.
+            ConfigurationError: a value requires another one that is not set.
         """
-        values = merged(self._defaults, self._said, self.overrides)
+        values = merged(self._defaults, self._program_values, self.overrides)
         if (wrong := incomplete(values)) is not None:
             raise ConfigurationError(wrong)
         return values
 
     def with_defaults(self, settings: JobSettings) -> JobSettings:
-        """The settings with what is said for jobs before the program sets anything else. Raises `ProgramError`."""
-        values = merged(self._defaults, self._said)
-        # A default of the cluster holds for jobs that say nothing, and what is set for jobs would say something.
+        """Apply the options of jobs that are set before the program calls any setter. Raises `ProgramError`."""
+        values = merged(self._defaults, self._program_values)
+        # Defaults of the cluster are left out: they apply to jobs that set nothing, and setting them here would count
+        # as set.
         return applied(settings, {name: each for name, each in values.items() if OPTIONS[name].meaning.field is None})
 
     def register_files(self, files: UserFiles) -> None:
-        """Register what functions are written with. Raises `ProgramError`."""
+        """Register the files and parameters of user functions. Raises `ProgramError`."""
         values = self.values
         for option in OPTIONS.values():
             if option.name in values and option.meaning.register is not None:
                 option.meaning.register(files, values[option.name])
 
     def master(self) -> str:
-        """The master of a new Spark session."""
         master: str = self.values.get("master", DEFAULT_MASTER)
         return master
 
     def cluster_settings(self) -> ClusterSettings:
-        """The settings of the cluster. Raises as `values` does."""
+        """Return the settings of the cluster. Raises as `values` does."""
         values = self.values
-        said: dict[str, Any] = {
+        fields_set: dict[str, Any] = {
             option.meaning.field: values[name]
             for name, option in OPTIONS.items()
             if option.meaning.field and name in values
         }
-        network = NetworkSettings(**{name: said.pop(name) for name in _OF_NETWORK if name in said})
+        network = NetworkSettings(**{name: fields_set.pop(name) for name in _OF_NETWORK if name in fields_set})
         bounds = {name: values[name] for name in ("ring", "max_bytes") if name in values}
-        if bounds and isinstance(said["record"], str):
-            said["record"] = TraceRecorder(said["record"], **bounds)
+        if bounds and isinstance(fields_set["record"], str):
+            fields_set["record"] = TraceRecorder(fields_set["record"], **bounds)
         cpu, memory, managed = (values.get(name) for name in _OF_RESOURCES)
-        resources, network = declared_resources(cpu, memory, managed, network, said.get("slots_per_task_manager"))
-        return ClusterSettings(**said, network=network, resources=resources)
+        resources, network = declared_resources(cpu, memory, managed, network, fields_set.get("slots_per_task_manager"))
+        return ClusterSettings(**fields_set, network=network, resources=resources)

@@ -1,4 +1,4 @@
-"""The settings of the REST interface that options say."""
+"""Derives the settings of the REST interface from options."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ _PREFIX = "rest_"
 
 
 def rest_settings(values: Values, what: str = "the REST interface") -> RestSettings | None:
-    """The settings; None where no address is said. `what` is what needs the extra, in the error.
+    """Return the settings, or None if no address is set. `what` names the feature that needs the extra, in the error.
 
     Raises:
         MissingExtraError: the extra `web` is not installed.
-        ConfigurationError: the address cannot be read, or needs a token, or there is half of a certificate.
+        ConfigurationError: the address cannot be parsed or needs a token, or only one of certificate and key is
+            set.
     """
     if "rest" not in values:
         return None

@@ -1,4 +1,4 @@
-"""Restart strategies, by Flink's names."""
+"""Restart strategies, with Flink's names."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ from flykka.messages.graph.job_graph import (
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 
 DEFAULT_MAX_SAME_FAILURES = 10
-"""Some 75 seconds with the default delays: what has not gone away by then, and has let no checkpoint pass, stays."""
+"""About 75 seconds with the default delays: a failure that persists for so long without a completed checkpoint is
+permanent.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class FallbackRestartStrategyConfiguration:
-    """The job says nothing: the cluster does, and where that says nothing either, whether there are checkpoints."""
+    """The strategy of a job that sets none: that of the cluster, else the default with or without checkpoints."""
 
 
 class RestartStrategies:
-    """Flink's RestartStrategies: makers of what `set_restart_strategy` takes."""
+    """Creates restart strategies for `set_restart_strategy` (Flink's RestartStrategies)."""
 
     @staticmethod
     def fixed_delay_restart(
         attempts: int | None = None, delay: Duration = "0s"
     ) -> FixedDelayRestartStrategyConfiguration:
-        """At most `attempts` restarts (None: without end), each `delay` after its failure.
+        """Restart at most `attempts` times (None: without limit), each time `delay` after the failure.
 
         Raises:
             ProgramError: `attempts` is negative.
-            DurationError: the delay cannot be read.
+            DurationError: the delay cannot be parsed.
         """
         if attempts is not None:
             not_negative(attempts, "number of restarts")
@@ -46,11 +48,11 @@ class RestartStrategies:
     def failure_rate_restart(
         failure_rate: int, failure_interval: Duration, delay: Duration = "1s"
     ) -> FailureRateRestartStrategyConfiguration:
-        """At most `failure_rate` restarts within any `failure_interval`, each `delay` after its failure.
+        """Restart at most `failure_rate` times within any `failure_interval`, each time `delay` after the failure.
 
         Raises:
             ProgramError: `failure_rate` is below 1.
-            DurationError: a length of time cannot be read, or the interval is none.
+            DurationError: a duration cannot be parsed, or the interval is 0.
         """
         return FailureRateRestartStrategyConfiguration(
             max_failures=at_least_one(failure_rate, "number of failures"),
@@ -67,22 +69,22 @@ class RestartStrategies:
         jitter_factor: float = 0.1,
         max_same_failures: int | None = DEFAULT_MAX_SAME_FAILURES,
     ) -> ExponentialDelayRestartStrategyConfiguration:
-        """Restarts after a delay that is multiplied with each failure, from `initial_backoff` to `max_backoff`.
+        """Restart after a delay that grows by `backoff_multiplier` with each failure, from `initial_backoff` to
+        `max_backoff`.
 
-        When nothing has failed for `reset_backoff_threshold` beyond the delay, it is `initial_backoff` again. The delay
-        is spread at random by up to `jitter_factor` of itself, so that jobs that fail together do not come back
+        After `reset_backoff_threshold` without a failure, in addition to the delay, it is reset to `initial_backoff`.
+        The delay varies at random by up to `jitter_factor` of itself, so that jobs that fail together do not restart
         together. The defaults are those of Flink 2.
 
-        There is no end to the restarts, except for an error that does not go away: a job that has failed
-        `max_same_failures` times with the same failure, and has completed no checkpoint in between, has FAILED (None:
-        it is restarted all the same). The same failure is one of the same vertex, type and message, apart from ids and
-        numbers of attempts. What lies in the environment does not count: a lost TaskManager or executor, a storage or
-        a connection that is not there.
+        The number of restarts is unlimited, except for permanent errors: a job fails for good after `max_same_failures`
+        identical failures without a completed checkpoint in between (None: no such limit). Failures are identical if
+        vertex, type and message are the same, apart from ids and attempt numbers. Failures of the environment do not
+        count: a lost TaskManager or executor, or an unreachable storage or connection.
 
         Raises:
             ProgramError: `max_backoff` is below `initial_backoff`, the multiplier is not above 1, the jitter is not
                 between 0 and 1, or `max_same_failures` is below 1.
-            DurationError: a length of time cannot be read, or is none.
+            DurationError: a duration cannot be parsed, or is 0.
         """
         chosen = ExponentialDelayRestartStrategyConfiguration(
             initial_backoff_ms=positive_duration_ms(initial_backoff, "first delay of a restart"),
@@ -102,20 +104,20 @@ class RestartStrategies:
 
     @staticmethod
     def no_restart() -> NoRestartStrategyConfiguration:
-        """The first failure fails the job."""
+        """Never restart: the first failure fails the job."""
         return NoRestartStrategyConfiguration()
 
     @staticmethod
     def fallback_restart() -> FallbackRestartStrategyConfiguration:
-        """The cluster's strategy, as if `set_restart_strategy` had not been called."""
+        """Use the cluster's strategy, as if `set_restart_strategy` had not been called."""
         return FallbackRestartStrategyConfiguration()
 
 
 def check_restart_strategy(strategy: object, *, is_default: bool = False) -> None:
-    """Refuse a value that is no restart strategy, such as the name of one.
+    """Refuse a value that is not a restart strategy, such as the name of one.
 
     Raises:
-        ProgramError: it is none; or it `is_default`, that of a cluster, and says that the cluster decides.
+        ProgramError: it is not a strategy; or, if it `is_default` for a cluster, it refers to the cluster.
     """
     if isinstance(strategy, RestartStrategyConfiguration):
         return
@@ -132,9 +134,9 @@ def resolve_restart_strategy(
     *,
     is_checkpointing_enabled: bool,
 ) -> RestartStrategyConfiguration:
-    """The strategy that holds: the job's own, else the cluster's, else Flink's rule.
+    """Return the strategy in effect: the job's own, else the cluster's, else Flink's default.
 
-    That is: with checkpoints a job is restarted after an exponential delay, without them not at all
+    Flink's default is an exponential delay with checkpoints, and no restart without them
     (RestartBackoffTimeStrategyFactoryLoader).
     """
     if not isinstance(job, FallbackRestartStrategyConfiguration):

@@ -1,8 +1,8 @@
-"""Cached streams of one environment, and what they become in a job (Flink's CacheTransformation).
+"""The cached streams of an environment, and the operators that they become in a job (Flink's CacheTransformation).
 
-A cached stream outlives the program that it was written down in: streams are made of it in every later one. In the
-operators it is one operator, with all that leads to it. When a job is made, this is taken for what it is then: a source
-where the rows are kept, and else an operator, with a sink behind it that keeps them.
+A cached stream outlives the program that defines it: all later programs may read it. In a program it is a single
+operator with everything upstream of it. When a job is built, it becomes a source if its rows are cached already, else
+an operator followed by a sink that caches them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 class CachedStreams:
-    """The cached streams of one environment, whose `datasets` are kept in folders below `folder()`.
+    """The cached streams of one environment, whose `datasets` are stored in folders below `folder()`.
 
-    A program by itself keeps nothing.
+    Without datasets, as for a program without an environment, nothing is cached.
     """
 
     def __init__(self, datasets: ClusterDatasets | None = None, folder: Callable[[], str] = lambda: "datasets") -> None:
@@ -38,7 +38,7 @@ class CachedStreams:
         self._numbers = count(1)
 
     def transformation(self, inputs: tuple[Input, ...], row_type: StreamType, position: int) -> Transformation:
-        """The operator of a cached stream, at this position of its program."""
+        """Create the operator of a cached stream, at this position of its program."""
         uid = f"cached-{next(self._numbers)}"
         code = CacheCode(
             function=unchanged,
@@ -55,42 +55,43 @@ class CachedStreams:
             explicit_uid=uid,
         )
 
-    def invalidate(self, made: Transformation) -> None:
-        """Let go of the rows of a cached stream."""
-        assert isinstance(made.code, CacheCode), f"{made} is no cached stream"
+    def invalidate(self, operator: Transformation) -> None:
+        """Release the rows of a cached stream."""
+        assert isinstance(operator.code, CacheCode), f"{operator} is not a cached stream"
         if self._datasets is not None:
-            self._datasets.release(made.code.dataset_id)
+            self._datasets.release(operator.code.dataset_id)
 
-    def resolved(self, written: Sequence[Transformation], job: int) -> tuple[Transformation, ...]:
-        """The operators of a job, its number in the environment, of those that lead to sinks in its program.
+    def resolved(self, program: Sequence[Transformation], job: int) -> tuple[Transformation, ...]:
+        """Replace cached streams in the operators that lead to sinks, for the job of this number in the environment.
 
         Raises:
-            DuplicateUidError: an operator of another program that leads to a cached stream has the uid of one here.
-            ProgramError: another job still computes what is to be read.
+            DuplicateUidError: an operator upstream of a cached stream of another program has the same uid as one of
+                these.
+            ProgramError: another job is still computing a cached stream that this job reads.
         """
-        sinks = tuple(Input(source=made) for made in written if made.kind is OperatorKind.SINK)
+        sinks = tuple(Input(source=operator) for operator in program if operator.kind is OperatorKind.SINK)
         sources: dict[Transformation, DatasetSource | None] = {}
 
-        def is_kept(made: Transformation) -> bool:
-            if isinstance(made.code, CacheCode) and made not in sources:
-                sources[made] = self._source(made.code)
-            return sources.get(made) is not None
+        def is_kept(operator: Transformation) -> bool:
+            if isinstance(operator.code, CacheCode) and operator not in sources:
+                sources[operator] = self._source(operator.code)
+            return sources.get(operator) is not None
 
         operators = leading_to(sinks, is_kept)
         if not sources:
-            return tuple(written)
-        of_job = _JobOperators(frozenset(written), job, self._folder(), sources)
-        for made in operators:
-            of_job.add(made)
+            return tuple(program)
+        of_job = _JobOperators(frozenset(program), job, self._folder(), sources)
+        for operator in operators:
+            of_job.add(operator)
         return of_job.checked()
 
     def _source(self, code: CacheCode) -> DatasetSource | None:
-        kept = None if self._datasets is None else self._datasets.find(code.dataset_id)
-        return None if kept is None else DatasetSource.of(code, kept.folder, is_empty=kept.is_empty)
+        dataset = None if self._datasets is None else self._datasets.find(code.dataset_id)
+        return None if dataset is None else DatasetSource.of(code, dataset.folder, is_empty=dataset.is_empty)
 
 
 class _JobOperators:
-    """The operators of one job, made of those of a program and of what cached streams of earlier ones are made of."""
+    """Builds the operators of one job from those of its program and those upstream of earlier cached streams."""
 
     def __init__(
         self,
@@ -105,75 +106,76 @@ class _JobOperators:
         self._sources = sources
         self._made: dict[Transformation, Transformation] = {}
         self._keeping: list[Transformation] = []
-        taken = {made.position for made in own}
-        self._positions = (position for position in count(1) if position not in taken)
+        used = {operator.position for operator in own}
+        self._positions = (position for position in count(1) if position not in used)
 
-    def add(self, made: Transformation) -> None:
-        """Take an operator in; its inputs are there."""
-        source = self._sources.get(made)
+    def add(self, operator: Transformation) -> None:
+        """Add an operator whose inputs have been added already."""
+        source = self._sources.get(operator)
         if source is not None:
-            self._made[made] = self._reading(made, source)
+            self._made[operator] = self._reading(operator, source)
             return
-        inputs = tuple(replace(each, source=self._made[each.source]) for each in made.inputs)
-        if isinstance(made.code, CacheCode):
-            self._made[made] = self._passing(made, inputs)
-            self._keeping.append(self._sink(self._made[made], made.code))
-        elif made not in self._own and made.has_automatic_uid:
-            self._made[made] = replace(made, inputs=inputs, position=next(self._positions))
+        inputs = tuple(replace(each, source=self._made[each.source]) for each in operator.inputs)
+        if isinstance(operator.code, CacheCode):
+            self._made[operator] = self._passing(operator, inputs)
+            self._keeping.append(self._sink(self._made[operator], operator.code))
+        elif operator not in self._own and operator.has_automatic_uid:
+            self._made[operator] = replace(operator, inputs=inputs, position=next(self._positions))
         else:
-            self._made[made] = replace(made, inputs=inputs)
+            self._made[operator] = replace(operator, inputs=inputs)
 
     def checked(self) -> tuple[Transformation, ...]:
-        """All of them. Raises `DuplicateUidError` where two have one uid."""
+        """Return all operators. Raises `DuplicateUidError` if two have the same uid."""
         by_uid: dict[str, Transformation] = {}
-        for made in (*self._made.values(), *self._keeping):
-            other = by_uid.setdefault(made.uid, made)
-            if other is not made:
+        for operator in (*self._made.values(), *self._keeping):
+            other = by_uid.setdefault(operator.uid, operator)
+            if other is not operator:
                 raise DuplicateUidError(
-                    f"the uid {made.uid!r} is that of {made.name!r} ({made.call_site}) and of {other.name!r}"
-                    f" ({other.call_site}), one of which leads to a cached stream: give each operator one of its own"
+                    f"the uid {operator.uid!r} is that of {operator.name!r} ({operator.call_site}) and of"
+                    f" {other.name!r} ({other.call_site}), one of which leads to a cached stream: give each operator"
+                    " one of its own"
                 )
         return tuple(by_uid.values())
 
-    def _uid(self, made: Transformation) -> str:
-        """A uid for this job: others may read the same rows at the same time."""
-        return f"{made.uid}-{self._job}"
+    def _uid(self, operator: Transformation) -> str:
+        """Return a uid that is unique to this job: other jobs may read the same rows at the same time."""
+        return f"{operator.uid}-{self._job}"
 
-    def _reading(self, made: Transformation, source: DatasetSource) -> Transformation:
+    def _reading(self, operator: Transformation, source: DatasetSource) -> Transformation:
         has_time = source.event_time is not None
         return replace(
-            made,
+            operator,
             kind=OperatorKind.SOURCE,
             code=SourceCode(source=source, watermark_delay_ms=0 if has_time else None),
             watermark_delay_ms=0 if has_time else None,
             inputs=(),
-            explicit_uid=self._uid(made),
-            parallelism=_parallelism(made),
+            explicit_uid=self._uid(operator),
+            parallelism=_parallelism(operator),
         )
 
-    def _passing(self, made: Transformation, inputs: tuple[Input, ...]) -> Transformation:
-        return replace(made, inputs=inputs, explicit_uid=self._uid(made), parallelism=_parallelism(made))
+    def _passing(self, operator: Transformation, inputs: tuple[Input, ...]) -> Transformation:
+        return replace(operator, inputs=inputs, explicit_uid=self._uid(operator), parallelism=_parallelism(operator))
 
-    def _sink(self, made: Transformation, code: CacheCode) -> Transformation:
+    def _sink(self, operator: Transformation, code: CacheCode) -> Transformation:
         sink = DatasetSink.of(code.dataset_id, self._folder)
         return Transformation(
             kind=OperatorKind.SINK,
-            position=made.position,
+            position=operator.position,
             name=str(sink),
             code=SinkCode(sink=sink),
-            inputs=(Input(source=made, call_site=made.call_site),),
+            inputs=(Input(source=operator, call_site=operator.call_site),),
             publishes_per_checkpoint=True,
-            explicit_uid=f"{made.uid}-sink",
-            parallelism=made.parallelism,
-            call_site=made.call_site,
+            explicit_uid=f"{operator.uid}-sink",
+            parallelism=operator.parallelism,
+            call_site=operator.call_site,
         )
 
 
-def _parallelism(made: Transformation) -> int | None:
-    """The parallelism of what a cached stream comes from, as far as it is said there."""
-    if len(made.inputs) != 1:
+def _parallelism(operator: Transformation) -> int | None:
+    """Return the parallelism of the operator upstream of a cached stream, if it is set."""
+    if len(operator.inputs) != 1:
         return None
-    source = made.inputs[0].source
+    source = operator.inputs[0].source
     while source.code.reads_side_output is not None:
         source = source.inputs[0].source
     return (

@@ -1,6 +1,6 @@
-"""Two streams of different rows that one operator reads (Flink's ConnectedStreams and BroadcastConnectedStream).
+"""Two streams with different columns that one operator reads (Flink's ConnectedStreams and BroadcastConnectedStream).
 
-Each keeps its columns: a function has a method for either. The operator's event time is that of the slower input.
+A function has one method for each stream. The operator's event time is that of the slower input.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 from flykka.api.streams.data_stream import DataStream
-from flykka.api.streams.operators import shown_function
-from flykka.api.streams.program import tried
+from flykka.api.streams.operators import argument_repr
+from flykka.api.streams.program import try_on_prototype
 from flykka.api.streams.side_outputs import FunctionOutputs
 from flykka.api.streams.transformation import Input, partitioned
 from flykka.errors import ProgramError, StreamTypeError
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class BroadcastStream:
-    """A stream whose rows go to all subtasks of a function that it is connected with, which keeps maps of them."""
+    """A stream whose rows all subtasks of a connected function receive and store in broadcast state."""
 
     def __init__(self, flow: Dataflow, descriptors: tuple[MapStateDescriptor, ...]) -> None:
         self.flow = flow
@@ -54,7 +54,7 @@ class BroadcastStream:
             if not isinstance(each, MapStateDescriptor):
                 raise ProgramError(
                     f"broadcast after {flow} takes the descriptors of broadcast state, such as"
-                    f" MapStateDescriptor('rules', 'string', 'double'), not {shown_function(each)}"
+                    f" MapStateDescriptor('rules', 'string', 'double'), not {argument_repr(each)}"
                 )
         names = [each.name for each in descriptors]
         if len(set(names)) < len(names):
@@ -64,7 +64,7 @@ class BroadcastStream:
 
 
 class _Connected:
-    """Two streams that an operator of two inputs reads. `broadcast` are the states that the second is kept in."""
+    """Two streams that an operator with two inputs reads. `broadcast` are the states in which it stores the second."""
 
     def __init__(self, first: Dataflow, second: Dataflow, broadcast: tuple[MapStateDescriptor, ...] = ()) -> None:
         self._first = first
@@ -78,22 +78,21 @@ class _Connected:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._names}>"
 
-    def _refuse(self, verb: str, wanted: str, function: object) -> NoReturn:
-        raise ProgramError(f"{verb} of {self._names}, connected, takes {wanted}, not {shown_function(function)}")
+    def _refuse(self, verb: str, expected: str, function: object) -> NoReturn:
+        raise ProgramError(f"{verb} of {self._names}, connected, takes {expected}, not {argument_repr(function)}")
 
     def _processed(self, verb: str, function: FunctionWithoutKeys, output: StructType | str) -> DataStream:
-        """Add an operator without keys."""
         name = f"{verb}({type(function).__name__})"
-        prototype, code = tried(name, lambda: process_code(self._reads, function, output))
+        prototype, code = try_on_prototype(name, lambda: process_code(self._reads, function, output))
         return self._added(name, code, prototype, None)
 
     def _processed_by_key(
         self, verb: str, function: FunctionWithKeys, output: StructType | str, keys: Keys
     ) -> DataStream:
-        """Add an operator with keys, which the rows have in columns of their own when they come to it."""
+        """Add an operator with keys, which its input rows carry in extra columns."""
         name = f"{verb}({type(function).__name__})"
         tagged = replace(keys, columns=tuple(field.name for field in keys.fields))
-        prototype, code = tried(name, lambda: keyed_process_code(self._reads, tagged, function, output))
+        prototype, code = try_on_prototype(name, lambda: keyed_process_code(self._reads, tagged, function, output))
         return self._added(name, code, prototype, tagged)
 
     @property
@@ -112,7 +111,9 @@ class _Connected:
         )
 
     def _added(self, name: str, code: ProcessCode, prototype: DataFrame, tagged: Keys | None) -> DataStream:
-        """Add the operator. Its rows have the event time of the first stream, else of the second, if its column."""
+        """Add the operator. The event time of its rows is that of the first stream whose event-time column they
+        contain.
+        """
         first, second = self._first, self._second
         operator = first.add_operator(name, code, (*self._inputs(0, tagged), *self._inputs(1, tagged)))
         of_first = first.type.of_rows(prototype)
@@ -120,7 +121,7 @@ class _Connected:
         return DataStream(first.emitted(operator, row_type, FunctionOutputs(operator, row_type)))
 
     def _inputs(self, number: int, tagged: Keys | None) -> tuple[Input, ...]:
-        """The inputs from one of the streams, whose rows get the columns of both before they are exchanged."""
+        """Return the inputs from one of the streams, whose rows get the columns of both before the exchange."""
         flow = (self._first, self._second)[number]
         inputs = flow.inputs
         if number and self._broadcast:
@@ -134,21 +135,21 @@ class _Connected:
 
 
 def _keys_of(flow: Dataflow) -> Keys:
-    """The keys, with their names in this stream. Raises `StreamTypeError` where they do not fit it."""
-    return tried(f"key_by after {flow}", lambda: keys_of(flow.type.prototype, flow.keys))
+    """Return the keys, with their names in this stream. Raises `StreamTypeError` if they do not fit it."""
+    return try_on_prototype(f"key_by after {flow}", lambda: keys_of(flow.type.prototype, flow.keys))
 
 
 class ConnectedStreams(_Connected):
-    """Two streams that one function reads, both keyed or neither: `first.connect(second)`."""
+    """Two streams that one function reads, both keyed or both not keyed: `first.connect(second)`."""
 
     def key_by(
         self, keys1: Column | str | Sequence[Column | str], keys2: Column | str | Sequence[Column | str]
     ) -> ConnectedStreams:
-        """Bring together the rows of both that agree in their keys: columns of the first, and as many of the second.
+        """Partition both streams by keys: columns of the first, and as many of the second.
 
         Raises:
             ProgramError: a stream is keyed already, no key is given, or the numbers of keys differ.
-            StreamTypeError: a column does not fit its stream, or the keys of the two are of different types.
+            StreamTypeError: a column does not fit its stream, or the keys of the two have different types.
         """
         for flow in (self._first, self._second):
             if flow.keys:
@@ -163,17 +164,16 @@ class ConnectedStreams(_Connected):
         return keyed
 
     def process(self, function: CoProcessFunction | KeyedCoProcessFunction, output: StructType | str) -> DataStream:
-        """Call `process_element1` for every row of the first, `process_element2` for every one of the second.
+        """Call `process_element1` for every row of the first stream and `process_element2` for every row of the second.
 
-        Where both are keyed it is a `KeyedCoProcessFunction`, which has the state and the timers of the key, else a
-        `CoProcessFunction`. What it emits are rows of the columns `output`, such as `"id bigint, name string"`, with
-        side outputs as behind `process` of one stream. They have the event time of the first stream where they have its
-        column, else that of the second.
+        If both are keyed, `function` is a `KeyedCoProcessFunction`, which has state and timers per key, else a
+        `CoProcessFunction`. It emits rows with the columns `output`, for example `"id bigint, name string"`; side
+        outputs work as for `process` of one stream. The event time of the rows is that of the first stream whose
+        event-time column they contain.
 
         Raises:
-            ProgramError: `function` is not this function, or only one of the streams is keyed.
-            StreamTypeError: the output is no columns, the keys are of different types, or the function cannot be
-                pickled.
+            ProgramError: `function` is of another kind, or only one of the streams is keyed.
+            StreamTypeError: `output` is invalid, the keys have different types, or the function cannot be pickled.
         """
         keys = self._keys()
         if keys is not None and isinstance(function, KeyedCoProcessFunction):
@@ -181,7 +181,7 @@ class ConnectedStreams(_Connected):
         if keys is not None or not isinstance(function, CoProcessFunction):
             self._refuse(
                 "process",
-                "a CoProcessFunction, or behind key_by(keys1, keys2) a KeyedCoProcessFunction"
+                "a CoProcessFunction, or after key_by(keys1, keys2) a KeyedCoProcessFunction"
                 if keys is None
                 else "a KeyedCoProcessFunction, since both are keyed",
                 function,
@@ -189,16 +189,16 @@ class ConnectedStreams(_Connected):
         return self._processed("process", function, output)
 
     def map(self, function: CoMapFunction, output: StructType | str) -> DataStream:
-        """Make one row of each by `map1` or `map2`, of the columns `output`. Raises as `process` does.
+        """Turn each row into one row with the columns `output`, by `map1` or `map2`. Raises as `process` does.
 
-        Where both streams are keyed, the function may have keyed state.
+        If both streams are keyed, the function may use keyed state.
         """
         if not isinstance(function, CoMapFunction):
             self._refuse("map", "a CoMapFunction", function)
         return self._without_context("map", function, output)
 
     def flat_map(self, function: CoFlatMapFunction, output: StructType | str) -> DataStream:
-        """Make any number of rows of each by `flat_map1` or `flat_map2`, of the columns `output`. As `map`."""
+        """Turn each row into any number of rows with the columns `output`, by `flat_map1` or `flat_map2`. See `map`."""
         if not isinstance(function, CoFlatMapFunction):
             self._refuse("flat_map", "a CoFlatMapFunction", function)
         return self._without_context("flat_map", function, output)
@@ -212,7 +212,7 @@ class ConnectedStreams(_Connected):
         return self._processed_by_key(verb, function, output, keys)
 
     def _keys(self) -> Keys | None:
-        """The keys, by their names in the first stream; None where there are none. Raises where they do not agree."""
+        """Return the keys, by their names in the first stream, or None. Raises an error if those of the two differ."""
         if not self._first.keys and not self._second.keys:
             return None
         first, second = _keys_of(self._first), _keys_of(self._second)
@@ -233,25 +233,27 @@ class ConnectedStreams(_Connected):
 
 
 class BroadcastConnectedStream(_Connected):
-    """A stream, keyed or not, and one that all subtasks get: `stream.connect(rules.broadcast(descriptor))`."""
+    """A stream, keyed or not, connected with a broadcast stream: `stream.connect(rules.broadcast(descriptor))`."""
 
     def process(
         self, function: BroadcastProcessFunction | KeyedBroadcastProcessFunction, output: StructType | str
     ) -> DataStream:
-        """Call `process_element` for every row, `process_broadcast_element` for every broadcast row in each subtask.
+        """Call `process_element` for every row, and `process_broadcast_element` for every broadcast row in each
+        subtask.
 
-        Both have the broadcast state, which only the second may write. A stream with keys takes a
-        `KeyedBroadcastProcessFunction`, one without a `BroadcastProcessFunction`. As `process` of connected streams.
+        Both can read the broadcast state, but only the second can write it. A keyed stream takes a
+        `KeyedBroadcastProcessFunction`, any other a `BroadcastProcessFunction`. Rows and event time are as for
+        `process` of connected streams.
 
         Raises:
-            ProgramError: `function` is not this function.
-            StreamTypeError: the output is no columns, or the function cannot be pickled.
+            ProgramError: `function` is of another kind.
+            StreamTypeError: `output` is invalid, or the function cannot be pickled.
         """
         is_keyed = bool(self._first.keys)
         if is_keyed and isinstance(function, KeyedBroadcastProcessFunction):
             return self._processed_by_key("process", function, output, _keys_of(self._first))
         if is_keyed or not isinstance(function, BroadcastProcessFunction):
-            wanted = "KeyedBroadcastProcessFunction" if is_keyed else "BroadcastProcessFunction"
+            expected = "KeyedBroadcastProcessFunction" if is_keyed else "BroadcastProcessFunction"
             why = f"since {self._first} {'is keyed' if is_keyed else 'has no keys'}"
-            self._refuse("process", f"a {wanted}, {why}", function)
+            self._refuse("process", f"a {expected}, {why}", function)
         return self._processed("process", function, output)

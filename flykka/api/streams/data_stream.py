@@ -1,8 +1,8 @@
-"""A program's streams, by Flink's and PyFlink's names: what all streams can do, DataStream, and those that it becomes.
+"""The streams of a program, with the names of Flink and PyFlink: Stream, DataStream and the classes derived from it.
 
 A stream of flykka is a sequence of DataFrames, so an operation is a function of DataFrames, or columns of one. Each is
-tried at once on the stream's prototype, an empty DataFrame with its schema: what does not fit is refused on the user's
-own line.
+immediately tried on the stream's prototype, an empty DataFrame with its schema, so that errors point to the user's
+line.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
-from flykka.api.foreign_names import NamesElsewhere
+from flykka.api.migration_hints import MigrationHints
 from flykka.api.streams import operators
 from flykka.api.streams.operator_settings import DataStreamSink, OperatorSettings
 from flykka.api.streams.preview import preview
-from flykka.api.streams.program import at_least_one, check_one_program, tried
+from flykka.api.streams.program import at_least_one, check_one_program, try_on_prototype
 from flykka.api.streams.side_outputs import check_tag
 from flykka.api.streams.summary import stream_summary
-from flykka.api.streams.transformation import function_name, listed
+from flykka.api.streams.transformation import format_columns, function_name
 from flykka.api.streams.window_operators import count_windows, windows_of
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import ShipStrategy
@@ -62,25 +62,24 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-class Stream(NamesElsewhere):
-    """The rows that come from some operators, keyed or not.
+class Stream(MigrationHints):
+    """The rows that some operators emit, keyed or not.
 
-    Verbs on rows without memory of others are those of a DataFrame, with its arguments and its meaning. Those that a
-    DataFrame has in camel case have that name too. Each is an operator of its own; those that stand in a row run as one
-    plan. They are computed batch by batch, so what a row becomes must not depend on where the stream was cut, unless
-    `transform` is told that it may. Each is tried at once on the stream's prototype, and raises `StreamTypeError` where
+    Stateless operations on rows are those of a DataFrame, with the same arguments and meaning. The camel-case names of
+    DataFrame methods work too. Each operation is an operator of its own; consecutive ones run as one Spark plan. They
+    are computed batch by batch, so the result for a row must not depend on how the stream is divided into batches,
+    unless `transform` allows that. Each is immediately tried on the stream's prototype, and raises `StreamTypeError` if
     it does not fit.
 
-    Spark's Python workers call the functions of `map`, `flat_map` and `filter`, a batch at a time; their rows are dicts
-    by the names of the columns. What columns can say is many times faster as an expression of Spark's: `select`,
-    `with_column`, `where`.
+    Spark's Python workers call the functions of `map`, `flat_map` and `filter`, one batch at a time; rows are dicts by
+    column name. Spark expressions are many times faster where they suffice: `select`, `with_column`, `where`.
     """
 
-    _next_step = "preview() shows first rows; where, select, key_by, ... go on; sink_to(...) ends it"
+    _next_step = "preview() shows first rows; where, select, key_by, ... continue; sink_to(...) ends it"
 
     def __init__(self, flow: Dataflow) -> None:
         self.flow = flow
-        """The operators that the rows come from, their type, and the keys that they are partitioned by."""
+        """The operators that emit the rows, the type of the rows, and the keys by which they are partitioned."""
 
     def __repr__(self) -> str:
         return str(stream_summary(type(self).__name__, self.flow, self._next_step))
@@ -100,30 +99,30 @@ class Stream(NamesElsewhere):
 
     @property
     def changelog(self) -> Changelog:
-        """Tells whether its rows stay, or take the place of earlier ones that agree with them in some keys."""
+        """Whether the rows are append-only, or replace earlier rows with the same key."""
         return self.flow.type.changelog
 
     def print_schema(self) -> None:
-        """Print the columns with their types, as a DataFrame does."""
+        """Print the columns with their types, in the format of a DataFrame."""
         self.flow.type.prototype.printSchema()
 
     printSchema = print_schema
 
     def preview(self, rows: int = 10) -> pd.DataFrame:
-        """At most so many rows of the stream, as a pandas DataFrame, without a job.
+        """Return up to `rows` rows of the stream as a pandas DataFrame, without running a job.
 
-        The operators that lead here run on the first batch of each source, on at most its first 10,000 rows, as they
-        run in a job. Windows fire with the rows of that batch. No state is kept, nothing is written, and a job that is
-        executed later reads the same rows. The table is empty where an operator has left none of them.
+        The upstream operators process the first batch of each source, at most its first 10,000 rows, as they do in a
+        job. Windows fire at the end of that batch. No state is retained, nothing is written, and a later job reads the
+        same rows. The result is empty if the operators drop all of these rows.
 
         Raises:
             EmptySourceError: a source has nothing to read yet.
             SourceError: a source cannot be read.
             ProgramError: an operator cannot run without a job; or the number is below 1.
-            StreamTypeError: Python has no such rows.
+            StreamTypeError: a column has a type that pandas cannot represent.
         """
         limit = at_least_one(rows, "number of rows to preview")
-        tried("preview(...)", lambda: check_types(self.flow.type.prototype.schema, Use.PREVIEW))
+        try_on_prototype("preview(...)", lambda: check_types(self.flow.type.prototype.schema, Use.PREVIEW))
         session, files = self.flow.type.prototype.sparkSession, self.flow.program.files.of_job()
         return preview(session, self.flow.inputs, limit, files)
 
@@ -131,88 +130,88 @@ class Stream(NamesElsewhere):
         """Write the rows to a sink.
 
         Raises:
-            ProgramError: `sink` is none.
-            StreamTypeError: the sink cannot write these columns, or not with its options.
+            ProgramError: `sink` is not a sink.
+            StreamTypeError: the sink cannot write these columns with its options.
         """
         return DataStreamSink(operators.add_sink(self.flow, sink))
 
     def transform(self, function: Callable[[DataFrame], DataFrame], *, per_batch: bool = False) -> DataStream:
-        """Apply a function, or a `RichFunction`, to every batch: rows in, rows out, with no memory of other batches.
+        """Apply a function of DataFrames, or a `RichFunction`, to every batch by itself.
 
-        Where batches begin and end is decided by how the rows came in. So a function is refused that looks at several
-        rows together: one that aggregates, sorts, limits or numbers them, removes duplicates, or joins the rows with
-        each other. `per_batch=True` says that this is meant, for each batch by itself. Only what stands in Spark's plan
-        is seen: not an action such as `rows.count()`, and not what Python code does with the rows that it is given.
+        The batch boundaries depend on the arrival of the rows. Therefore a function is refused if it looks at several
+        rows together: if it aggregates, sorts, limits, numbers or deduplicates them, or joins them with each other.
+        `per_batch=True` allows that, for each batch by itself. Only Spark's plan is checked: not actions such as
+        `rows.count()`, and not Python code that processes the rows.
 
-        A function may be called for a batch before it is called for an earlier one; results leave in the order of the
-        batches. A `RichFunction` is called for one batch after the other, in their order.
+        A function may be called for a batch before it is called for an earlier one; results are forwarded in the order
+        of the batches. A `RichFunction` is called for the batches one by one, in their order.
 
         Raises:
-            StreamTypeError: the function does not fit the columns of this stream, or returns no DataFrame, or looks at
+            StreamTypeError: the function does not fit the columns of this stream, returns no DataFrame, or looks at
                 several rows together.
         """
-        return self._then(
+        return self._transformed(
             f"transform({function_name(function)})", lambda _: checked_function(function), per_batch=per_batch
         )
 
     def select(self, *columns: Column | str) -> DataStream:
-        """Keep or compute these columns, each row for itself."""
+        """Return a stream of these columns, computed from each row."""
 
         def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
             check_some(columns)
             return partial(functions.select, columns=columns)
 
-        return self._then(f"select({listed(*columns)})", make)
+        return self._transformed(f"select({format_columns(*columns)})", make)
 
     def select_expr(self, *expressions: str) -> DataStream:
-        """Keep or compute these columns, each an expression of SQL: `select_expr("id", "price * 2 AS double")`."""
+        """Return a stream of these columns, given as SQL expressions: `select_expr("id", "price * 2 AS double")`."""
 
         def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
             check_some(expressions)
             return partial(functions.select_expr, expressions=expressions)
 
-        return self._then(f"select_expr({listed(*expressions)})", make)
+        return self._transformed(f"select_expr({format_columns(*expressions)})", make)
 
     selectExpr = select_expr
 
     def with_column(self, name: str, column: Column) -> DataStream:
-        """Add a column, or replace the one of this name, each row for itself."""
+        """Add a column, or replace the one of this name, computed from each row."""
         function = partial(functions.with_columns, columns={name: column})
-        return self._then(f"with_column({name})", lambda _: function)
+        return self._transformed(f"with_column({name})", lambda _: function)
 
     withColumn = with_column
 
     def with_columns(self, columns: Mapping[str, Column]) -> DataStream:
-        """Add these columns, or replace those of their names, each computed from the columns before."""
+        """Add these columns, or replace those of the same names, each computed from the previous columns."""
 
         def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
             check_some(columns)
             return partial(functions.with_columns, columns=dict(columns))
 
-        return self._then(f"with_columns({', '.join(columns)})", make)
+        return self._transformed(f"with_columns({', '.join(columns)})", make)
 
     withColumns = with_columns
 
     def with_column_renamed(self, existing: str, new: str) -> DataStream:
-        """Give a column another name; the event time stays the event time.
+        """Rename a column; an event-time column keeps its role.
 
         Raises:
-            StreamTypeError: there is no such column (a DataFrame would let that pass), or the new name is taken.
+            StreamTypeError: there is no such column (a DataFrame would ignore that), or the new name exists already.
         """
 
         def make(prototype: DataFrame) -> Callable[[DataFrame], DataFrame]:
             check_there(prototype, (existing,), "to rename")
             return partial(functions.with_column_renamed, existing=existing, new=new)
 
-        return self._then(f"with_column_renamed({existing}, {new})", make, renamed={existing: new})
+        return self._transformed(f"with_column_renamed({existing}, {new})", make, renamed={existing: new})
 
     withColumnRenamed = with_column_renamed
 
     def drop(self, *columns: Column | str) -> DataStream:
-        """Leave these columns out.
+        """Return a stream without these columns.
 
         Raises:
-            StreamTypeError: there is no such column (a DataFrame would let that pass).
+            StreamTypeError: there is no such column (a DataFrame would ignore that).
         """
 
         def make(prototype: DataFrame) -> Callable[[DataFrame], DataFrame]:
@@ -220,15 +219,15 @@ class Stream(NamesElsewhere):
             check_there(prototype, columns, "to drop")
             return partial(functions.drop, columns=columns)
 
-        return self._then(f"drop({listed(*columns)})", make)
+        return self._transformed(f"drop({format_columns(*columns)})", make)
 
     def map_in_pandas(self, function: PandasFunction, schema: StructType | str) -> DataStream:
-        """Let a function make pandas DataFrames of pandas DataFrames, in Python processes of the executors.
+        """Transform pandas DataFrames by a function that runs in Python processes of the executors.
 
-        It is given an iterator over a part of a batch and yields rows of `schema`, a StructType or DDL. Frames have
-        nullable types for whole numbers and booleans, Arrow's for lists, maps and structs, and times in UTC.
+        The function receives an iterator over a part of a batch and yields DataFrames of `schema`, a StructType or DDL.
+        They use nullable types for integers and booleans, Arrow types for lists, maps and structs, and UTC for times.
         """
-        return self._then(
+        return self._transformed(
             f"map_in_pandas({function_name(function)})",
             lambda _: partial(functions.map_in_pandas, function=checked_sendable(function), schema=schema),
         )
@@ -236,8 +235,8 @@ class Stream(NamesElsewhere):
     mapInPandas = map_in_pandas
 
     def map_in_arrow(self, function: ArrowFunction, schema: StructType | str) -> DataStream:
-        """Let a function make Arrow record batches of record batches: `map_in_pandas` without the way over pandas."""
-        return self._then(
+        """Transform Arrow record batches by a function: `map_in_pandas` without the conversion to pandas."""
+        return self._transformed(
             f"map_in_arrow({function_name(function)})",
             lambda _: partial(functions.map_in_arrow, function=checked_sendable(function), schema=schema),
         )
@@ -251,20 +250,20 @@ class Stream(NamesElsewhere):
         how: str = "inner",
         refresh: Duration | None = None,
     ) -> DataStream:
-        """Join every batch with a DataFrame: one that does not change, or with `refresh` one that may.
+        """Join every batch with a DataFrame that does not change, or with `refresh` one that may change.
 
-        `how` is inner, left, left_semi, left_anti or cross: what keeps static rows that match nothing has no meaning
-        batch by batch. The DataFrame is computed again for every batch, from where it is read, unless it is cached, and
-        must give the same rows each time: a restarted job works on with what it reads then.
+        `how` is inner, left, left_semi, left_anti or cross: other joins would emit unmatched static rows for every
+        batch. Unless it is cached, the DataFrame is recomputed from its source for every batch, and must have the same
+        rows each time, because a restarted job reads it again.
 
-        With `refresh`, such as `"10min"`, its rows are kept for so long, by the clock of this machine, and read again
-        for the first batch behind that; so are the names of its files. Each batch is joined with one version of them,
-        and every row comes out once; which version it was joined with may differ from run to run.
+        With `refresh`, for example `"10min"`, its rows are retained for that time, by the clock of this machine, and
+        read again for the first batch after it, including the list of files. Each batch is joined with one version, and
+        every row is emitted once; which version it is joined with may differ between runs.
 
         Raises:
-            DurationError: `refresh` is no length of time above zero.
-            StreamTypeError: the columns do not fit, both sides have one of the same name beside those of `on`, or the
-                kind of join is none of these.
+            DurationError: `refresh` is not a positive duration.
+            StreamTypeError: the columns do not fit, both sides have a column of the same name that is not in `on`, or
+                the kind of join is none of these.
         """
 
         refresh_ms = None if refresh is None else positive_duration_ms(refresh, "refresh")
@@ -278,52 +277,55 @@ class Stream(NamesElsewhere):
         conditions: list[str] | list[Column] | list[Column | str] = (
             on if isinstance(on, list) else [on] if on is not None else []
         )
-        return self._then(f"{how} join({listed(*conditions)})", make)
+        return self._transformed(f"{how} join({format_columns(*conditions)})", make)
 
     def map(self, function: Callable[[Row], Row], output: StructType | str) -> DataStream:
-        """Make one row of each, of the columns `output`, such as `"id bigint, name string"`.
+        """Turn each row into one row with the columns `output`, for example `"id bigint, name string"`.
 
         Raises:
-            ProgramError: `function` is none.
-            StreamTypeError: the output is no columns, or the function cannot be pickled.
+            ProgramError: `function` is not a function.
+            StreamTypeError: `output` is invalid, or the function cannot be pickled.
         """
         self._check_function("map", function)
-        return self._then(
+        return self._transformed(
             f"map({function_name(function)})",
             lambda _: partial(functions.map_rows, function=checked_sendable(function), output=output),
         )
 
     def flat_map(self, function: Callable[[Row], Iterable[Row] | None], output: StructType | str) -> DataStream:
-        """Make any number of rows of each: those that the function yields or returns. As `map`."""
+        """Turn each row into the rows that the function yields or returns. See `map`."""
         self._check_function("flat_map", function)
-        return self._then(
+        return self._transformed(
             f"flat_map({function_name(function)})",
             lambda _: partial(functions.flat_map_rows, function=checked_sendable(function), output=output),
         )
 
     def where(self, condition: Column | str) -> DataStream:
         """Keep the rows for which the condition is true."""
-        return self._then(f"where({listed(condition)})", lambda _: partial(functions.where, condition=condition))
+        return self._transformed(
+            f"where({format_columns(condition)})", lambda _: partial(functions.where, condition=condition)
+        )
 
     def filter(self, condition: Column | str | Callable[[Row], object]) -> DataStream:
-        """Keep the rows for which a condition, or a Python function of a row, is true."""
+        """Keep the rows for which a condition or a Python function of a row is true."""
         if not callable(condition):
             return self.where(condition)
-        return self._then(
+        return self._transformed(
             f"filter({function_name(condition)})",
             lambda _: partial(functions.filter_rows, function=checked_sendable(condition)),
         )
 
     def process(self, function: ProcessFunction, output: StructType | str) -> DataStream:
-        """Call a function for every row: rows of the columns `output`, such as `"id bigint, reason string"`.
+        """Call a function for every row; it emits rows with the columns `output`, for example `"id bigint, reason
+        string"`.
 
-        A copy of the function is opened and closed here. In a job it is pickled, and opened in Spark's Python workers.
-        `get_side_output(tag)` gives what it writes to side outputs. The rows have the event time of this stream where
-        they have its column.
+        A copy of the function is opened and closed immediately as a check. In a job it is pickled and opened in Spark's
+        Python workers. `get_side_output(tag)` returns the rows that it writes to a side output. The rows have the event
+        time of this stream if they contain its column.
 
         Raises:
-            ProgramError: `function` is no ProcessFunction.
-            StreamTypeError: the output is no columns, or the function cannot be pickled.
+            ProgramError: `function` is not a ProcessFunction.
+            StreamTypeError: `output` is invalid, or the function cannot be pickled.
         """
         return DataStream(operators.process(self.flow, function, output))
 
@@ -334,19 +336,19 @@ class Stream(NamesElsewhere):
     def connect(self, other: DataStream | KeyedStream) -> ConnectedStreams: ...
 
     def connect(self, other: DataStream | KeyedStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
-        """Let one function read this stream and another one, whose rows may be of other columns.
+        """Connect this stream with another one, which may have different columns, so that one function reads both.
 
-        The other one may be broadcast, as by `rules.broadcast(descriptor)`: then each subtask gets all of its rows.
+        If the other one is broadcast, as by `rules.broadcast(descriptor)`, each subtask receives all of its rows.
 
         Raises:
-            ProgramError: `other` is no stream, or one of another environment or another job.
+            ProgramError: `other` is not a stream, or belongs to another environment or job.
         """
         from flykka.api.streams.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 
         if not isinstance(other, Stream | BroadcastStream):
             raise ProgramError(
                 f"connect after {self.flow} takes a stream, or one that is broadcast, as by"
-                f" rules.broadcast(MapStateDescriptor(...)), not {operators.shown_function(other)}"
+                f" rules.broadcast(MapStateDescriptor(...)), not {operators.argument_repr(other)}"
             )
         first, second = self.flow, other.flow
         check_one_program(f"connect of {first} with {second}", first.program, second.program)
@@ -354,7 +356,7 @@ class Stream(NamesElsewhere):
             return BroadcastConnectedStream(first, second, other.descriptors)
         return ConnectedStreams(first, second)
 
-    def _then(
+    def _transformed(
         self,
         name: str,
         make: Callable[[DataFrame], Callable[[DataFrame], DataFrame]],
@@ -370,25 +372,24 @@ class Stream(NamesElsewhere):
 
 
 class DataStream(Stream, OperatorSettings):
-    """The rows that one operator makes, or several that are united.
+    """The rows that one operator, or a union of several, emits.
 
-    Unless a partitioner such as `rebalance` is called, rows are forwarded, or rebalanced where the parallelism changes.
-    A partitioner adds no operator: the one that reads the stream next is fed so, and what is said last holds; `key_by`
-    says it too. Rows of a changelog are not rebalanced but hashed by its keys, so that none overtakes another of its
-    key.
+    By default rows are forwarded, or rebalanced if the parallelism changes. A partitioner such as `rebalance` adds no
+    operator: it sets how the next operator receives the rows; the last one that is called applies, including `key_by`.
+    Rows of a changelog are not rebalanced but hashed by its keys, so that rows of the same key stay in order.
     """
 
-    _foreign_names = ("data_stream", "every_stream")
+    _hint_tables = ("data_stream", "every_stream")
 
     def union(self, *others: DataStream) -> DataStream:
-        """The rows of this stream and of others with the same columns, in no order between them.
+        """Return the rows of this stream and of others with the same columns, in no particular order.
 
-        As in Flink a union is no operator: what reads it has an input from each stream, and its event time is that of
-        the slowest. The union has an event time where all of them have it in the same column.
+        A union is not an operator, as in Flink: its reader has an input from each stream, and its event time is that of
+        the slowest. The union has an event time if all streams have theirs in the same column.
 
         Raises:
-            ProgramError: no other stream is given, or one of another environment or another job.
-            StreamTypeError: the columns differ in name, type or order, or what is given is no DataStream.
+            ProgramError: no other stream is given, or one belongs to another environment or job.
+            StreamTypeError: the columns differ in name, type or order, or an argument is not a DataStream.
         """
         if not others:
             raise ProgramError(f"union after {self.flow} needs at least one other stream")
@@ -398,28 +399,28 @@ class DataStream(Stream, OperatorSettings):
         return DataStream(self.flow.united(tuple(other.flow for other in others)))
 
     def side_output(self, condition: Column | str) -> tuple[DataStream, DataStream]:
-        """Part the rows: `rest, side = stream.side_output(condition)`.
+        """Split the rows: `rest, side = stream.side_output(condition)`.
 
-        The rows for which the condition is true go to `side`, all others, also where it is null, to `rest`.
+        Rows for which the condition is true go to `side`, all others, including those for which it is null, to `rest`.
 
         Raises:
             StreamTypeError: the condition does not fit the columns of this stream, or is not deterministic.
         """
-        name = f"side_output({listed(condition)})"
-        rest = self._then(
+        name = f"side_output({format_columns(condition)})"
+        rest = self._transformed(
             f"rest of {name}",
             lambda prototype: partial(functions.where_not, condition=checked_deterministic(prototype, condition)),
         )
-        return rest, self._then(name, lambda _: partial(functions.where, condition=condition))
+        return rest, self._transformed(name, lambda _: partial(functions.where, condition=condition))
 
     def get_side_output(self, tag: OutputTag) -> SideOutputDataStream:
-        """The rows that this operator gives to the side output `tag`.
+        """Return the rows that this operator emits to the side output `tag`.
 
-        Of a function these are the rows that it gives to `ctx.output(tag, row)`, of the columns of the tag; of windows
-        with `side_output_late_data(tag)` those that came too late, as they were cut into windows.
+        A function emits them by `ctx.output(tag, row)`, with the columns of the tag. Windows with
+        `side_output_late_data(tag)` emit late rows, in the form in which they entered the windows.
 
         Raises:
-            ProgramError: the operator has no side output of this tag, or the tag does not name its columns.
+            ProgramError: the operator has no side output of this tag, or the tag does not declare its columns.
         """
         check_tag("get_side_output", tag)
         if self.flow.side_outputs is None:
@@ -430,7 +431,8 @@ class DataStream(Stream, OperatorSettings):
         return SideOutputDataStream(self.flow.emitted(*self.flow.side_outputs.add_reader(self.flow.program, tag)))
 
     def key_by(self, *columns: Column | str) -> KeyedStream:
-        """Bring the rows that agree in these columns to the same subtask of the operator that follows.
+        """Partition the stream so that rows with equal values of these columns go to the same subtask of the next
+        operator.
 
         Raises:
             ProgramError: no column is given.
@@ -441,19 +443,19 @@ class DataStream(Stream, OperatorSettings):
         return KeyedStream(self.flow.keyed(columns))
 
     def forward(self) -> DataStream:
-        """Hand each batch to the subtask of the same number, which must exist: the parallelisms must be equal."""
+        """Send each batch to the subtask of the same number; requires equal parallelisms."""
         return DataStream(self.flow.partitioned(ShipStrategy.FORWARD))
 
     def rebalance(self) -> DataStream:
-        """Hand the batches to all subtasks in turn."""
+        """Distribute the batches round-robin over all subtasks."""
         return DataStream(self.flow.partitioned(ShipStrategy.REBALANCE))
 
     def rescale(self) -> DataStream:
-        """Hand the batches to some subtasks in turn: each subtask feeds, or is fed by, its even share of the others."""
+        """Distribute the batches round-robin over a subset of the subtasks, so that each subtask has few partners."""
         return DataStream(self.flow.partitioned(ShipStrategy.RESCALE))
 
     def shuffle(self) -> DataStream:
-        """Hand each batch to a subtask by lot."""
+        """Send each batch to a random subtask."""
         return DataStream(self.flow.partitioned(ShipStrategy.SHUFFLE))
 
     @overload
@@ -463,12 +465,12 @@ class DataStream(Stream, OperatorSettings):
     def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor) -> BroadcastStream: ...
 
     def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor) -> DataStream | BroadcastStream:
-        """Hand every batch to all subtasks.
+        """Send every batch to all subtasks.
 
-        With descriptors it is for `connect(...)`: the function that reads it there keeps these maps of it.
+        With descriptors the result is for `connect(...)`: the function there stores its rows in these broadcast states.
 
         Raises:
-            ProgramError: what is given are no descriptors of maps, or two have one name.
+            ProgramError: an argument is not a MapStateDescriptor, or two have the same name.
         """
         from flykka.api.streams.connected_streams import BroadcastStream
 
@@ -478,7 +480,7 @@ class DataStream(Stream, OperatorSettings):
         return DataStream(everywhere)
 
     def global_(self) -> DataStream:
-        """Hand every batch to the first subtask."""
+        """Send every batch to the first subtask."""
         return DataStream(self.flow.partitioned(ShipStrategy.GLOBAL))
 
     @overload
@@ -498,20 +500,20 @@ class DataStream(Stream, OperatorSettings):
     ) -> JoinedStreams[WindowJoined] | DataStream:
         """Join with another stream by window, or every batch with a DataFrame, which may change with `refresh`.
 
-        Of streams, `.where(*keys).equal_to(*keys).window(windows).select(*columns)` goes on. Of a DataFrame, `how` is
-        inner, left, left_semi, left_anti or cross: what keeps static rows that match nothing has no meaning batch by
-        batch. The DataFrame is computed again for every batch, from where it is read, unless it is cached. It must give
-        the same rows each time: a restarted job works on with what it reads then.
+        For a stream, continue with `.where(*keys).equal_to(*keys).window(windows).select(*columns)`. For a DataFrame,
+        `how` is inner, left, left_semi, left_anti or cross: other joins would emit unmatched static rows for every
+        batch. Unless it is cached, the DataFrame is recomputed from its source for every batch, and must have the same
+        rows each time, because a restarted job reads it again.
 
-        With `refresh`, such as `"10min"`, its rows are kept for so long, by the clock of this machine, and read again
-        for the first batch behind that; so are the names of its files. Each batch is joined with one version of them,
-        and every row comes out once; which version it was joined with may differ from run to run.
+        With `refresh`, for example `"10min"`, its rows are retained for that time, by the clock of this machine, and
+        read again for the first batch after it, including the list of files. Each batch is joined with one version, and
+        every row is emitted once; which version it is joined with may differ between runs.
 
         Raises:
-            DurationError: `refresh` is no length of time above zero.
-            ProgramError: streams are joined, and `on`, `how` or `refresh` is given.
-            StreamTypeError: the columns do not fit, both sides have one of the same name beside those of `on`, or the
-                kind of join is none of these.
+            DurationError: `refresh` is not a positive duration.
+            ProgramError: two streams are joined, and `on`, `how` or `refresh` is set.
+            StreamTypeError: the columns do not fit, both sides have a column of the same name that is not in `on`, or
+                the kind of join is none of these.
         """
         from flykka.api.streams.joins import JoinedStreams, WindowJoined
 
@@ -519,18 +521,18 @@ class DataStream(Stream, OperatorSettings):
             return super().join(static, on, how, refresh)
         if on is not None or how != "inner" or refresh is not None:
             raise ProgramError(
-                "a join of two streams goes on with .where(*keys).equal_to(*keys).window(windows), then"
+                "a join of two streams continues with .where(*keys).equal_to(*keys).window(windows), then"
                 " .left_outer(), .right_outer() or .full_outer(), and .select(*columns): leave out on, how and refresh"
             )
         return JoinedStreams(self.flow, static.flow, WindowJoined.of)
 
     def co_group(self, other: DataStream) -> JoinedStreams[CoGrouped]:
-        """Give a function the rows of both streams of each key and window.
+        """Combine two streams so that a function receives the rows of both for each key and window.
 
-        `.where(*keys).equal_to(*keys).window(windows).apply(function, output)` goes on.
+        Continue with `.where(*keys).equal_to(*keys).window(windows).apply(function, output)`.
 
         Raises:
-            StreamTypeError: the other one is no DataStream.
+            StreamTypeError: the other one is not a DataStream.
         """
         from flykka.api.streams.joins import CoGrouped, JoinedStreams
 
@@ -539,41 +541,41 @@ class DataStream(Stream, OperatorSettings):
         return JoinedStreams(self.flow, other.flow, CoGrouped)
 
     def window_all(self, assigner: WindowAssigner) -> AllWindowedStream:
-        """Cut all rows into windows without keys, as `window` of a keyed stream does those of each key.
+        """Assign all rows to windows without keys, as `window` of a keyed stream does per key.
 
-        As in Flink they are put together in one subtask. Aggregates of columns that are made of parts are computed
-        before, in the subtasks that the rows come from, and a tumbling or sliding window has one row of each batch:
-        that is no bottleneck. Everything else has that one subtask work on all rows.
+        As in Flink, one subtask computes the windows. That is no bottleneck for aggregates that can be computed in
+        parts: the upstream subtasks aggregate first, and a tumbling or sliding window receives one row of each batch.
+        For everything else that one subtask processes all rows.
 
         Raises:
-            ProgramError: `assigner` is none.
-            StreamTypeError: windows of event time, and the stream has none, or an operation before has dropped its
-                column.
+            ProgramError: `assigner` is not a window assigner.
+            StreamTypeError: event-time windows on a stream without event time, or whose event-time column was
+                dropped.
         """
         from flykka.api.streams.windowed_stream import AllWindowedStream
 
         return AllWindowedStream(self.flow.in_one_subtask(), windows_of(self.flow, assigner))
 
     def count_window_all(self, size: int, slide: int | None = None) -> AllWindowedStream:
-        """Cut all rows into windows of `size` rows, as `count_window` of a keyed stream does those of each key.
+        """Assign all rows to windows of `size` rows, as `count_window` of a keyed stream does per key.
 
         Raises:
-            ProgramError: a number is none from 1.
+            ProgramError: a number is below 1.
         """
         from flykka.api.streams.windowed_stream import AllWindowedStream
 
         return AllWindowedStream(self.flow.in_one_subtask(), count_windows(size, slide))
 
     def drop_duplicates(self, columns: str | Sequence[str] | None = None, within: Duration | None = None) -> DataStream:
-        """Keep the first row that comes of those that agree in some columns, or (None) in all; emitted at once.
+        """Keep the first row of those with equal values in some columns, or (None) in all; it is emitted at once.
 
-        Without `within` a row is remembered for ever: the state grows with every new one. With it, such as `"1 day"`,
-        rows are compared by event time: a row is dropped when it is less than this later than the one that was kept, or
-        earlier. What was kept is forgotten when the watermark is `within` behind it; so rows that come behind the
-        watermark are dropped, and counted as late, as by Spark's dropDuplicatesWithinWatermark.
+        Without `within` every row is remembered forever: the state grows with every new one. With it, for example `"1
+        day"`, rows are compared by event time: a row is dropped if it is earlier than the row that was kept, or later
+        by less than `within`. A row that was kept is forgotten when the watermark is `within` past it. Therefore late
+        rows are dropped and counted, as by Spark's dropDuplicatesWithinWatermark.
 
         Raises:
-            ProgramError: no column is given, or `within` is no length of time above zero.
+            ProgramError: no column is given, or `within` is not a positive duration.
             StreamTypeError: there is no such column, or with `within` the stream has no event time.
         """
         return DataStream(operators.drop_duplicates(self.flow, columns, within))
@@ -581,50 +583,50 @@ class DataStream(Stream, OperatorSettings):
     dropDuplicates = drop_duplicates
 
     def assign_timestamps_and_watermarks(self, strategy: WatermarkStrategy) -> DataStream:
-        """Give the rows the event time that the strategy says, and make watermarks of it here.
+        """Assign the event time that the strategy defines, and generate watermarks at this operator.
 
-        For an event time that is computed, or read from a column that a source does not declare. Its column is that of
-        `with_timestamp_column(...)`, else the one that is the event time already. Watermarks from before end here, as
-        in Flink, but for the end of the input. The operator begins a task of its own, which sees batches as they were
-        made: where a source can say its event time itself, that costs a step less.
+        Use it for an event time that is computed, or whose column the source does not declare. The event-time column is
+        that of `with_timestamp_column(...)`, by default the current one. As in Flink, watermarks from upstream are
+        dropped, except at the end of the input. The operator starts a new task, which processes batches as they were
+        produced: an event time declared at the source saves this step.
 
         Raises:
-            ProgramError: `strategy` is no watermark strategy, or aligns sources, which this is not.
-            StreamTypeError: there is no such column, it is no timestamp, or none is named where there is no event time;
-                or the condition of punctuated watermarks does not fit the rows.
+            ProgramError: `strategy` is not a watermark strategy, or aligns sources, which this operator is not.
+            StreamTypeError: the column does not exist or is not a timestamp, no column is set and there is no event
+                time; or the condition of punctuated watermarks does not fit the rows.
         """
         return DataStream(operators.assign_timestamps_and_watermarks(self.flow, strategy))
 
     def cache(self) -> CachedDataStream:
-        """Keep the rows on the cluster, for this job and for later ones of the environment: batch jobs alone.
+        """Cache the rows on the cluster, for this job and later batch jobs of the environment.
 
-        The first job that reads the stream computes its rows and writes them, as parquet, into a folder beside the
-        checkpoints. When it has finished, later jobs read them from there, in no order, and compute nothing of what
-        leads here. Where they are gone, because the job has failed, somebody has deleted them, or by `invalidate()`,
-        the next job computes them again. They are deleted when the environment is closed.
+        The first job that reads the stream computes its rows and writes them as parquet files into a folder next to the
+        checkpoints. When it has finished, later jobs read them from there, in no particular order, without running the
+        upstream operators. If they are missing, because that job failed, the files were deleted or `invalidate()` was
+        called, the next job computes them again. They are deleted when the environment is closed.
 
         Raises:
-            ProgramError: rows of the stream take the place of earlier ones, which needs their order.
+            ProgramError: the stream is a changelog of upserts, which depends on the order of the rows.
         """
         return CachedDataStream(operators.cache(self.flow))
 
     def with_broadcast_set(self, stream: DataStream, name: str) -> Self:
-        """Let functions of this operator read all rows of a bounded stream: `ctx.get_broadcast_variable(name)`.
+        """Make all rows of a bounded stream available to functions of this operator:
+        `ctx.get_broadcast_variable(name)`.
 
-        The operator begins when the stream has come to its end, and has its rows as dicts, in no order, in every
-        subtask from `open` on. They are kept in its checkpoints: after a restart, and in a job that goes on from one,
-        they are the same. In a streaming program the stream and what it is made of feed broadcast variables alone.
-        Where the operator is written, and its function tried, a variable is empty.
+        The operator starts when the stream has ended, and every subtask has its rows, as dicts in no particular order,
+        from `open` on. They are stored in checkpoints, so that they are the same after a restart and in a job that
+        restores one. In a streaming program, the stream and the operators upstream of it may feed only broadcast
+        variables. While the program is being defined and the function is try_on_prototype, the variable is empty.
 
         Raises:
-            ProgramError: this is no operator with a function that has a context; `stream` is no stream of this program,
-                has no end, or depends on this operator; or the operator has a variable of this name.
+            ProgramError: this is no operator with a function that has a context; `stream` does not belong to this
+                program, is unbounded, or depends on this operator; or the operator has a variable of this name
+                already.
         """
         operator = self.flow.operator
         if not isinstance(name, str) or not name.strip():
-            raise ProgramError(
-                f"the name of a broadcast variable of {operator} must be a text that names it, not {name!r}"
-            )
+            raise ProgramError(f"the name of a broadcast variable of {operator} must be a non-empty text, not {name!r}")
         if not isinstance(stream, DataStream):
             raise ProgramError(
                 f"with_broadcast_set(..., {name!r}) of {operator} takes a stream, not {short_repr(stream)}"
@@ -634,42 +636,44 @@ class DataStream(Stream, OperatorSettings):
 
 
 class SideOutputDataStream(DataStream):
-    """The rows that an operator gives to a side output. They leave in the task of that operator."""
+    """The rows that an operator emits to a side output. Its settings are those of that operator, in whose tasks it
+    runs.
+    """
 
     def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
-        """Raises `ProgramError`: it is that of the operator."""
-        raise self._set_elsewhere("parallelism")
+        """Raise `ProgramError`: the parallelism is that of the operator."""
+        raise self._setting_of_operator("parallelism")
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Raises `ProgramError`: it is that of the operator."""
-        raise self._set_elsewhere("maximum parallelism")
+        """Raise `ProgramError`: the maximum parallelism is that of the operator."""
+        raise self._setting_of_operator("maximum parallelism")
 
     def slot_sharing_group(self, group: str) -> Self:
-        """Raises `ProgramError`: it is that of the operator."""
-        raise self._set_elsewhere("slot sharing group")
+        """Raise `ProgramError`: the slot sharing group is that of the operator."""
+        raise self._setting_of_operator("slot sharing group")
 
-    def _set_elsewhere(self, what: str) -> ProgramError:
+    def _setting_of_operator(self, what: str) -> ProgramError:
         windows = self.flow.operator.inputs[0].source
         return ProgramError(f"the {what} of {self.flow.operator} is that of {windows}, in whose tasks it runs")
 
 
 class CachedDataStream(DataStream):
-    """Made by `cache()`. The first job that reads it keeps its rows, which later ones read; all are batch jobs.
+    """A stream cached by `cache()`: the first batch job that reads it writes its rows, which later batch jobs read.
 
-    It belongs to every program of its environment that is written down after it.
+    It can be used in every program of its environment that is defined after it.
     """
 
-    _next_step = "preview() shows first rows; where, select, key_by, ... go on, in this job and in later ones"
+    _next_step = "preview() shows first rows; where, select, key_by, ... continue, in this job and in later ones"
 
     def __init__(self, flow: Dataflow) -> None:
         super().__init__(flow)
-        flow.program.when_followed(self._move_to)
+        flow.program.on_successor(self._move_to)
 
     def invalidate(self) -> None:
-        """Let go of the rows that are kept: the next job that reads the stream computes them again.
+        """Release the cached rows: the next job that reads the stream computes them again.
 
-        Jobs that read them now go on, and the rows are deleted when these are over. Where none are kept nothing
-        happens.
+        Running jobs that read them continue, and the rows are deleted when these jobs have ended. Without cached rows
+        this does nothing.
         """
         self.flow.program.cached.invalidate(self.flow.inputs[0].source)
 

@@ -1,7 +1,7 @@
-"""The rows at one place of a program: a value that each stream class shows to users with verbs of its own.
+"""The rows at one point of a program: the value that each stream class wraps with methods of its own.
 
-Functions that add operators take dataflows and return the dataflow of what the operator emits. They know no stream
-class, and a stream is made of a dataflow alone.
+Functions that add operators take dataflows and return the dataflow that the operator emits. They do not depend on
+stream classes, and a stream is created from a dataflow alone.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.actors.machines.state.schema_evolution import ddl_name
-from flykka.api.streams.program import check_one_program, tried
+from flykka.api.streams.program import check_one_program, try_on_prototype
 from flykka.api.streams.stream_type import APPEND_ONLY, Changelog, StreamType
-from flykka.api.streams.transformation import Input, Transformation, listed, origins, partitioned
+from flykka.api.streams.transformation import Input, Transformation, format_columns, origins, partitioned
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.spark_bridge.connectors.dataset import CacheCode
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 class Dataflow:
     """Rows of a program, which operators can read. Its text names where the rows come from, for messages.
 
-    `inputs` are the operators whose rows these are, more than one for a union, each with the partitioning by which the
-    next operator reads it. `keys` are the columns that the rows are partitioned by, none without `key_by`. Only an
-    operator has `side_outputs`. Operators that read the rows have no more subtasks than `parallelism_limit`.
+    `inputs` are the operators that emit the rows, several for a union, each with the partitioning for the next
+    operator. `keys` are the columns by which the rows are partitioned, empty without `key_by`. Only the dataflow of an
+    operator has `side_outputs`. Operators that read the rows have at most `parallelism_limit` subtasks.
     """
 
     program: Program
@@ -55,33 +55,33 @@ class Dataflow:
 
     @property
     def operator(self) -> Transformation:
-        """The one operator whose rows these are.
+        """The single operator that emits these rows.
 
         Raises:
-            ProgramError: settings of an operator are not for these rows: they are united, partitioned or cached.
+            ProgramError: these rows have no operator settings, because they are united, partitioned or cached.
         """
         if len(self.inputs) > 1:
             raise ProgramError(
-                f"{self} is no operator, so nothing can be set on it: say it of the streams that are united, or of what"
-                " reads the union"
+                f"{self} is not an operator, so nothing can be set on it: set it on the united streams, or on the"
+                " readers of the union"
             )
         strategy = self.inputs[0].ship_strategy
         if strategy is not None:
             raise ProgramError(
-                f"{self} is partitioned already, so nothing can be set on it: say it before {strategy.lower()}, or of"
-                " what reads the stream"
+                f"{self} is partitioned already, so nothing can be set on it: set it before {strategy.lower()}, or on"
+                " the readers of the stream"
             )
         operator = self.inputs[0].source
         if isinstance(operator.code, CacheCode):
             raise ProgramError(
-                f"{operator.name!r} is read by several jobs, so nothing can be set on it: say it before cache(), or of"
-                " what reads the stream"
+                f"{operator.name!r} is read by several jobs, so nothing can be set on it: set it before cache(), or on"
+                " the readers of the stream"
             )
         return operator
 
     def add_operator(self, name: str, code: OperatorCode, inputs: tuple[Input, ...] | None = None) -> Transformation:
-        """Add an operator that reads these rows, or the `inputs`."""
-        # Only the head of a chain gets watermarks and timers. An aggregation has an exchange before it anyhow.
+        """Add an operator that reads these rows, or `inputs`."""
+        # Only the head of a chain receives watermarks and timers. An aggregation follows an exchange anyway.
         is_head = code.is_head and not isinstance(code, AggregateCode)
         operator = Transformation(
             kind=code.kind,
@@ -98,29 +98,29 @@ class Dataflow:
     def emitted(
         self, operator: Transformation, row_type: StreamType, side_outputs: SideOutputs | None = None
     ) -> Dataflow:
-        """The rows that an operator of the same program emits."""
+        """Return the rows that an operator of the same program emits."""
         inputs = (Input(source=operator),)
         return Dataflow(program=self.program, inputs=inputs, type=row_type, side_outputs=side_outputs)
 
     def through(self, name: str, code: OperatorCode, row_type: StreamType) -> Dataflow:
-        """The rows of this type that an added operator emits, whose code knows whether they stay."""
+        """Add an operator and return its rows, with the changelog that its code determines."""
         return self.emitted(self.add_operator(name, code), row_type.emitted_by(code))
 
     def typed(self, changelog: Changelog, event_time: EventTime | None = None) -> Dataflow:
-        """The same rows with another changelog and event time, which no operator states."""
+        """Return the same rows with another changelog and event time, without adding an operator."""
         row_type = replace(self.type, event_time=event_time, changelog=changelog)
         return Dataflow(program=self.program, inputs=self.inputs, type=row_type)
 
     def partitioned(self, strategy: ShipStrategy) -> Dataflow:
-        """The same rows, shipped so to their readers; the last strategy that is set holds."""
+        """Return the same rows with this partitioning; it replaces any earlier one."""
         return Dataflow(program=self.program, inputs=partitioned(self.inputs, strategy), type=self.type)
 
     def in_one_subtask(self) -> Dataflow:
-        """The same rows, read by operators of one subtask."""
+        """Return the same rows, read by operators with a single subtask."""
         return replace(self.partitioned(ShipStrategy.GLOBAL), parallelism_limit=1)
 
     def keyed(self, columns: tuple[Column | str, ...]) -> Dataflow:
-        """The same rows, those of equal `columns` in one subtask.
+        """Return the same rows, partitioned by `columns`.
 
         Raises:
             ProgramError: no column is given.
@@ -128,15 +128,17 @@ class Dataflow:
         """
         if not columns:
             raise ProgramError(f"key_by after {self} needs at least one column")
-        tried(f"key_by({listed(*columns)}) after {self}", lambda: key_schema(self.type.prototype, columns))
+        try_on_prototype(
+            f"key_by({format_columns(*columns)}) after {self}", lambda: key_schema(self.type.prototype, columns)
+        )
         inputs = partitioned(self.inputs, ShipStrategy.HASH, KeyByCode(columns=columns))
         return Dataflow(program=self.program, inputs=inputs, type=self.type, keys=columns)
 
     def united(self, others: tuple[Dataflow, ...]) -> Dataflow:
-        """The rows of all, with the event time and the changelog that all of them have.
+        """Return the rows of all, with the event time and changelog that they have in common.
 
         Raises:
-            ProgramError: one is of another program.
+            ProgramError: one belongs to another program.
             StreamTypeError: the columns differ in name, type or order.
         """
         for other in others:
@@ -155,11 +157,11 @@ class Dataflow:
     def _check_unites(self, other: Dataflow) -> None:
         what = f"union of {self} with {other}"
         check_one_program(what, self.program, other.program)
-        tried(what, lambda: check_union(self.type.prototype, other.type.prototype))
+        try_on_prototype(what, lambda: check_union(self.type.prototype, other.type.prototype))
 
 
 def _ordered(inputs: Iterable[Input], changelog: Changelog) -> tuple[Input, ...]:
-    """The inputs with the keys whose rows must stay in order if the parallelism changes."""
+    """Attach the changelog keys to the inputs: rows of equal keys must stay in order if the parallelism changes."""
     keys = changelog.keys
     columns = None if keys is None else tuple(map(ddl_name, keys)) or (only_key(),)
     code = None if columns is None else KeyByCode(columns=columns)

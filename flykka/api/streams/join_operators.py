@@ -1,6 +1,6 @@
-"""Adds joins of two keyed streams to a program: by window, by interval, regular and temporal ones, and co-groups.
+"""Adds joins of two keyed streams to a program: window, interval, regular and temporal joins, and co-groups.
 
-Each side is cut down to the columns that the join needs before the rows are exchanged.
+Each side is reduced to the columns that the join needs before its rows are exchanged.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from flykka.actors.machines.joins.interval_segments import Interval
-from flykka.api.streams.program import check_one_program, tried
+from flykka.api.streams.program import check_one_program, try_on_prototype
 from flykka.api.streams.side_outputs import OutputTag, OwnOutputs
 from flykka.api.streams.stream_type import StreamType
-from flykka.api.streams.transformation import Input, Transformation, function_name, listed, partitioned
+from flykka.api.streams.transformation import Input, Transformation, format_columns, function_name, partitioned
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END, EventTime
@@ -55,14 +55,14 @@ class Sides:
         return f"{self.left} with {self.right}"
 
     def check_program(self, verb: str) -> None:
-        """Raise `ProgramError` if the two are of two environments or jobs."""
+        """Raise `ProgramError` if the two belong to different environments or jobs."""
         check_one_program(f"{verb} of {self}", self.left.program, self.right.program)
 
     def check_timed(self, verb: str) -> None:
         """Refuse sides that cannot be joined by event time.
 
         Raises:
-            ProgramError: they are of two environments or jobs.
+            ProgramError: they belong to different environments or jobs.
             StreamTypeError: one has no event time.
         """
         self.check_program(verb)
@@ -75,7 +75,7 @@ class Sides:
 
 
 def check_append_only(what: str, flow: Dataflow) -> None:
-    """Raise `StreamTypeError` if rows take the place of earlier ones."""
+    """Raise `StreamTypeError` if the rows are upserts."""
     if flow.type.changelog.keys is not None:
         raise StreamTypeError(
             f"{what}: the rows of {flow} are {flow.type.changelog}, and results of a row that changes would stay"
@@ -83,12 +83,12 @@ def check_append_only(what: str, flow: Dataflow) -> None:
 
 
 def check_versions(sides: Sides) -> None:
-    """Refuse sides of which the right one is no stream of versions.
+    """Refuse sides for a temporal join unless the right one is a stream of versions.
 
     Raises:
-        ProgramError: they are of two environments or jobs.
-        StreamTypeError: one has no event time, rows of the left one take the place of earlier ones, or the right one
-            has other keys than its changelog.
+        ProgramError: they belong to different environments or jobs.
+        StreamTypeError: one has no event time, the left rows are upserts, or the right side is not keyed by the
+            keys of its changelog.
     """
     sides.check_timed("temporal_join")
     what, versions = f"temporal_join of {sides}", sides.right
@@ -96,14 +96,14 @@ def check_versions(sides: Sides) -> None:
     keys = versions.type.changelog.keys
     if keys is not None and set(keys) != set(versions.type.prototype.select(*versions.keys).columns):
         raise StreamTypeError(
-            f"{what}: the rows of {versions} are {versions.type.changelog}, so that is what a version is of: key both"
-            f" streams by it, not by {listed(*versions.keys)}"
+            f"{what}: the rows of {versions} are {versions.type.changelog}, which is the key of a version: key both"
+            f" streams by it, not by {format_columns(*versions.keys)}"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowJoinSettings:
-    """A join by window, before it is set what is made of rows that meet."""
+    """The settings of a window join, without its output columns."""
 
     windows: PeriodicEventTimeWindows
     outer: frozenset[Side] = frozenset()
@@ -112,7 +112,7 @@ class WindowJoinSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalJoinSettings:
-    """An interval join, before it is set what is made of rows that meet."""
+    """The settings of an interval join, without its output columns."""
 
     interval: Interval
     outer: frozenset[Side] = frozenset()
@@ -123,7 +123,7 @@ class IntervalJoinSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegularJoinSettings:
-    """A regular join, before it is set what is made of rows that meet."""
+    """The settings of a regular join, without its output columns."""
 
     time_to_live_ms: int | None = None
     condition: Column | str | None = None
@@ -131,7 +131,7 @@ class RegularJoinSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalJoinSettings:
-    """A temporal join, before it is set what is made of a row and its version."""
+    """The settings of a temporal join, without its output columns."""
 
     is_outer: bool = False
     condition: Column | str | None = None
@@ -139,13 +139,13 @@ class TemporalJoinSettings:
 
 
 def window_join(sides: Sides, settings: WindowJoinSettings, columns: tuple[Column | str, ...]) -> Dataflow:
-    """Make a row of these columns of two rows of the same window.
+    """Join two rows of the same window into a row of these columns.
 
     Raises:
         ProgramError: no column is given.
         StreamTypeError: a column does not fit the sides, or their keys differ in number or type.
     """
-    name = f"window_join({listed(*columns)})"
+    name = f"window_join({format_columns(*columns)})"
     what = f"{name} of {sides}"
     _check_columns(what, columns)
 
@@ -161,7 +161,7 @@ def window_join(sides: Sides, settings: WindowJoinSettings, columns: tuple[Colum
         )
 
     left, right = (_timed_rows(side, windows=settings.windows) for side in (sides.left, sides.right))
-    prototype, code = tried(what, lambda: pairs(left, right, draft))
+    prototype, code = try_on_prototype(what, lambda: pairs(left, right, draft))
     row_type = StreamType(prototype=prototype, event_time=OF_WINDOWS)
     return sides.left.emitted(add_join(sides.left, sides.right, name, code), row_type)
 
@@ -172,12 +172,12 @@ def co_group(
     """Call a function with the rows of both sides of each key and window.
 
     Raises:
-        StreamTypeError: `output` cannot be read, the function cannot be called in Spark's Python workers, or the keys
-            of the sides differ in number or type.
+        StreamTypeError: `output` is invalid, the function cannot run in Spark's Python workers, or the keys of
+            the sides differ in number or type.
     """
     name = f"co_group({function_name(function)})"
 
-    def made() -> tuple[DataFrame, CoGroupCode]:
+    def create() -> tuple[DataFrame, CoGroupCode]:
         left, right = (_timed_rows(side, windows=windows) for side in (sides.left, sides.right))
         check_keys(left, right)
         for side in (left, right):
@@ -195,21 +195,21 @@ def co_group(
         )
         return prototype, code
 
-    prototype, code = tried(f"{name} of {sides}", made)
+    prototype, code = try_on_prototype(f"{name} of {sides}", create)
     event_time = OF_WINDOWS if has_event_time(prototype, WINDOW_END) else None
     row_type = StreamType(prototype=prototype, event_time=event_time)
     return sides.left.emitted(add_join(sides.left, sides.right, name, code), row_type)
 
 
 def interval_join(sides: Sides, settings: IntervalJoinSettings, columns: tuple[Column | str, ...]) -> Dataflow:
-    """Make a row of these columns of two rows whose times are within the interval.
+    """Join two rows whose times are within the interval into a row of these columns.
 
     Raises:
-        ProgramError: no column is given, no time can be within the bounds, an outer join has a timestamp column, or
-            late rows of both sides have one tag.
+        ProgramError: no column is given, the interval is empty, an outer join has a timestamp column, or late
+            rows of both sides have the same tag.
         StreamTypeError: a column does not fit the sides, or their keys differ in number or type.
     """
-    name = f"interval_join({listed(*columns)})"
+    name = f"interval_join({format_columns(*columns)})"
     what = f"{name} of {sides}"
     _check_columns(what, columns)
     _check_interval(what, settings)
@@ -228,7 +228,7 @@ def interval_join(sides: Sides, settings: IntervalJoinSettings, columns: tuple[C
 
     flows = {Side.LEFT: sides.left, Side.RIGHT: sides.right}
     left, right = (_timed_rows(flow, side_outputs_late_data=side in settings.tags) for side, flow in flows.items())
-    prototype, code = tried(what, lambda: pairs(left, right, draft))
+    prototype, code = try_on_prototype(what, lambda: pairs(left, right, draft))
     operator = add_join(sides.left, sides.right, name, code)
     event_time = None if settings.time_column is None else EventTime(column=settings.time_column)
     late = {tag: (side.late_data, flows[side].type) for side, tag in settings.tags.items()}
@@ -241,8 +241,8 @@ def _check_interval(what: str, settings: IntervalJoinSettings) -> None:
         raise ProgramError(f"{what}: both bounds are the same and one is exclusive, so no rows would meet")
     if settings.time_column is not None and settings.outer:
         raise ProgramError(
-            f"{what}: rows that meet none are emitted when their time is over, so results of outer joins have no event"
-            " time: leave out with_timestamp_column(...)"
+            f"{what}: rows without a match are emitted when none can come any more: results of outer joins have no"
+            " event time: leave out with_timestamp_column(...)"
         )
     tags = list(settings.tags.values())
     if len(set(tags)) < len(tags):
@@ -250,13 +250,13 @@ def _check_interval(what: str, settings: IntervalJoinSettings) -> None:
 
 
 def regular_join(sides: Sides, settings: RegularJoinSettings, columns: tuple[Column | str, ...]) -> Dataflow:
-    """Make a row of these columns of two rows of equal keys, whenever they come.
+    """Join two rows of equal keys, whenever they arrive, into a row of these columns.
 
     Raises:
         ProgramError: no column is given.
         StreamTypeError: a column does not fit the sides, or their keys differ in number or type.
     """
-    name = f"regular_join({listed(*columns)})"
+    name = f"regular_join({format_columns(*columns)})"
     what = f"{name} of {sides}"
     _check_columns(what, columns)
 
@@ -275,19 +275,19 @@ def regular_join(sides: Sides, settings: RegularJoinSettings, columns: tuple[Col
         JoinedRows(prototype=side.type.prototype, keys=side.keys, event_time=None, has_arrivals=has_arrivals)
         for side in (sides.left, sides.right)
     )
-    prototype, code = tried(what, lambda: pairs(left, right, draft))
+    prototype, code = try_on_prototype(what, lambda: pairs(left, right, draft))
     row_type = StreamType(prototype=prototype, event_time=None)
     return sides.left.emitted(add_join(sides.left, sides.right, name, code), row_type)
 
 
 def temporal_join(sides: Sides, settings: TemporalJoinSettings, columns: tuple[Column | str, ...]) -> Dataflow:
-    """Make a row of these columns of a left row and its version.
+    """Join a left row and its version into a row of these columns.
 
     Raises:
         ProgramError: no column is given.
         StreamTypeError: a column does not fit the sides, or their keys differ in number or type.
     """
-    name = f"temporal_join({listed(*columns)})"
+    name = f"temporal_join({format_columns(*columns)})"
     what = f"{name} of {sides}"
     _check_columns(what, columns)
     join = TemporalJoin(
@@ -298,7 +298,7 @@ def temporal_join(sides: Sides, settings: TemporalJoinSettings, columns: tuple[C
         is_outer=settings.is_outer,
         row_kind=sides.right.type.changelog.row_kind,
     )
-    prototype, code, parts = tried(what, join.code)
+    prototype, code, parts = try_on_prototype(what, join.code)
     operator = add_temporal_join(sides.left, sides.right, name, code, parts)
     late = {} if settings.tag is None else {settings.tag: (Side.LEFT.late_data, sides.left.type)}
     row_type = sides.left.type.of_rows(prototype)
@@ -313,7 +313,7 @@ def _check_columns(what: str, columns: tuple[Column | str, ...]) -> None:
 def _timed_rows(
     flow: Dataflow, *, side_outputs_late_data: bool = False, windows: EventTimeWindows | None = None
 ) -> JoinedRows:
-    assert flow.type.event_time is not None, "streams without event time are refused before"
+    assert flow.type.event_time is not None, "streams without event time are refused earlier"
     return JoinedRows(
         prototype=flow.type.prototype,
         keys=flow.keys,
@@ -324,7 +324,7 @@ def _timed_rows(
 
 
 def add_join(left: Dataflow, right: Dataflow, name: str, code: JoinCode) -> Transformation:
-    """Add a join of two dataflows; of each only what is needed is exchanged."""
+    """Add a join of two dataflows; each side is reduced to the columns that it needs before the exchange."""
     inputs = (*_cut_down(left.inputs, code.left), *_cut_down(right.inputs, code.right))
     return left.add_operator(name, code, inputs)
 
@@ -332,7 +332,7 @@ def add_join(left: Dataflow, right: Dataflow, name: str, code: JoinCode) -> Tran
 def add_temporal_join(
     left: Dataflow, right: Dataflow, name: str, code: TemporalJoinCode, parts: tuple[LocalCode, LocalCode]
 ) -> Transformation:
-    """Add a temporal join of two dataflows, each with its part before the exchange."""
+    """Add a temporal join of two dataflows, each with the code that runs before its exchange."""
     key_by = KeyByCode(columns=code.keys)
     inputs = tuple(
         replace(each, local_code=part)

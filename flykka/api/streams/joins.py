@@ -1,7 +1,7 @@
-"""Joins of two streams, before it is said what is made of rows that meet.
+"""Builders of joins of two streams, until `select` or `apply` defines the output.
 
-By window and co-groups (`join`, `co_group`), of keyed streams by interval (`interval_join`), whenever rows come
-(`regular_join`) and with the version of a key (`temporal_join`).
+Streams are joined by window (`join`, `co_group`); keyed streams are joined by interval (`interval_join`), without a
+bound in time (`regular_join`) and with the version of a key (`temporal_join`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 from flykka.actors.machines.joins.interval_segments import Interval
-from flykka.api.foreign_names import NamesElsewhere
+from flykka.api.migration_hints import MigrationHints
 from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.join_operators import (
     IntervalJoinSettings,
@@ -42,13 +42,13 @@ Settings = TypeVar(
 )
 
 Windowed: TypeAlias = Callable[[Sides, PeriodicEventTimeWindows], W]
-"""Makes what continues after the windows."""
+"""Creates the builder that follows `window(...)`."""
 
 
-class JoinedStreams(NamesElsewhere, Generic[W]):
-    """Two streams, before it is said which rows of them belong together."""
+class JoinedStreams(MigrationHints, Generic[W]):
+    """Two streams to be joined by window; `where` is next."""
 
-    _foreign_names = ("window_join",)
+    _hint_tables = ("window_join",)
 
     def __init__(self, left: Dataflow, right: Dataflow, windowed: Windowed[W]) -> None:
         self._left = left
@@ -56,7 +56,7 @@ class JoinedStreams(NamesElsewhere, Generic[W]):
         self._windowed = windowed
 
     def where(self, *keys: Column | str) -> Where[W]:
-        """Say by which columns the rows of the left stream are joined.
+        """Set the join keys of the left stream.
 
         Raises:
             ProgramError: no column is given.
@@ -65,10 +65,10 @@ class JoinedStreams(NamesElsewhere, Generic[W]):
         return Where(self._left.keyed(keys), self._right, self._windowed)
 
 
-class Where(NamesElsewhere, Generic[W]):
-    """Two streams, of which the left one has keys."""
+class Where(MigrationHints, Generic[W]):
+    """Two streams to be joined by window; `equal_to` is next."""
 
-    _foreign_names = ("window_join",)
+    _hint_tables = ("window_join",)
 
     def __init__(self, left: Dataflow, right: Dataflow, windowed: Windowed[W]) -> None:
         self._left = left
@@ -76,10 +76,10 @@ class Where(NamesElsewhere, Generic[W]):
         self._windowed = windowed
 
     def equal_to(self, *keys: Column | str) -> EqualTo[W]:
-        """Say by which columns the rows of the right stream are joined, as many as of the left one, of the same types.
+        """Set the join keys of the right stream, as many as of the left one, of the same types.
 
         Raises:
-            ProgramError: no column is given, or the streams are of two environments or jobs.
+            ProgramError: no column is given, or the streams belong to different environments or jobs.
             StreamTypeError: a column does not fit the right stream, or one of the two streams has no event time.
         """
         sides = Sides(left=self._left, right=self._right.keyed(keys))
@@ -87,20 +87,20 @@ class Where(NamesElsewhere, Generic[W]):
         return EqualTo(sides, self._windowed)
 
 
-class EqualTo(NamesElsewhere, Generic[W]):
-    """Two streams with keys, before it is said in which windows rows meet."""
+class EqualTo(MigrationHints, Generic[W]):
+    """Two keyed streams to be joined by window; `window` is next."""
 
-    _foreign_names = ("window_join",)
+    _hint_tables = ("window_join",)
 
     def __init__(self, sides: Sides, windowed: Windowed[W]) -> None:
         self._sides = sides
         self._windowed = windowed
 
     def window(self, windows: PeriodicEventTimeWindows) -> W:
-        """Let rows meet that are in the same window, tumbling or sliding, of event time.
+        """Join rows that are in the same tumbling or sliding window of event time.
 
         Raises:
-            ProgramError: the windows are others.
+            ProgramError: the windows are of another kind.
         """
         if not isinstance(windows, PeriodicEventTimeWindows):
             raise ProgramError(
@@ -110,15 +110,15 @@ class EqualTo(NamesElsewhere, Generic[W]):
         return self._windowed(self._sides, windows)
 
 
-class Joined(NamesElsewhere, Generic[Settings]):
-    """Two keyed streams, before it is said what is made of rows that meet."""
+class Joined(MigrationHints, Generic[Settings]):
+    """A join of two keyed streams; `select` defines its output."""
 
     def __init__(self, sides: Sides, settings: Settings) -> None:
         self._sides = sides
         self._settings = settings
 
     def on(self, condition: Column | str) -> Self:
-        """Let rows meet only where a condition is true as well, over `left.` and `right.` columns."""
+        """Join only rows for which this condition on `left.` and `right.` columns is true as well."""
         return self._with(condition=condition)
 
     def _with(self, **settings: Any) -> Self:
@@ -126,86 +126,86 @@ class Joined(NamesElsewhere, Generic[Settings]):
 
 
 class OuterJoined(Joined[Settings]):
-    """Two keyed streams, whose rows may come out where they meet none."""
+    """A join of two keyed streams that may be outer."""
 
     def left_outer(self) -> Self:
-        """Give results of left rows that meet none too, with nulls for the right side.
+        """Emit left rows without a match too, with nulls for the right side.
 
-        Such a row is emitted when the watermark has passed all that it could have met.
+        Such a row is emitted when the watermark has passed everything that could match it.
         """
         return self._with(outer=frozenset([Side.LEFT]))
 
     def right_outer(self) -> Self:
-        """Give results of right rows that meet none too, as `left_outer`."""
+        """Emit right rows without a match too; see `left_outer`."""
         return self._with(outer=frozenset([Side.RIGHT]))
 
     def full_outer(self) -> Self:
-        """Give results of the rows of both sides that meet none too, as `left_outer`."""
+        """Emit rows of both sides without a match too; see `left_outer`."""
         return self._with(outer=frozenset(Side))
 
 
 class WindowJoined(OuterJoined[WindowJoinSettings]):
-    """Two streams, whose rows meet where they are in the same window."""
+    """A join of two streams by window; `select` defines its output."""
 
-    _foreign_names = ("window_join",)
+    _hint_tables = ("window_join",)
 
     @classmethod
     def of(cls, sides: Sides, windows: PeriodicEventTimeWindows) -> Self:
-        """The streams with these windows."""
         return cls(sides, WindowJoinSettings(windows=windows))
 
     def select(self, *columns: Column | str) -> DataStream:
-        """Make a row of two that meet: `window_start`, `window_end`, and these columns.
+        """Join two matching rows into a row with `window_start`, `window_end` and these columns.
 
-        `left.name` and `right.name` are columns of the two sides, `name` alone is one that only one side has, and
-        `left.*` all of a side. A row comes out as soon as both are there, and once for each window that both are in.
+        `left.name` and `right.name` are columns of the two sides, `name` alone is a column that only one side has, and
+        `left.*` are all columns of a side. A row is emitted as soon as both rows have arrived, once for each window
+        that contains both.
 
         Raises:
             ProgramError: no column is given.
-            StreamTypeError: a column does not fit the streams, both have it, or two results have one name; or the keys
-                differ in number or type.
+            StreamTypeError: a column does not fit the streams, is ambiguous, or occurs twice in the result; or the
+                keys differ in number or type.
         """
         return DataStream(window_join(self._sides, self._settings, columns))
 
 
-class CoGrouped(NamesElsewhere):
-    """Two streams, whose rows of a key and window go to a function together."""
+class CoGrouped(MigrationHints):
+    """A co-group of two streams by window; `apply` defines its output."""
 
-    _foreign_names = ("window_join",)
+    _hint_tables = ("window_join",)
 
     def __init__(self, sides: Sides, windows: PeriodicEventTimeWindows) -> None:
         self._sides = sides
         self._windows = windows
 
     def apply(self, function: CoGroupFunction, output: StructType | str) -> DataStream:
-        """Have `function(left, right)` make rows of those of both sides of a key and window, when the window is over.
+        """Call `function(left, right)` for each key and window when the window ends; it returns the output rows.
 
-        All three are pandas frames, as `map_in_pandas` has them. The rows of each side have `window_start` and
-        `window_end`, then their own other columns; a side may have none. Results have the columns of `output`, and an
-        event time where `window_end` is one of them.
+        All three are pandas DataFrames, with the types of `map_in_pandas`. Each side has `window_start` and
+        `window_end`, then its own columns; it may be empty. Results have the columns of `output`, and
+        an event time if `window_end` is one of them.
 
         Raises:
-            StreamTypeError: `output` cannot be read, the function cannot be called in Spark's Python workers, or the
-                keys of the streams differ in number or type.
+            StreamTypeError: `output` is invalid, the function cannot run in Spark's Python workers, or the keys of
+                the streams differ in number or type.
         """
         return DataStream(co_group(self._sides, self._windows, function, output))
 
 
-class IntervalJoin(NamesElsewhere):
-    """Two keyed streams, before it is said how near the times of rows must be that meet."""
+class IntervalJoin(MigrationHints):
+    """An interval join of two keyed streams; `between` is next."""
 
-    _foreign_names = ("interval_join",)
+    _hint_tables = ("interval_join",)
 
     def __init__(self, sides: Sides) -> None:
         self._sides = sides
 
     def between(self, lower: Duration, upper: Duration) -> IntervalJoined:
-        """Let rows meet where the right one is from `lower` to `upper` later than the left one, both inclusive.
+        """Join rows if the right one is between `lower` and `upper` later than the left one, both inclusive.
 
-        A bound may be negative: `between("-10min", "0s")` joins a click with what came in the ten minutes before it.
+        A bound may be negative: `between("-10min", "0s")` joins a click with the rows of the ten minutes before it.
 
         Raises:
-            DurationError: a bound cannot be read.
+            DurationError: a bound cannot be parsed.
             ProgramError: `lower` is after `upper`.
         """
         lower_ms, upper_ms = signed_duration_ms(lower, "lower bound"), signed_duration_ms(upper, "upper bound")
@@ -219,54 +219,54 @@ class IntervalJoin(NamesElsewhere):
 
 
 class IntervalJoined(OuterJoined[IntervalJoinSettings]):
-    """Two keyed streams, whose rows meet where their times are within an interval."""
+    """An interval join of two keyed streams; `select` defines its output."""
 
-    _foreign_names = ("interval_join",)
+    _hint_tables = ("interval_join",)
 
     def lower_bound_exclusive(self) -> IntervalJoined:
-        """Leave out rows that are just `lower` apart."""
+        """Exclude pairs of rows that are exactly `lower` apart."""
         return self._with(interval=replace(self._settings.interval, is_lower_inclusive=False))
 
     def upper_bound_exclusive(self) -> IntervalJoined:
-        """Leave out rows that are just `upper` apart."""
+        """Exclude pairs of rows that are exactly `upper` apart."""
         return self._with(interval=replace(self._settings.interval, is_upper_inclusive=False))
 
     def with_timestamp_column(self, name: str) -> IntervalJoined:
-        """Add the later one of the two event times to results, as their event time, so that windows may follow.
+        """Add the later of the two event times to results, as their event time, so that windows may follow.
 
         Without it results have no event time.
         """
         return self._with(time_column=name)
 
     def side_output_left_late_data(self, tag: OutputTag) -> IntervalJoined:
-        """Give left rows of times before the watermark to a side output; else they are dropped, and counted.
+        """Emit late left rows to a side output; by default they are dropped and counted.
 
-        `get_side_output(tag)` of the result gives them with all their columns, which must all be exchanged and kept
-        then.
+        `get_side_output(tag)` of the result returns them with all columns, which must then all be exchanged and stored.
 
         Raises:
-            ProgramError: `tag` is no OutputTag.
+            ProgramError: `tag` is not an OutputTag.
         """
         return self._with_late_data(Side.LEFT, tag)
 
     def side_output_right_late_data(self, tag: OutputTag) -> IntervalJoined:
-        """Give right rows of times before the watermark to a side output, as `side_output_left_late_data`.
+        """Emit late right rows to a side output; see `side_output_left_late_data`.
 
         Raises:
-            ProgramError: `tag` is no OutputTag.
+            ProgramError: `tag` is not an OutputTag.
         """
         return self._with_late_data(Side.RIGHT, tag)
 
     def select(self, *columns: Column | str) -> DataStream:
-        """Make a row of these columns of two rows that meet.
+        """Join two matching rows into a row of these columns.
 
-        `left.name` and `right.name` are columns of the two sides, in strings and in `F.col(...)`; `name` alone is one
-        that only one side has, and `left.*` all of a side. Only what is read of a row is exchanged and kept.
+        `left.name` and `right.name` are columns of the two sides, in strings and in `F.col(...)`; `name` alone is a
+        column that only one side has, and `left.*` are all columns of a side. Only columns that are used are exchanged
+        and stored.
 
         Raises:
-            ProgramError: no column is given, no time can be within the bounds, or an outer join has a timestamp column.
-            StreamTypeError: a column does not fit the streams, both have it, or two results have one name; or the keys
-                differ in number or type.
+            ProgramError: no column is given, the interval is empty, or an outer join has a timestamp column.
+            StreamTypeError: a column does not fit the streams, is ambiguous, or occurs twice in the result; or the
+                keys differ in number or type.
         """
         return DataStream(interval_join(self._sides, self._settings, columns))
 
@@ -276,73 +276,73 @@ class IntervalJoined(OuterJoined[IntervalJoinSettings]):
 
 
 class RegularJoined(Joined[RegularJoinSettings]):
-    """Two keyed streams, whose rows meet whenever they come."""
+    """A regular join of two keyed streams; rows match whenever they arrive."""
 
-    _foreign_names = ("regular_join",)
+    _hint_tables = ("regular_join",)
 
     def time_to_live(self, duration: Duration) -> RegularJoined:
-        """Keep a row no longer than this after it came, by processing time: rows that come later do not meet it.
+        """Keep rows in state for `duration` after their arrival, in processing time: later rows do not match them.
 
-        What meets then depends on when rows come, and a run may give other results than the one before. Where event
-        time is to decide, `interval_join(...)` does.
+        The result then depends on arrival times and may differ between runs. Use `interval_join(...)` to join by event
+        time.
 
         Raises:
-            DurationError: it cannot be read.
+            DurationError: `duration` cannot be parsed.
         """
         return self._with(time_to_live_ms=duration_ms(duration, "time-to-live"))
 
     def select(self, *columns: Column | str) -> DataStream:
-        """Make a row of these columns of two rows that meet, as soon as both are there; results have no event time.
+        """Join two matching rows into a row of these columns, as soon as both have arrived; results have no event time.
 
-        `left.name` and `right.name` are columns of the two sides, in strings and in `F.col(...)`; `name` alone is one
-        that only one side has, and `left.*` all of a side. Only what is read of a row is exchanged and kept.
+        `left.name` and `right.name` are columns of the two sides, in strings and in `F.col(...)`; `name` alone is a
+        column that only one side has, and `left.*` are all columns of a side. Only columns that are used are exchanged
+        and stored.
 
         Raises:
             ProgramError: no column is given.
-            StreamTypeError: a column does not fit the streams, both have it, or two results have one name; or the keys
-                differ in number or type.
+            StreamTypeError: a column does not fit the streams, is ambiguous, or occurs twice in the result; or the
+                keys differ in number or type.
         """
         return DataStream(regular_join(self._sides, self._settings, columns))
 
 
 class TemporalJoined(Joined[TemporalJoinSettings]):
-    """A keyed stream, whose rows meet the versions of their keys in another one."""
+    """A temporal join: rows of a keyed stream match the version of their key in another stream."""
 
-    _foreign_names = ("temporal_join",)
+    _hint_tables = ("temporal_join",)
 
     def left_outer(self) -> TemporalJoined:
-        """Give results of left rows that have no version too, with nulls for the right side."""
+        """Emit left rows without a version too, with nulls for the right side."""
         return self._with(is_outer=True)
 
     def on(self, condition: Column | str) -> Self:
-        """Let a row meet its version only where a condition is true as well, over `left.` and `right.` columns.
+        """Join a row with its version only if this condition on `left.` and `right.` columns is true as well.
 
-        It does not choose among versions: a row whose version does not fit meets none.
+        The condition does not select another version: a row whose version does not satisfy it has no match.
         """
         return super().on(condition)
 
     def side_output_late_data(self, tag: OutputTag) -> TemporalJoined:
-        """Give left rows that come behind the watermark to a side output; else they are dropped, and counted.
+        """Emit late left rows to a side output; by default they are dropped and counted.
 
-        `get_side_output(tag)` of the result gives them with all their columns, which must all be exchanged and kept
-        then.
+        `get_side_output(tag)` of the result returns them with all columns, which must then all be exchanged and stored.
 
         Raises:
-            ProgramError: `tag` is no OutputTag.
+            ProgramError: `tag` is not an OutputTag.
         """
         check_tag("side_output_late_data", tag)
         return self._with(tag=tag)
 
     def select(self, *columns: Column | str) -> DataStream:
-        """Make a row of these columns of a left row and its version; its event time is that of the left row.
+        """Join a left row and its version into a row of these columns.
 
-        It has that where its column is among them, under its own name. `left.name` and `right.name` are columns of the
-        two sides, in strings and in `F.col(...)`; `name` alone is one that only one side has, and `left.*` all of a
-        side. Only what is read of a row is exchanged and kept.
+        The event time is that of the left row, if its column is among them under its own name. `left.name` and
+        `right.name` are columns of the two sides, in strings and in `F.col(...)`; `name` alone is a column that only
+        one side has, and `left.*` are all columns of a side. Only columns that are used are exchanged and stored.
 
         Raises:
             ProgramError: no column is given.
-            StreamTypeError: a column does not fit the streams, both have it, or two results have one name; or the keys
-                differ in number or type.
+            StreamTypeError: a column does not fit the streams, is ambiguous, or occurs twice in the result; or the
+                keys differ in number or type.
         """
         return DataStream(temporal_join(self._sides, self._settings, columns))

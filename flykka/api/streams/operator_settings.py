@@ -1,4 +1,4 @@
-"""Settings of one operator, given after its declaration: its names, its parallelism, its slots."""
+"""Settings of one operator, set after its declaration: its names, its parallelism, its slots."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Literal, Self
 
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
-from flykka.api.foreign_names import NamesElsewhere
+from flykka.api.migration_hints import MigrationHints
 from flykka.api.resource_options import resource_spec
 from flykka.api.streams.auto_parallelism import PARALLELISM_AUTO_MAX
 from flykka.api.streams.program import at_least_one, parallelism_or_auto
@@ -21,43 +21,45 @@ _HASH = re.compile(r"[0-9A-Fa-f]{32}")
 
 
 class OperatorSettings:
-    """Settings of the operator that a stream or a sink stands for. All raise `ProgramError` if it is no operator."""
+    """Settings of the operator that a stream or a sink represents. All raise `ProgramError` if there is no such
+    operator.
+    """
 
     flow: Dataflow
 
     def name(self, name: str) -> Self:
-        """Name the operator for those who read traces and the console."""
+        """Set the name of the operator in traces, metrics and the console."""
         self.flow.operator.name = name
         return self
 
     def uid(self, uid: str) -> Self:
-        """Name the operator for good: its state is found by this.
+        """Set the permanent id of the operator, by which its state is found.
 
         Raises:
-            DuplicateUidError: the uid is taken.
+            DuplicateUidError: another operator has the uid.
             ProgramError: it is empty.
         """
         self.flow.program.set_uid(self.flow.operator, uid)
         return self
 
     def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
-        """Run the operator in this many subtasks; `"auto"` is as many as the slots give (`PARALLELISM_AUTO_MAX`).
+        """Set the number of subtasks of the operator; `"auto"` uses the available slots (`PARALLELISM_AUTO_MAX`).
 
-        These are the slots that the cluster was made with, shared evenly by the slot sharing groups that take what
-        there is, and never more subtasks than the operator may have.
+        These are the slots with which the cluster started, divided evenly among the slot sharing groups that use
+        `"auto"`, up to the operator's limit.
 
         Raises:
             ProgramError: the number is below 1, or above 1 for an operator that runs in one subtask only.
         """
         operator = self.flow.operator
-        wanted, limit = parallelism_or_auto(parallelism, f"parallelism of {operator}"), operator.parallelism_limit
-        if limit is not None and limit < wanted != PARALLELISM_AUTO_MAX:
-            raise ProgramError(f"the parallelism of {operator} is {limit} at most, not {wanted}")
-        operator.parallelism = wanted
+        number, limit = parallelism_or_auto(parallelism, f"parallelism of {operator}"), operator.parallelism_limit
+        if limit is not None and limit < number != PARALLELISM_AUTO_MAX:
+            raise ProgramError(f"the parallelism of {operator} is {limit} at most, not {number}")
+        operator.parallelism = number
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Cut its keys into this many key groups: it can never be scaled to more subtasks.
+        """Set the number of key groups of the operator, which limits its parallelism forever.
 
         Raises:
             ProgramError: the number is below 1.
@@ -67,55 +69,56 @@ class OperatorSettings:
         return self
 
     def slot_sharing_group(self, group: str) -> Self:
-        """Let its subtasks share slots with this group's only.
+        """Set the slot sharing group: subtasks share slots only with those of the same group.
 
-        Unless set it is the group of its inputs where they agree, else "default". A job needs for each group as many
-        slots as its largest parallelism.
+        The default is the group of the inputs if they have the same one, else "default". A job needs as many slots for
+        each group as the largest parallelism in it.
 
         Raises:
             ProgramError: the name is empty.
         """
-        self.flow.operator.slot_sharing_group = _named(group, f"slot sharing group of {self.flow.operator}")
+        self.flow.operator.slot_sharing_group = _checked_name(group, f"slot sharing group of {self.flow.operator}")
         return self
 
     def set_resources(
         self, cpu: float | None = None, memory: MemorySize | None = None, managed_memory: MemorySize | None = None
     ) -> Self:
-        """Run each of its subtasks in a slot with so many cores, memory, and managed memory for state, at least.
+        """Set the cores, memory, and managed memory for state that the slot of each subtask must have at least.
 
-        Operators that run as one task, or share a slot, need the sum of what each asks for. A slot of that size is cut
-        where the TaskManagers have declared what they have; what nobody asks for it has as a slot of equal share.
+        Operators that run in the same task, or share a slot, need the sum of their resources. A slot of that size is
+        allocated if the TaskManagers have declared their resources; a resource that no operator sets has the size of an
+        equal share.
 
         Raises:
-            ProgramError: nothing is said, or one is no number of cores, or no size of memory; or this is a side output,
-                which runs in the tasks of its operator.
+            ProgramError: nothing is set, a value is not a number of cores or a size; or this is a side output, which
+                runs in the tasks of its operator.
         """
         what = str(self.flow.operator)
         if self.flow.operator.code.reads_side_output is not None:
             raise ProgramError(f"the resources of {what} are those of {self.flow.operator.inputs[0].source}")
         resources = resource_spec(cpu, memory, managed_memory, what)
         if resources == ResourceSpec():
-            raise ProgramError(f"the resources of {what} are not said: give cpu, memory or managed_memory")
+            raise ProgramError(f"the resources of {what} are not set: give cpu, memory or managed_memory")
         self.flow.operator.resources = resources
         return self
 
     def set_co_location_group_key(self, key: str) -> Self:
-        """Let its subtasks run in the same slots as those of the other operators with this key.
+        """Run the subtasks in the same slots as those of the other operators with this key.
 
-        They must share slots: operators of one sharing group run in one slot anyhow, and with a key they are refused
-        where somebody parts them.
+        The operators must be in the same slot sharing group, which puts them in the same slots anyway; with a key the
+        job is refused if they are not.
 
         Raises:
             ProgramError: the key is empty.
         """
-        self.flow.operator.co_location_group_key = _named(key, f"co-location group of {self.flow.operator}")
+        self.flow.operator.co_location_group_key = _checked_name(key, f"co-location group of {self.flow.operator}")
         return self
 
     def set_uid_hash(self, uid_hash: str) -> Self:
-        """Find the state of the operator under this id, that a job without uids was run with, as `flykka plan` tells.
+        """Set the operator id under which earlier jobs without uids stored the state; `flykka plan` shows it.
 
         Raises:
-            ProgramError: it is no id: 32 hexadecimal digits.
+            ProgramError: it is not an id of 32 hexadecimal digits.
         """
         if not isinstance(uid_hash, str) or not _HASH.fullmatch(uid_hash):
             raise ProgramError(
@@ -125,26 +128,26 @@ class OperatorSettings:
         return self
 
     def start_new_chain(self) -> Self:
-        """Begin a task with the operator; what follows may still be chained to it."""
+        """Start a new task with the operator; operators after it may still be chained to it."""
         self.flow.operator.chaining = ChainingStrategy.HEAD
         return self
 
     def disable_chaining(self) -> Self:
-        """Run the operator in tasks of its own, with nothing chained to it on either side."""
+        """Run the operator in tasks of its own, without chaining on either side."""
         self.flow.operator.chaining = ChainingStrategy.NEVER
         return self
 
 
-class DataStreamSink(OperatorSettings, NamesElsewhere):
-    """The end of a stream."""
+class DataStreamSink(OperatorSettings, MigrationHints):
+    """A stream that ends in a sink."""
 
-    _foreign_names = ("sink",)
+    _hint_tables = ("sink",)
 
     def __init__(self, flow: Dataflow) -> None:
         self.flow = flow
 
 
-def _named(name: object, what: str) -> str:
+def _checked_name(name: object, what: str) -> str:
     if not isinstance(name, str) or not name.strip():
-        raise ProgramError(f"the {what} must be a text that names it, not {name!r}")
+        raise ProgramError(f"the {what} must be a non-empty text, not {name!r}")
     return name

@@ -1,4 +1,4 @@
-"""Adds the operators of streams and of keyed streams to a program. Those of windows and of joins are added elsewhere.
+"""Adds the operators of streams and of keyed streams to a program; those of windows and joins are elsewhere.
 
 Each function takes the rows that the operator reads, and returns those that it emits.
 """
@@ -10,15 +10,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from flykka.api.runtime_mode import is_unbounded
-from flykka.api.streams.program import check_one_program, tried
+from flykka.api.streams.program import check_one_program, try_on_prototype
 from flykka.api.streams.side_outputs import FunctionOutputs
 from flykka.api.streams.stream_type import APPEND_ONLY, StreamType
 from flykka.api.streams.transformation import (
     Transformation,
     default_uid,
+    format_columns,
     function_name,
     leading_to,
-    listed,
     partitioned,
 )
 from flykka.api.streams.watermark_strategy import WatermarkStrategy, checked_strategy, set_watermarks, watches_order
@@ -78,20 +78,20 @@ def transform(
 ) -> Dataflow:
     """Apply a function to each batch.
 
-    `make` is given the prototype, checks that the user's words fit it, and returns the function of batches. `renamed`
-    are the new names of columns by their old ones. With `per_batch` what becomes of a row may depend on the others of
-    its batch.
+    `make` receives the prototype, checks that the user's arguments fit it, and returns the function of batches.
+    `renamed` maps old to new column names. With `per_batch` the result for a row may depend on the other rows of its
+    batch.
 
     Raises:
         StreamTypeError: the function does not fit the rows.
     """
     resources = flow.program.files.resources
     uid = default_uid(OperatorKind.STATELESS, flow.program.next_position)
-    function, result = tried(
+    function, result = try_on_prototype(
         name,
         lambda: fitted(flow.type.prototype, make, uid=uid, name=name, resources=resources, per_batch=per_batch),
     )
-    code = TransformCode(function=function, operator_state=tried(name, lambda: operator_state_of(function)))
+    code = TransformCode(function=function, operator_state=try_on_prototype(name, lambda: operator_state_of(function)))
     return flow.emitted(flow.add_operator(name, code), flow.type.of_rows(result, renamed))
 
 
@@ -99,13 +99,13 @@ def add_sink(flow: Dataflow, sink: Sink) -> Dataflow:
     """Write the rows; the operator of the result is the sink.
 
     Raises:
-        ProgramError: `sink` is none.
-        StreamTypeError: the sink cannot write these columns, or not with its options.
+        ProgramError: `sink` is not a sink.
+        StreamTypeError: the sink cannot write these columns with its options.
     """
     if not isinstance(sink, Sink):
         raise ProgramError(f"sink_to after {flow} takes a sink such as FileSink.parquet(path), not {sink!r}")
     code = SinkCode(sink=sink.bound(flow.type.prototype.sparkSession))
-    tried(str(sink), lambda: sink.check_rows(flow.type.prototype))
+    try_on_prototype(str(sink), lambda: sink.check_rows(flow.type.prototype))
     operator = flow.add_operator(str(sink), code)
     operator.publishes_per_checkpoint = sink.publishes_per_checkpoint
     operator.parallelism_limit = sink.parallelism_limit
@@ -116,27 +116,27 @@ def process(flow: Dataflow, function: ProcessFunction, output: StructType | str)
     """Call a function for every row.
 
     Raises:
-        ProgramError: `function` is no ProcessFunction.
-        StreamTypeError: the output is no columns, or the function cannot be pickled.
+        ProgramError: `function` is not a ProcessFunction.
+        StreamTypeError: `output` is invalid, or the function cannot be pickled.
     """
     if not isinstance(function, ProcessFunction):
         raise ProgramError(
-            f"process after {flow} takes a ProcessFunction, or behind key_by(...) a KeyedProcessFunction, not"
-            f" {shown_function(function)}"
+            f"process after {flow} takes a ProcessFunction, or after key_by(...) a KeyedProcessFunction, not"
+            f" {argument_repr(function)}"
         )
     name = f"process({type(function).__name__})"
-    prototype, code = tried(name, lambda: process_code(function_inputs(flow), function, output))
+    prototype, code = try_on_prototype(name, lambda: process_code(function_inputs(flow), function, output))
     return processed(flow, name, code, prototype)
 
 
 def keyed_process(flow: Dataflow, function: KeyedProcessFunction, output: StructType | str) -> Dataflow:
-    """Call a function for every row, with the state and the timers of its key.
+    """Call a function for every row, with state and timers of its key.
 
     Raises:
-        StreamTypeError: the output is no columns, or the function cannot be pickled.
+        StreamTypeError: `output` is invalid, or the function cannot be pickled.
     """
     name = f"process({type(function).__name__})"
-    prototype, code = tried(
+    prototype, code = try_on_prototype(
         name,
         lambda: keyed_process_code(function_inputs(flow), keys_of(flow.type.prototype, flow.keys), function, output),
     )
@@ -151,7 +151,7 @@ def processed(
     late_data_tag: OutputTag | None = None,
     event_time: EventTime | None = None,
 ) -> Dataflow:
-    """Add the operator of this name that calls functions; its rows have that event time, else that of its input."""
+    """Add an operator that calls a function; its rows have `event_time`, by default that of its input."""
     operator = flow.add_operator(name, code)
     row_type = flow.type if event_time is None else replace(flow.type, event_time=event_time)
     emitted = row_type.of_rows(prototype).emitted_by(code)
@@ -159,47 +159,47 @@ def processed(
 
 
 def function_inputs(flow: Dataflow) -> FunctionInputs:
-    """The input of a function of these rows. Raises `PrototypeError` if Python has no such rows."""
+    """Return the input of a function of these rows. Raises `PrototypeError` if Python cannot represent them."""
     return one_input(flow.type.prototype, flow.type.event_time, flow.program.files.resources)
 
 
-def shown_function(function: object) -> str:
-    """Show something that was given for a function, in messages."""
+def argument_repr(function: object) -> str:
+    """Format a wrong argument for a message."""
     return f"its class {function.__name__}" if isinstance(function, type) else short_repr(function)
 
 
 def aggregate(flow: Dataflow, name: str, columns: tuple[Column, ...]) -> Dataflow:
-    """Keep aggregates of each key.
+    """Compute running aggregates of each key.
 
     Raises:
-        StreamTypeError: a column is no aggregate that is put together from parts, does not fit the rows, or has the
+        StreamTypeError: a column is not an aggregate that can be computed in parts, does not fit the rows, or has the
             name of another one.
     """
-    result, plan = tried(name, lambda: running(flow.type.prototype, flow.keys, columns))
+    result, plan = try_on_prototype(name, lambda: running(flow.type.prototype, flow.keys, columns))
     code = GroupAggregateCode(plan=plan)
     operator = add_aggregates(flow, name, code)
     return flow.emitted(operator, StreamType(prototype=result, event_time=None).emitted_by(code))
 
 
 def aggregate_columns(flow: Dataflow, function: Literal["sum", "min", "max"], columns: tuple[str, ...]) -> Dataflow:
-    """Keep one aggregate of each column for each key, under the names of the columns.
+    """Compute one running aggregate of each column for each key, under the names of the columns.
 
     Raises:
         ProgramError: no column is given.
-        StreamTypeError: a column is not there, cannot be aggregated so, or is a key.
+        StreamTypeError: a column does not exist, cannot be aggregated this way, or is a key.
     """
     if not columns or not all(isinstance(column, str) for column in columns):
         raise ProgramError(
             f"{function} after {flow} takes names of columns, such as {function}('amount'), not"
-            f" {listed(*columns) or 'nothing'}; aggregate(...) takes expressions"
+            f" {format_columns(*columns) or 'nothing'}; aggregate(...) takes expressions"
         )
     return aggregate(
-        flow, f"{function}({listed(*columns)})", aggregated_columns(flow.type.prototype, function, columns)
+        flow, f"{function}({format_columns(*columns)})", aggregated_columns(flow.type.prototype, function, columns)
     )
 
 
 def add_aggregates(flow: Dataflow, name: str, code: AggregateCode, *, is_local_first: bool = True) -> Transformation:
-    """Add aggregates of keyed rows, a part of which is computed before the exchange if it `is_local_first`."""
+    """Add an aggregation of keyed rows; if `is_local_first`, part of it runs before the exchange."""
     inputs = flow.inputs
     if is_local_first:
         keys, local_code = KeyByCode(columns=code.plan.keys, of_state=True), LocalAggregateCode(of=code)
@@ -213,7 +213,7 @@ def process_table(flow: Dataflow, program: TableProgram) -> Dataflow:
     """Call a function with all rows of a batch, and the state of their keys.
 
     Raises:
-        ProgramError: a function is none.
+        ProgramError: `function` or `on_timer` is not a function.
         StreamTypeError: the columns of state, output or timer do not fit, or a function cannot be pickled.
     """
     called = (
@@ -224,56 +224,56 @@ def process_table(flow: Dataflow, program: TableProgram) -> Dataflow:
         if not callable(function):
             raise ProgramError(f"process_table after {flow} takes a function of {tables}, not {function!r}")
     name = f"process_table({function_name(program.function)})"
-    prototype, code = tried(name, lambda: process_table_code(flow.type.prototype, flow.keys, program))
+    prototype, code = try_on_prototype(name, lambda: process_table_code(flow.type.prototype, flow.keys, program))
     return flow.through(name, code, flow.type.of_rows(prototype))
 
 
 def reduce(flow: Dataflow, function: ReduceFunction[Row] | Callable[[Row, Row], Row]) -> Dataflow:
-    """Keep one row for each key, of which the function makes the next one.
+    """Keep one row for each key, which the function combines with each new row.
 
     Raises:
-        ProgramError: `function` is none.
+        ProgramError: `function` is not a function.
         StreamTypeError: it cannot be pickled.
     """
     if not callable(function) and not isinstance(function, ReduceFunction):
         raise ProgramError(f"reduce after {flow} takes a function of two rows, or a ReduceFunction, not {function!r}")
     of_class = isinstance(function, ReduceFunction)
     name = f"reduce({type(function).__name__ if of_class else function_name(function)})"
-    return _kept(flow, name, lambda: reduced_rows_code(flow.type.prototype, flow.keys, function))
+    return _keyed_rows(flow, name, lambda: reduced_rows_code(flow.type.prototype, flow.keys, function))
 
 
 def extreme_rows(flow: Dataflow, verb: str, column: str, *, is_greatest: bool) -> Dataflow:
-    """Keep the row of each key in which a column is greatest, or least.
+    """Keep the row of each key with the maximum or minimum of a column.
 
     Raises:
-        ProgramError: `column` is no name.
+        ProgramError: `column` is not a name.
         StreamTypeError: there is no such column, or its values have no order.
     """
     if not isinstance(column, str) or not column:
         raise ProgramError(f"{verb} after {flow} takes the name of a column, not {column!r}")
-    return _kept(
+    return _keyed_rows(
         flow,
         f"{verb}({column})",
         lambda: extreme_rows_code(flow.type.prototype, flow.keys, column, is_greatest=is_greatest),
     )
 
 
-def _kept(flow: Dataflow, name: str, make: Callable[[], RowPerKeyCode]) -> Dataflow:
-    return flow.through(name, tried(name, make), StreamType(prototype=flow.type.prototype, event_time=None))
+def _keyed_rows(flow: Dataflow, name: str, make: Callable[[], RowPerKeyCode]) -> Dataflow:
+    return flow.through(name, try_on_prototype(name, make), StreamType(prototype=flow.type.prototype, event_time=None))
 
 
 def drop_duplicates(flow: Dataflow, columns: str | Sequence[str] | None, within: Duration | None) -> Dataflow:
-    """Keep the first of the rows that agree in some columns, of all rows or of those within an event time.
+    """Keep the first of the rows with equal values in some columns, forever or within a span of event time.
 
     Raises:
-        ProgramError: no column is given, or `within` is no length of time above zero.
+        ProgramError: no column is given, or `within` is not a positive duration.
         StreamTypeError: there is no such column, or with `within` the rows have no event time.
     """
     row_type = flow.type
     chosen = row_type.prototype.columns if columns is None else [columns] if isinstance(columns, str) else columns
     if isinstance(chosen, str) or not chosen or not all(isinstance(name, str) for name in chosen):
         raise ProgramError(f"drop_duplicates after {flow} takes names of columns, such as ['id'], not {columns!r}")
-    name = f"drop_duplicates({listed(*chosen)}{'' if within is None else f', within={within}'})"
+    name = f"drop_duplicates({format_columns(*chosen)}{'' if within is None else f', within={within}'})"
     try:
         within_ms = None if within is None else positive_duration_ms(within, "within")
     except DurationError as wrong:
@@ -283,28 +283,30 @@ def drop_duplicates(flow: Dataflow, columns: str | Sequence[str] | None, within:
             f"{name}: {flow} gives no event time to compare rows by: its source has no timestamp column or no"
             " watermarks, or an operation has dropped or renamed the column"
         )
-    code = tried(name, lambda: drop_duplicates_code(row_type.prototype, tuple(chosen), row_type.event_time, within_ms))
+    code = try_on_prototype(
+        name, lambda: drop_duplicates_code(row_type.prototype, tuple(chosen), row_type.event_time, within_ms)
+    )
     return flow.keyed(code.keys).through(name, code, row_type)
 
 
 def assign_timestamps_and_watermarks(flow: Dataflow, strategy: WatermarkStrategy) -> Dataflow:
-    """Give the rows an event time, and make watermarks of it.
+    """Assign an event time to the rows, and generate watermarks from it.
 
     Raises:
-        ProgramError: `strategy` is no watermark strategy, or aligns sources.
-        StreamTypeError: the column of event time, or the condition of punctuated watermarks, does not fit the rows.
+        ProgramError: `strategy` is not a watermark strategy, or aligns sources.
+        StreamTypeError: the event-time column, or the condition of punctuated watermarks, does not fit the rows.
     """
     event_time = _event_time_of(flow, checked_strategy(strategy))
     if strategy.alignment is not None:
         raise ProgramError(
-            "with_watermark_alignment(...) holds back what is read, so it is for the watermarks of sources: give"
+            "with_watermark_alignment(...) delays reading, so it is only for the watermarks of sources: give"
             " from_source(...) the strategy"
         )
     name = f"assign_timestamps_and_watermarks({event_time or 'none'})"
     code = TimestampsAndWatermarksCode(
         event_time=event_time, watches_order=watches_order(strategy), punctuation=strategy.punctuation
     )
-    tried(name, lambda: check_condition(flow.type.prototype, strategy.punctuation))
+    try_on_prototype(name, lambda: check_condition(flow.type.prototype, strategy.punctuation))
     operator = flow.add_operator(name, code)
     set_watermarks(operator, strategy)
     return flow.emitted(operator, replace(flow.type, event_time=event_time))
@@ -316,7 +318,7 @@ def _event_time_of(flow: Dataflow, strategy: WatermarkStrategy) -> EventTime | N
     column = strategy.timestamp_column
     if column is not None:
         where = f"assign_timestamps_and_watermarks({column})"
-        return EventTime(column=tried(where, lambda: event_time_column(flow.type.prototype, column)))
+        return EventTime(column=try_on_prototype(where, lambda: event_time_column(flow.type.prototype, column)))
     if flow.type.event_time is None:
         raise StreamTypeError(
             f"assign_timestamps_and_watermarks after {flow}: watermarks need an event time:"
@@ -326,15 +328,15 @@ def _event_time_of(flow: Dataflow, strategy: WatermarkStrategy) -> EventTime | N
 
 
 def cache(flow: Dataflow) -> Dataflow:
-    """Keep the rows on the cluster, for several jobs.
+    """Cache the rows on the cluster, for several jobs.
 
     Raises:
-        ProgramError: rows take the place of earlier ones, which needs their order.
+        ProgramError: the rows are upserts, which depend on their order.
     """
     if flow.type.changelog != APPEND_ONLY:
         raise ProgramError(
-            f"cache() after {flow} would keep rows in no order, and here a row takes the place of an earlier one"
-            f" ({flow.type.changelog}): cache what comes before"
+            f"cache() after {flow} would lose the order of rows, but here a row replaces an earlier one"
+            f" ({flow.type.changelog}): cache an earlier stream"
         )
     row_type, program = replace(flow.type, prototype=as_stored(flow.type.prototype)), flow.program
     operator = program.cached.transformation(flow.inputs, row_type, program.next_position)
@@ -346,9 +348,9 @@ def add_broadcast_set(flow: Dataflow, variable: Dataflow, name: str) -> None:
     """Let functions of the operator of `flow` read all rows of another dataflow.
 
     Raises:
-        ProgramError: this is no operator with a function that has a context; the rows are of another program, have no
-            end, or depend on this operator; or it has a variable of this name.
-        StreamTypeError: Python has no such rows.
+        ProgramError: this is no operator with a function that has a context; the rows belong to another program,
+            are unbounded, or depend on this operator; or it has a variable of this name already.
+        StreamTypeError: Python cannot represent the rows.
     """
     operator, what = flow.operator, f"with_broadcast_set(..., {name!r}) of {flow.operator}"
     code = operator.code
@@ -367,10 +369,10 @@ def add_broadcast_set(flow: Dataflow, variable: Dataflow, name: str) -> None:
         raise ProgramError(f"{what}: the stream is made of rows of the operator itself, which waits for its end")
     for source in filter(is_unbounded, before):
         raise ProgramError(
-            f"{what}: a broadcast variable is read when it is whole, and the source {source} ({source.call_site}) has"
-            " no end: read what is there now, without monitor_continuously(...) and with a number of rows; rows that"
-            " come for ever are for connect(rules.broadcast(descriptor))"
+            f"{what}: a broadcast variable is read when it is complete, but the source {source} ({source.call_site})"
+            " has no end: read only existing rows, without monitor_continuously(...) and with a number of rows; use"
+            " connect(rules.broadcast(descriptor)) for unbounded rows"
         )
-    tried(what, lambda: check_types(variable.type.prototype.schema, Use.GROUPS))
+    try_on_prototype(what, lambda: check_types(variable.type.prototype.schema, Use.GROUPS))
     rows = partitioned(variable.inputs, ShipStrategy.BROADCAST)
     flow.program.add_inputs(operator, tuple(replace(each, broadcast_variable=name) for each in rows))

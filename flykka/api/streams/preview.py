@@ -1,7 +1,6 @@
-"""A first look at a stream: its operators run on a first batch of its sources, with no job, no state and no sink.
+"""Previews a stream: its operators process the first batch of its sources, with no job, no state and no sink.
 
-Every operator does to the batch what it does to a batch in a job. An aggregation gives its results as at the
-end of the input.
+Every operator processes the batch as in a job. An aggregation emits its results as at the end of the input.
 """
 
 from __future__ import annotations
@@ -41,36 +40,36 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.user_files.job_files import JobFiles
 
 ROWS_READ = 10_000
-"""Of each source; what lies behind them in its first batch is not looked at."""
+"""The maximum number of rows of each source; the rest of its first batch is ignored."""
 
 PATIENCE_SECONDS = 1.0
-"""The time in which a source that makes its rows one after the other gives the first of them."""
+"""How long to wait for the first row of a source that generates its rows one by one."""
 
 _PAUSE_SECONDS = 0.1
 
 
 def preview(session: SparkSession, inputs: tuple[Input, ...], rows: int, files: JobFiles) -> pd.DataFrame:
-    """At most `rows` rows of the stream that these inputs make; `files` are for the functions on the way.
+    """Return at most `rows` rows of these inputs; `files` are for the functions of the operators.
 
     Raises:
         EmptySourceError: a source has nothing to read yet.
         SourceError: a source cannot be read.
         ProgramError: an operator needs a job.
     """
-    with ExitStack() as opened:
+    with ExitStack() as stack:
         files.distribute(session)
-        opened.callback(files.withdraw)
-        reader = _Preview(session, opened, files.resources)
+        stack.callback(files.withdraw)
+        reader = _Preview(session, stack, files.resources)
         return frame_of(collected_table(reader.united(inputs).limit(rows)))
 
 
 class _Preview:
-    """The rows of operators. One that is read twice is made once; its rich function is open until the end."""
+    """Computes the rows of operators, each once even with several readers; rich functions stay open until the end."""
 
-    def __init__(self, session: SparkSession, opened: ExitStack, resources: JobResources) -> None:
+    def __init__(self, session: SparkSession, stack: ExitStack, resources: JobResources) -> None:
         self._session = session
         self._resources = resources
-        self._opened = opened
+        self._opened = stack
         self._made: dict[Transformation, DataFrame] = {}
 
     def united(self, inputs: tuple[Input, ...]) -> DataFrame:
@@ -79,39 +78,39 @@ class _Preview:
             first = first.union(other)
         return first
 
-    def _rows(self, made: Transformation) -> DataFrame:
-        if made not in self._made:
-            self._made[made] = self._computed(made)
-        return self._made[made]
+    def _rows(self, operator: Transformation) -> DataFrame:
+        if operator not in self._made:
+            self._made[operator] = self._computed(operator)
+        return self._made[operator]
 
-    def _computed(self, made: Transformation) -> DataFrame:
-        match made.code:
+    def _computed(self, operator: Transformation) -> DataFrame:
+        match operator.code:
             case SourceCode() as code:
-                return self._first_batch(made, code)
+                return self._first_batch(operator, code)
             case TransformCode() as code:
-                return self._transformed(made, code)
+                return self._transformed(operator, code)
             case AggregateCode() as code:
-                return code.previewed(self.united(made.inputs))
+                return code.previewed(self.united(operator.inputs))
             case JoinCode() as code:
-                left, right = made.inputs[: code.left_gates], made.inputs[code.left_gates :]
+                left, right = operator.inputs[: code.left_gates], operator.inputs[code.left_gates :]
                 return code.previewed(self.united(left), self.united(right))
             case TimestampsAndWatermarksCode():
-                return self.united(made.inputs)
+                return self.united(operator.inputs)
             case _:
                 raise ProgramError(
-                    f"{made} ({made.call_site}) cannot be previewed: it depends on what a job has seen before; preview"
-                    " the stream before it, or execute a job"
+                    f"{operator} ({operator.call_site}) cannot be previewed: it depends on what a job has seen before;"
+                    " preview the stream before it, or execute a job"
                 )
 
-    def _first_batch(self, made: Transformation, code: SourceCode) -> DataFrame:
+    def _first_batch(self, operator: Transformation, code: SourceCode) -> DataFrame:
         schema = code.source.prototype(self._session).schema
-        slices = code.source.read(self._session, schema, [self._first_split(made, code)], in_slices=False)
+        slices = code.source.read(self._session, schema, [self._first_split(operator, code)], in_slices=False)
         rows = without_marks(together(slices))
         if (aside := code.source.side_output) is not None:
             rows = rows.where(f"{aside.column} IS NULL").drop(aside.column)
         return rows.limit(ROWS_READ)
 
-    def _first_split(self, made: Transformation, code: SourceCode) -> SourceSplit:
+    def _first_split(self, operator: Transformation, code: SourceCode) -> SourceSplit:
         discovery = code.source.split_discovery(OperatorId("preview"), FileSystem(self._session))
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
@@ -120,37 +119,41 @@ class _Preview:
                 return splits[0]
             if discovery.interval_ms is None or time.monotonic() > deadline:
                 raise EmptySourceError(
-                    f"nothing to preview: {made} ({made.call_site}) reads {code.source}, where there are no rows yet;"
-                    " call preview again when there are some"
+                    f"nothing to preview: {operator} ({operator.call_site}) reads {code.source}, where there are no"
+                    " rows yet; call preview again when there are some"
                 )
             time.sleep(_PAUSE_SECONDS)
 
-    def _transformed(self, made: Transformation, code: TransformCode) -> DataFrame:
-        rows = self.united(tuple(each for each in made.inputs if each.broadcast_variable is None))
+    def _transformed(self, operator: Transformation, code: TransformCode) -> DataFrame:
+        rows = self.united(tuple(each for each in operator.inputs if each.broadcast_variable is None))
         function = code.function
         if isinstance(function, RichFunction):
-            # What a function keeps belongs to one run of it: the program's own stays as it is for the job.
+            # The state of a function belongs to one run of it: the program's own function must not change before the
+            # job.
             function = copy(function)
             self._opened.callback(function.close)
             initialize_state(function, OperatorStates())
             context = RuntimeContext(
-                uid=made.uid, task_name=made.name, session=self._session, _resources=self._resources_of(made)
+                uid=operator.uid,
+                task_name=operator.name,
+                session=self._session,
+                _resources=self._resources_of(operator),
             )
             function.open(context)
         try:
             return applied(function, rows)
         except NotADataFrameError as returned:
-            raise StreamTypeError(f"{made}: {returned}") from None
+            raise StreamTypeError(f"{operator}: {returned}") from None
         except Exception as raised:
-            raised.add_note(f"flykka: while {made} ({made.call_site}) was previewed")
+            raised.add_note(f"flykka: while {operator} ({operator.call_site}) was previewed")
             raise
 
-    def _resources_of(self, made: Transformation) -> JobResources:
-        """The files of a job, and what the first batches of sources give the broadcast variables of an operator."""
-        names = {each.broadcast_variable for each in made.inputs if each.broadcast_variable is not None}
-        variables = {name: self._variable(made, name) for name in names}
+    def _resources_of(self, operator: Transformation) -> JobResources:
+        """Return the job's files, with broadcast variables filled from the first batches of their sources."""
+        names = {each.broadcast_variable for each in operator.inputs if each.broadcast_variable is not None}
+        variables = {name: self._variable(operator, name) for name in names}
         return replace(self._resources, broadcast_variables=variables)
 
-    def _variable(self, made: Transformation, name: str) -> Collect:
-        rows = self.united(tuple(each for each in made.inputs if each.broadcast_variable == name))
+    def _variable(self, operator: Transformation, name: str) -> Collect:
+        rows = self.united(tuple(each for each in operator.inputs if each.broadcast_variable == name))
         return lambda: rows_of([part_of(collected_table(rows))])

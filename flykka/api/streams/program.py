@@ -1,4 +1,4 @@
-"""The operators of one environment, in the order in which they were written down."""
+"""The operators of one environment, in the order of their definition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class Program:
-    """Takes operators in, each under a uid of its own."""
+    """A program under construction: its operators, with unique uids."""
 
     def __init__(
         self,
@@ -33,9 +33,9 @@ class Program:
         cached: CachedStreams | None = None,
         number: int = 1,
     ) -> None:
-        """`files` and `cached` streams are those of the environment, `after` is the job before in it.
+        """Create a program. `files` and `cached` streams are those of the environment; `after` names its previous job.
 
-        `number` is that of the job that it becomes.
+        `number` is that of the job that the program becomes.
         """
         self._files = RegisteredFiles() if files is None else files
         self._after = after
@@ -48,57 +48,58 @@ class Program:
 
     @property
     def files(self) -> RegisteredFiles:
-        """The files that were registered, for functions that are tried."""
+        """The registered files, for functions that are tried."""
         return self._files
 
     @property
     def transformations(self) -> tuple[Transformation, ...]:
-        """Every operator, after all of its inputs."""
+        """All operators, each after its inputs."""
         return tuple(self._transformations)
 
     def leading_to_sinks(self) -> tuple[Transformation, ...]:
-        """Return the transformations of a job. As with a DataFrame, those without a reader are not computed.
+        """Return the transformations of a job; those without a reader are left out, as for a DataFrame.
 
-        So the other half of a stream that was parted may be left alone, and so may what a notebook has tried. A cached
-        stream is read from what is kept of it, or computed and kept.
+        Thus one half of a stream split by `side_output`, or an experiment in a notebook, may remain unused. A cached
+        stream is read if its rows are cached, else computed and cached.
 
         Raises:
-            ProgramError: there are no operators, or no sink; or another job still computes what is to be kept.
-            DuplicateUidError: an operator that leads to a cached stream has the uid of one that is here.
+            ProgramError: there are no operators, or no sink; or another job is still computing a cached stream.
+            DuplicateUidError: an operator upstream of a cached stream has the uid of one of these.
         """
         if not self._transformations:
             if self._after is None:
                 raise ProgramError("the program has no operators: begin with from_source(...)")
             raise ProgramError(
-                f"nothing was written down since job {self._after!r} was executed: begin the next one with"
-                " from_source(...)"
+                f"nothing was defined since job {self._after!r} was executed: start the next one with from_source(...)"
             )
-        read = {made for made in self._transformations if made.kind is OperatorKind.SINK}
-        if not read:
+        needed = {operator for operator in self._transformations if operator.kind is OperatorKind.SINK}
+        if not needed:
             last = self._transformations[-1]
             raise ProgramError(f"the program writes nothing: end a stream with sink_to(...), perhaps that of {last}")
         for transformation in reversed(self._transformations):
-            # What it feeds stands behind it, and was looked at.
-            if transformation in read:
-                read.update(edge.source for edge in transformation.inputs)
-        return self.cached.resolved([made for made in self._transformations if made in read], self._number)
+            # Its readers come later in the list, so they have been checked already.
+            if transformation in needed:
+                needed.update(edge.source for edge in transformation.inputs)
+        return self.cached.resolved(
+            [operator for operator in self._transformations if operator in needed], self._number
+        )
 
     @property
     def next_position(self) -> int:
-        """The position of the operator that is added next: the first, from 1, that no other has."""
-        taken = {transformation.position for transformation in self._transformations}
-        return next(position for position in count(1) if position not in taken)
+        """The position of the next operator: the first free one, from 1."""
+        used = {transformation.position for transformation in self._transformations}
+        return next(position for position in count(1) if position not in used)
 
     def add(self, transformation: Transformation) -> None:
-        """Take an operator in.
+        """Add an operator.
 
         Raises:
-            DuplicateUidError: another was given the uid that this one has.
-            ProgramError: the program has ended, and would go on without it; or the uid is none.
+            DuplicateUidError: another operator has the same uid.
+            ProgramError: the program was submitted already; or the uid is invalid.
         """
         if self._ended is not None:
             raise ProgramError(
-                f"{transformation.name!r} comes too late: the job of its input was {self._ended}; begin the next"
+                f"{transformation.name!r} is too late: the job of its input was {self._ended}; start the next"
                 " one with from_source(...)"
             )
         if transformation.explicit_uid is not None:
@@ -107,51 +108,51 @@ class Program:
         self._transformations.append(transformation)
 
     def add_inputs(self, transformation: Transformation, inputs: tuple[Input, ...]) -> None:
-        """Let an operator read more, which may have been written down behind it, and is not made of what it makes."""
-        behind = self._and_behind([transformation])
+        """Add inputs to an operator, which may have been defined after it, but must not depend on it."""
+        downstream = self._with_downstream([transformation])
         transformation.inputs += inputs
-        others = (made for made in self._transformations if made not in behind)
-        self._transformations = [*others, *(made for made in self._transformations if made in behind)]
+        others = (operator for operator in self._transformations if operator not in downstream)
+        self._transformations = [*others, *(operator for operator in self._transformations if operator in downstream)]
 
-    def take_back(self, transformations: Iterable[Transformation]) -> None:
-        """Forget operators, and all that they feed."""
-        gone = self._and_behind(transformations)
-        if gone:
-            self._is_submitted = False  # It is being mended, and what is left is still wanted.
-        self._transformations = [kept for kept in self._transformations if kept not in gone]
+    def remove_operators(self, transformations: Iterable[Transformation]) -> None:
+        """Remove operators and everything downstream of them."""
+        removed = self._with_downstream(transformations)
+        if removed:
+            self._is_submitted = False  # The user is changing the program, so the remaining operators stay.
+        self._transformations = [operator for operator in self._transformations if operator not in removed]
 
-    def _and_behind(self, transformations: Iterable[Transformation]) -> set[Transformation]:
-        found = set(transformations)
+    def _with_downstream(self, transformations: Iterable[Transformation]) -> set[Transformation]:
+        downstream = set(transformations)
         for transformation in self._transformations:
-            # Inputs come before what they feed: one pass finds everything.
-            if any(edge.source in found for edge in transformation.inputs):
-                found.add(transformation)
-        return found
+            # Inputs come before their readers, so one pass finds everything.
+            if any(edge.source in downstream for edge in transformation.inputs):
+                downstream.add(transformation)
+        return downstream
 
     def submit(self) -> None:
-        """It is submitted as a job. Where it is not closed behind that, the job was refused."""
+        """Mark the program as submitted. If `close` does not follow, the job was refused."""
         self._is_submitted = True
 
     def for_source(self) -> Program:
-        """The program that a source which is written down now belongs to: another one where this one was refused.
+        """Return the program for a new source: this one, or a new one if this one was submitted and refused.
 
-        So it can be mended and executed again, and can be written down again from its first line on.
+        Thus a refused program can be fixed and executed again, or defined again from its first line.
         """
         if not self._is_submitted:
             return self
-        self._ended = "refused, and another one was begun"
-        return self._followed_by(Program(self._files, self._after, cached=self.cached, number=self._number))
+        self._ended = "refused, and another one was started"
+        return self._notify_followers(Program(self._files, self._after, cached=self.cached, number=self._number))
 
     def close(self, job_name: str) -> Program:
-        """It was executed under this name: its streams are at their end. Returns the program that follows it."""
+        """Mark the program as executed under this name, which ends its streams; return its successor."""
         self._ended = "executed already"
-        return self._followed_by(Program(self._files, job_name, cached=self.cached, number=self._number + 1))
+        return self._notify_followers(Program(self._files, job_name, cached=self.cached, number=self._number + 1))
 
-    def when_followed(self, move: Callable[[Program], None]) -> None:
-        """Call a method with each program that follows this one, as long as its object is referenced."""
+    def on_successor(self, move: Callable[[Program], None]) -> None:
+        """Call a method with each successor of this program, as long as its object is referenced."""
         self._followers.append(WeakMethod(move))
 
-    def _followed_by(self, program: Program) -> Program:
+    def _notify_followers(self, program: Program) -> Program:
         for follower in self._followers:
             move = follower()
             if move is not None:
@@ -160,31 +161,32 @@ class Program:
         return program
 
     def set_uid(self, transformation: Transformation, uid: str) -> None:
-        """Name an operator for good. Raises `DuplicateUidError` where the uid is taken, `ProgramError` if empty."""
+        """Set the permanent id of an operator. Raises `DuplicateUidError` if it is in use, `ProgramError` if it is
+        empty.
+        """
         _check_uid(transformation, uid)
         self._check_free(transformation, uid)
         transformation.explicit_uid = uid
 
-    def _check_free(self, wanted_by: Transformation, uid: str) -> None:
+    def _check_free(self, operator: Transformation, uid: str) -> None:
         for other in self._transformations:
-            if other is not wanted_by and other.uid == uid:
+            if other is not operator and other.uid == uid:
                 raise DuplicateUidError(
-                    f"the uid {uid!r} for {wanted_by.name!r} belongs to {other.name!r} ({other.call_site}): give each"
+                    f"the uid {uid!r} for {operator.name!r} belongs to {other.name!r} ({other.call_site}): give each"
                     " operator one of its own"
                 )
 
 
-def _check_uid(wanted_by: Transformation, uid: object) -> None:
+def _check_uid(operator: Transformation, uid: object) -> None:
     if not isinstance(uid, str) or not uid.strip():
-        wanted = f"not {uid!r}" if uid else "not empty"
-        raise ProgramError(f"the uid of {wanted_by.name!r} must be a text that names it for good, {wanted}")
+        raise ProgramError(f"the uid of {operator.name!r} must be a permanent name, not {uid!r}")
 
 
-def tried(operator: object, attempt: Callable[[], T]) -> T:
-    """The outcome of trying a user's code on a prototype.
+def try_on_prototype(operator: object, attempt: Callable[[], T]) -> T:
+    """Run a user's code on a prototype and return its result.
 
     Raises:
-        StreamTypeError: the code does not fit the stream; the text begins with the operator.
+        StreamTypeError: the code does not fit the stream; the error begins with the operator.
     """
     try:
         return attempt()
@@ -195,26 +197,26 @@ def tried(operator: object, attempt: Callable[[], T]) -> T:
         raise
 
 
-def one_of(kind: type[E], said: E | str, what: str) -> E:
-    """The member of an enum that was said, itself or its name. Raises `ProgramError` where there is no such `what`."""
+def one_of(kind: type[E], value: E | str, what: str) -> E:
+    """Return the member of an enum, given itself or its name. Raises `ProgramError` if there is no such `what`."""
     try:
-        return kind(said)
+        return kind(value)
     except ValueError as unknown:
-        raise ProgramError(f"the {what} must be one of {', '.join(kind)}, not {said!r}") from unknown
+        raise ProgramError(f"the {what} must be one of {', '.join(kind)}, not {value!r}") from unknown
 
 
 def at_least_one(number: int, what: str) -> int:
-    """`number`. Raises `ProgramError`, which names `what`, below 1."""
+    """Return `number`. Raises `ProgramError`, which names `what`, if it is below 1."""
     return _whole_number(number, what, least=1)
 
 
 def at_least_one_if_any(number: int | None, what: str) -> int | None:
-    """`number`, which may be None. Raises `ProgramError`, which names `what`, below 1."""
+    """Return `number`, which may be None. Raises `ProgramError`, which names `what`, if it is below 1."""
     return None if number is None else at_least_one(number, what)
 
 
 def parallelism_or_auto(parallelism: int | str, what: str) -> int:
-    """The parallelism: a number, or `"auto"` for what the slots give. Raises `ProgramError`, which names `what`."""
+    """Parse a parallelism: a number, or `"auto"` for all slots. Raises `ProgramError`, which names `what`."""
     if parallelism == AUTO:
         return PARALLELISM_AUTO_MAX
     if isinstance(parallelism, str):
@@ -223,7 +225,7 @@ def parallelism_or_auto(parallelism: int | str, what: str) -> int:
 
 
 def not_negative(number: int, what: str) -> int:
-    """`number`. Raises `ProgramError`, which names `what`, below 0."""
+    """Return `number`. Raises `ProgramError`, which names `what`, if it is below 0."""
     return _whole_number(number, what, least=0)
 
 
@@ -234,6 +236,6 @@ def _whole_number(number: int, what: str, least: int) -> int:
 
 
 def check_one_program(what: str, ours: Program, theirs: Program) -> None:
-    """Raise `ProgramError` where two streams that are put together, as `what` says, are of two programs."""
+    """Raise `ProgramError` if two streams that are combined belong to different programs; `what` describes them."""
     if theirs is not ours:
-        raise ProgramError(f"{what}: they are of two environments, or of two jobs of one environment")
+        raise ProgramError(f"{what}: they belong to two environments, or to two jobs of one environment")

@@ -1,4 +1,4 @@
-"""Side outputs of operators: which there are, and what reads them."""
+"""The side outputs of operators, and their readers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.program import Program, tried
+from flykka.api.streams.program import Program, try_on_prototype
 from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.transformation import Input, Transformation
 from flykka.errors import ProgramError
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OutputTag:
-    """Names a side output where it is written and where it is read. Tags of one id are the same tag.
+    """Identifies a side output for its writer and its readers. Tags with the same id are equal.
 
-    `columns` are those of its rows, as DDL or as Spark's type; a side output for late rows needs none, for it has those
-    of the rows that are cut into windows.
+    `columns` are those of its rows, as DDL or a Spark type. A side output of late rows needs none, because it has the
+    columns of the windowed stream.
 
     Raises:
         ProgramError: the id is empty, or no text.
@@ -45,7 +45,7 @@ class OutputTag:
 
 
 def check_tag(verb: str, tag: object) -> None:
-    """Raise `ProgramError` if what is given to a verb is no OutputTag."""
+    """Raise `ProgramError` if an argument of `verb` is not an OutputTag."""
     if not isinstance(tag, OutputTag):
         raise ProgramError(f"{verb} takes an OutputTag, such as OutputTag('late'), not {tag!r}")
 
@@ -58,35 +58,34 @@ class SideOutputs(ABC):
 
     @abstractmethod
     def read(self, tag: OutputTag) -> tuple[str, StreamType]:
-        """The name of the side output of a tag in the operator's code, and the type of its rows.
+        """Return the name of the side output of a tag in the operator's code, and the type of its rows.
 
         Raises:
-            ProgramError: the operator has none of this tag.
+            ProgramError: the operator has no such side output.
         """
 
     def add_reader(self, program: Program, tag: OutputTag) -> tuple[Transformation, StreamType]:
-        """Add the operator that takes the rows on; it runs in the task of the operator that gives them."""
+        """Add the operator that forwards the rows; it runs in the task of the operator that emits them."""
         name, row_type = self.read(tag)
-        made = Transformation(
+        operator = Transformation(
             kind=OperatorKind.STATELESS,
             position=program.next_position,
             name=f"get_side_output({tag.id})",
             code=SideOutputCode(tag=name),
             inputs=(Input(source=self.operator),),
         )
-        program.add(made)
-        return made, row_type
+        program.add(operator)
+        return operator, row_type
 
 
 class OwnOutputs(SideOutputs):
-    """The side outputs that an operator has by itself: by tag the name in its code, and the type of the rows."""
+    """The predefined side outputs of an operator: the name in its code and the type of the rows, by tag."""
 
     def __init__(self, operator: Transformation, tags: Mapping[OutputTag, tuple[str, StreamType]]) -> None:
         super().__init__(operator)
         self._tags = tags
 
     def read(self, tag: OutputTag) -> tuple[str, StreamType]:
-        """The side output of the tag."""
         if tag not in self._tags:
             raise ProgramError(f"{self.operator} has no side output {tag!r}, only {', '.join(map(repr, self._tags))}")
         return self._tags[tag]
@@ -94,16 +93,16 @@ class OwnOutputs(SideOutputs):
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A side output that something reads already."""
+    """A side output that has a reader."""
 
     output: SideOutput
     row_type: StreamType
 
 
 class FunctionOutputs(SideOutputs):
-    """The side outputs of a function: those that somebody reads. Rows for others are dropped, as in Flink.
+    """The side outputs of a function that have a reader. Rows for others are dropped, as in Flink.
 
-    `late_data_tag` is that of rows that come too late for their windows, which are as those of `main`.
+    `late_data_tag` is the tag of late rows of windows, which have the type of `main`.
     """
 
     def __init__(self, operator: Transformation, main: StreamType, late_data_tag: OutputTag | None = None) -> None:
@@ -113,7 +112,7 @@ class FunctionOutputs(SideOutputs):
         self._read: dict[str, _Read] = {}
 
     def read(self, tag: OutputTag) -> tuple[str, StreamType]:
-        """Rows are of the columns of the tag."""
+        """Return the name and the type of the side output, whose columns the tag declares."""
         columns = self._main.prototype.schema if tag == self._late_data_tag else tag.columns
         if columns is None:
             raise ProgramError(
@@ -121,7 +120,7 @@ class FunctionOutputs(SideOutputs):
                 f" OutputTag({tag.id!r}, 'id bigint, reason string')"
             )
         what = f"get_side_output({tag.id})"
-        prototype = tried(what, lambda: declared_rows(self._main.prototype.sparkSession, columns))
+        prototype = try_on_prototype(what, lambda: declared_rows(self._main.prototype.sparkSession, columns))
         there = self._read.get(tag.id)
         if there is not None and there.output.columns != prototype.schema:
             raise ProgramError(

@@ -1,4 +1,4 @@
-"""From a source to a stream: what `from_source` and `from_dataframe` write down."""
+"""Creates streams from sources, for `from_source` and `from_dataframe`."""
 
 from __future__ import annotations
 
@@ -42,64 +42,64 @@ def source_stream(
     name: str | None,
     uid: str | None,
 ) -> DataStream:
-    """Add `source` to the program; the stream of its rows.
+    """Add `source` to the program, and return the stream of its rows.
 
     Raises:
-        ProgramError: this is no source, or no watermark strategy, or the uid is empty.
-        StreamTypeError: what the source declares does not make rows, or not with this event time.
+        ProgramError: this is not a source or watermark strategy, or the uid is empty.
+        StreamTypeError: the declared columns are invalid, or the event time does not fit them.
         DuplicateUidError: another operator has the uid.
-        SourceError: there is nothing to take a schema from.
+        SourceError: no schema can be read from the source.
     """
     if not isinstance(source, Source):
         raise ProgramError(f"from_source takes a source such as FileSource.parquet(path), not {source!r}")
-    given = WatermarkStrategy.no_watermarks() if watermark_strategy is None else watermark_strategy
-    strategy = checked_strategy(given)
+    chosen = WatermarkStrategy.no_watermarks() if watermark_strategy is None else watermark_strategy
+    strategy = checked_strategy(chosen)
     delay_ms = strategy.delay_ms
-    made = Transformation(
+    operator = Transformation(
         kind=OperatorKind.SOURCE,
         position=program.next_position,
         name=name or str(source),
         code=SourceCode(source=source, watermark_delay_ms=delay_ms),
         explicit_uid=uid,
     )
-    made.parallelism_limit = source.parallelism_limit
-    set_watermarks(made, strategy)
+    operator.parallelism_limit = source.parallelism_limit
+    set_watermarks(operator, strategy)
     event_time = strategy.timestamp_column or source.event_time
     if event_time is None and delay_ms is not None:
-        raise StreamTypeError(f"{made}: watermarks need an event time: with_timestamp_column(...) names its column")
+        raise StreamTypeError(f"{operator}: watermarks need an event time: with_timestamp_column(...) names its column")
     try:
         bound, prototype, event_time = _bound(session, source, event_time)
         check_condition(prototype, strategy.punctuation)
     except PrototypeError as misfit:
-        raise StreamTypeError(f"{made}: {misfit}") from None
-    made.code = SourceCode(
+        raise StreamTypeError(f"{operator}: {misfit}") from None
+    operator.code = SourceCode(
         source=bound,
         watermark_delay_ms=delay_ms,
         watches_order=watches_order(strategy),
         punctuation=strategy.punctuation,
     )
-    program.add(made)
+    program.add(operator)
     side_output = bound.side_output
     aside = None
     if side_output is not None:
         put_aside = StreamType(prototype=declared_rows(session, side_output.columns), event_time=None)
-        aside = OwnOutputs(made, {OutputTag(side_output.tag): (side_output.tag, put_aside)})
+        aside = OwnOutputs(operator, {OutputTag(side_output.tag): (side_output.tag, put_aside)})
     windowable = None if event_time is None or delay_ms is None else EventTime(column=event_time)
     rows = StreamType(prototype=prototype, event_time=windowable)
-    return DataStream(Dataflow(program=program, inputs=(Input(source=made),), type=rows, side_outputs=aside))
+    return DataStream(Dataflow(program=program, inputs=(Input(source=operator),), type=rows, side_outputs=aside))
 
 
 class ComputedFrames:
-    """The DataFrames of an environment whose rows are kept, each until the job that reads it is over."""
+    """The computed DataFrames of an environment, each retained until the job that reads it has ended."""
 
     def __init__(self) -> None:
         self._kept: list[tuple[ComputedFrame, JobClient | None]] = []
 
     def keep(self, session: SparkSession, frame: object) -> ComputedFrame:
-        """A DataFrame that is to be computed, for the next job.
+        """Register a DataFrame to be computed for the next job.
 
         Raises:
-            ProgramError: it is none, or none of this Spark that can be read to its end.
+            ProgramError: it is not a DataFrame, a streaming one, or belongs to another Spark session.
         """
         if not isinstance(frame, DataFrame):
             raise ProgramError(f"from_dataframe needs a DataFrame of Spark, not a {type(frame).__name__}")
@@ -112,28 +112,27 @@ class ComputedFrames:
         return computed
 
     def compute_again(self, operators: Iterable[Transformation]) -> None:
-        """Compute what is read once more, for rows that are to be cached, and was freed with the job that read it."""
-        kept = [computed for computed, _ in self._kept]
-        for made in operators:
-            if isinstance(made.code, SourceCode) and isinstance(made.code.source, DataFrameSource):
-                computed = made.code.source.computed
-                if computed not in kept:
+        """Recompute DataFrames that were freed with their job, and are read again to be cached."""
+        retained = [computed for computed, _ in self._kept]
+        for operator in operators:
+            if isinstance(operator.code, SourceCode) and isinstance(operator.code.source, DataFrameSource):
+                computed = operator.code.source.computed
+                if computed not in retained:
                     computed.compute()
                     self._kept.append((computed, None))
 
     def belong_to(self, client: JobClient) -> None:
-        """All that belong to no job yet are read by this one."""
+        """Assign all DataFrames without a job to this one."""
         self._kept = [(computed, reader or client) for computed, reader in self._kept]
 
     def free_finished(self) -> None:
-        """Free what was read by jobs that are over."""
-        over = [kept for kept in self._kept if kept[1] is not None and kept[1].done()]
-        for computed, _ in over:
+        """Free the DataFrames of jobs that have ended."""
+        finished = [retained for retained in self._kept if retained[1] is not None and retained[1].done()]
+        for computed, _ in finished:
             computed.free()
-        self._kept = [kept for kept in self._kept if kept not in over]
+        self._kept = [retained for retained in self._kept if retained not in finished]
 
     def free(self) -> None:
-        """Free all."""
         for computed, _ in self._kept:
             computed.free()
         self._kept = []

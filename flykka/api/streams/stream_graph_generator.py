@@ -1,8 +1,8 @@
-"""From the program to its stream graph, its code bound in the registry (Flink's StreamGraphGenerator).
+"""Turns a program into its stream graph, and binds its code in the registry (Flink's StreamGraphGenerator).
 
-One operator of the program becomes one node, except an aggregation and an operator of two inputs. These become several:
-local ones, chained to what feeds them, which turn rows into state (partial aggregates, or the columns that are needed)
-or give the rows of two inputs the same columns, and behind the exchange the one that owns the state.
+Each operator of the program becomes one node, except aggregations and operators with two inputs. These become several:
+local ones, chained to their inputs, which compute partial aggregates, reduce rows to the columns that are needed, or
+give both inputs the same columns; and, after the exchange, the one that has the state.
 """
 
 from __future__ import annotations
@@ -41,22 +41,23 @@ class Defaults:
     runtime_mode: RuntimeExecutionMode = RuntimeExecutionMode.STREAMING
 
     def max_parallelism_of(self, own: int | None) -> int | None:
-        """The maximum parallelism of an operator that says `own`; None where it is to be derived."""
+        """Return the maximum parallelism of an operator that sets `own`; None if it must be derived."""
         return own or self.max_parallelism
 
 
 def stream_graph(
     transformations: Sequence[Transformation], registry: CodeRegistry, defaults: Defaults, slots: int | None = None
 ) -> StreamGraph:
-    """The stream graph of a program, inputs before what they feed, for a cluster of so many slots where it is known.
+    """Return the stream graph of a program, for a cluster with `slots` slots, if known.
 
     Raises:
-        ProgramError: the program cannot be built, an operator has no uid and must have one, a source of a batch job
-            has no end, or an operator takes what the slots give and their number is not known; the text names it.
+        ProgramError: the program cannot be built, an operator has no uid and must have one, a source of a batch
+            job is unbounded, or an operator uses all slots and their number is unknown; the error names the
+            culprit.
     """
     if not defaults.auto_generated_uids:
         _check_uids(transformations)
-    has_variables = any(read.broadcast_variable for made in transformations for read in made.inputs)
+    has_variables = any(each.broadcast_variable for operator in transformations for each in operator.inputs)
     kind = job_type(defaults.runtime_mode, transformations)
     _check_side_outputs(transformations)
     parallelism = parallelism_of(transformations, defaults.parallelism, slots)
@@ -72,30 +73,32 @@ def stream_graph(
 
 
 def _check_uids(transformations: Sequence[Transformation]) -> None:
-    for made in transformations:
-        if made.has_automatic_uid and made.uid_hash is None:
+    for operator in transformations:
+        if operator.has_automatic_uid and operator.uid_hash is None:
             raise ProgramError(
-                f"automatic uids are disabled, and the operator {made.name!r} ({made.call_site}) has no uid: give it"
-                " one with uid(...), or a hash with set_uid_hash(...)"
+                f"automatic uids are disabled, and the operator {operator.name!r} ({operator.call_site}) has no uid:"
+                " give it one with uid(...), or a hash with set_uid_hash(...)"
             )
 
 
 def _check_side_outputs(transformations: Sequence[Transformation]) -> None:
-    """A source that puts rows aside was asked to: they must not be lost."""
+    """Raise `ProgramError` if a side output of a source has no reader: its rows must not be lost."""
     read = {
-        (made.inputs[0].source, tag) for made in transformations if (tag := made.code.reads_side_output) is not None
+        (operator.inputs[0].source, tag)
+        for operator in transformations
+        if (tag := operator.code.reads_side_output) is not None
     }
-    for made in transformations:
-        code = made.code
-        if isinstance(code, SourceCode) and code.side_outputs and (made, code.side_outputs[0]) not in read:
+    for operator in transformations:
+        code = operator.code
+        if isinstance(code, SourceCode) and code.side_outputs and (operator, code.side_outputs[0]) not in read:
             raise ProgramError(
-                f"{made} puts rows aside, and nothing reads them: they are get_side_output(OutputTag("
+                f"{operator} puts rows aside, and nothing reads them: they are get_side_output(OutputTag("
                 f"{code.side_outputs[0]!r})) of its stream"
             )
 
 
 def _shipped(source: Input, *, is_same_parallelism: bool) -> tuple[ShipStrategy, KeyByCode | None]:
-    """The strategy of an input, and the keys that it is hashed by."""
+    """Return the partitioning of an input, and the keys for hashing."""
     if source.ship_strategy is not None:
         return source.ship_strategy, source.key_by
     if is_same_parallelism:
@@ -130,7 +133,7 @@ class _Generator:
         has_broadcast_variables: bool,
     ) -> None:
         schedule_mode = defaults.schedule_mode
-        # Who reads a broadcast variable begins when that is whole.
+        # The readers of a broadcast variable start when it is complete.
         if (kind is JobType.BATCH or has_broadcast_variables) and schedule_mode is ScheduleMode.EAGER:
             schedule_mode = ScheduleMode.PIPELINED_REGION
         self.graph = StreamGraph(
@@ -146,7 +149,7 @@ class _Generator:
         self._ordered = ordered
 
     def add(self, transformation: Transformation) -> None:
-        """Bind the operator's code and add its node, behind that of its local part where it has one, and its edges."""
+        """Bind the operator's code, and add its node and edges, after those of its local parts."""
         if transformation.code.reads_side_output is not None:
             self._add_side_output(transformation)
             return
@@ -191,7 +194,7 @@ class _Generator:
                 name=transformation.name,
                 kind=transformation.kind,
                 ref=self._bound(transformation, transformation.uid, transformation.code),
-                # As a local part: of the operator's parallelism and group, so that the two run as one task.
+                # The parallelism and group of the operator, so that both run in one task, as with a local part.
                 parallelism=operator.parallelism,
                 has_automatic_uid=transformation.has_automatic_uid,
             )
@@ -199,12 +202,12 @@ class _Generator:
         self.graph.add_edge(StreamEdge(source_uid=operator.uid, target_uid=transformation.uid, is_side_output=True))
 
     def _feeding(self, transformation: Transformation, place: int) -> str:
-        """The uid of what feeds an input of the operator: its local part, where it has one."""
+        """Return the uid of the node that feeds an input of the operator: its local part, if it has one."""
         read = transformation.inputs[place]
         feeding = read.source.uid
         if read.local_code is None:
             return feeding
-        # Each stream of a union, or of two inputs, is made ready where it comes from.
+        # Each stream of a union, or of two inputs, has its own local part.
         local = f"{transformation.uid}-local" + (f"-{place + 1}" if len(transformation.inputs) > 1 else "")
         self.graph.add_node(
             StreamNode(
@@ -212,7 +215,8 @@ class _Generator:
                 name=read.local_code.name_of(transformation.name),
                 kind=read.local_code.local_kind,
                 ref=self._bound(transformation, local, read.local_code),
-                # Of its input's parallelism and, naming none, of its sharing group, so that the two run as one task.
+                # The parallelism of its input and, because it names no sharing group, the same group: both run in one
+                # task.
                 parallelism=self.graph.node(feeding).parallelism,
                 has_automatic_uid=transformation.has_automatic_uid,
             )
@@ -221,7 +225,7 @@ class _Generator:
         return local
 
     def _bound(self, transformation: Transformation, uid: str, code: OperatorCode) -> OperatorRef:
-        """The code under its uid; errors name the operator as the user does: by the uid that was given, or its name."""
+        """Bind the code to its uid; errors name the operator by the user's uid, or else its name."""
         name = transformation.name if transformation.has_automatic_uid else transformation.uid
         if isinstance(code, SourceCode) and transformation in self._ordered:
             code = replace(code, source=code.source.in_order())
@@ -242,7 +246,7 @@ class _Generator:
         )
 
     def _keys(self, transformation: Transformation, key_by: KeyByCode, site: CallSite) -> OperatorRef:
-        """The keys of an input; those of the two sides of a join are other columns."""
+        """Bind the keys of an input; the two sides of a join have different ones."""
         keys = (each.key_by or each.changelog_keys for each in transformation.inputs)
         kinds = list(dict.fromkeys(id(each) for each in keys if each is not None))
         number = kinds.index(id(key_by)) + 1

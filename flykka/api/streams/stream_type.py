@@ -1,4 +1,4 @@
-"""The type of a stream's rows, and whether they stay or take the place of earlier ones."""
+"""The type of a stream's rows, and whether they are append-only or upserts."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changelog:
-    """Append-only where `keys` is None: every row stays. Else upserts: of rows that agree in the keys the newest holds.
+    """Append-only if `keys` is None. Else upserts: a row replaces the previous row with the same keys.
 
-    Without keys (an empty tuple) the newest row of all holds. Where rows can be deleted too, `row_kind` is the column
-    that says so, as Flink's RowKind: of kind `-D` a row says that there is none of its key any more.
+    With an empty tuple of keys each row replaces the previous row. If rows can be deleted, `row_kind` is the column
+    with Flink's RowKind: a row of kind `-D` deletes the row of its key.
     """
 
     keys: tuple[str, ...] | None = None
     row_kind: str | None = None
 
     def renamed(self, names: Mapping[str, str], columns: Collection[str]) -> Changelog:
-        """The changelog of rows of which some columns have new names; append-only where a key is not among them.
+        """Return the changelog after columns were renamed or dropped; append-only if a key was dropped.
 
-        Such rows are all that was ever emitted, and nothing tells which of them still hold.
+        Without its keys, the stream is a history of rows, in which nothing shows which of them are current.
         """
         if self.keys is None:
             return self
@@ -49,16 +49,16 @@ APPEND_ONLY = Changelog()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamType:
-    """The type of a stream's rows: a prototype of them, their event time, and whether they stay."""
+    """The type of a stream's rows: a prototype, the event time, and the changelog."""
 
     prototype: DataFrame
     event_time: EventTime | None
     changelog: Changelog = APPEND_ONLY
 
     def of_rows(self, prototype: DataFrame, renamed: Mapping[str, str] | None = None) -> StreamType:
-        """The type of rows made of these, with event time and changelog where their columns are there.
+        """Return the type of derived rows, with event time and changelog if their columns still exist.
 
-        They may have been `renamed`.
+        `renamed` maps old to new column names.
         """
         changelog = self.changelog.renamed(renamed or {}, prototype.columns)
         before = self.event_time
@@ -69,6 +69,6 @@ class StreamType:
         return StreamType(prototype=prototype, event_time=event_time, changelog=changelog)
 
     def emitted_by(self, code: OperatorCode) -> StreamType:
-        """The type of such rows where an operator emits them: its code knows whether they stay."""
+        """Return this type with the changelog of an operator that emits such rows."""
         keys = code.upsert_keys
         return replace(self, changelog=Changelog(keys=keys) if keys else APPEND_ONLY)

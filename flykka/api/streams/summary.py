@@ -1,4 +1,4 @@
-"""A stream and an environment told in a few labelled lines: the text of their `repr`, the table of a notebook."""
+"""A summary of a stream or an environment as labelled lines: the text of its `repr`, the table in a notebook."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LABELS = {OperatorKind.SOURCE: "source", OperatorKind.TIMESTAMPS_AND_WATERMARKS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A title, labelled lines, and the columns with their types where there are some."""
+    """A title, labelled lines, and optionally columns with their types."""
 
     title: str
     facts: tuple[tuple[str, str], ...]
@@ -34,14 +34,14 @@ class Summary:
         return "\n".join([self.title, *(f"  {label:<12}{text}" for label, text in (*lines, *self.facts))])
 
     def html(self) -> str:
-        """The same for a notebook."""
+        """Format the summary for a notebook."""
         columns = [part for name, kind in self.columns for part in (", ", f"{name} ", quiet(kind, "span"))]
         lines = [("columns", fragment(*columns[1:]))] if columns else []
         return display(head(self.title), labelled([*lines, *self.facts]))
 
 
 def stream_summary(kind: str, flow: Dataflow, next_step: str) -> Summary:
-    """A stream: `kind` is its class."""
+    """Summarize a stream; `kind` is its class."""
     before, row_type = leading_to(flow.inputs), flow.type
     facts = [
         (
@@ -49,8 +49,12 @@ def stream_summary(kind: str, flow: Dataflow, next_step: str) -> Summary:
             str(row_type.event_time or "none: windows need a source with a timestamp column and watermarks"),
         ),
         *([] if row_type.changelog.keys is None else [("changelog", str(row_type.changelog))]),
-        *((_LABELS[made.kind], f"{made}, {watermarks(made)}") for made in before if made.kind in _LABELS),
-        ("operators", _told(before)),
+        *(
+            (_LABELS[operator.kind], f"{operator}, {watermarks(operator)}")
+            for operator in before
+            if operator.kind in _LABELS
+        ),
+        ("operators", _operator_names(before)),
         ("next", next_step),
     ]
     columns = tuple((field.name, field.dataType.simpleString()) for field in row_type.prototype.schema)
@@ -58,21 +62,21 @@ def stream_summary(kind: str, flow: Dataflow, next_step: str) -> Summary:
 
 
 def program_facts(program: Program) -> Iterator[tuple[str, str]]:
-    """Facts about the program since the last job, and what can be done with it."""
-    written = program.transformations
-    if not written:
+    """Yield facts about the operators since the last job, and possible next steps."""
+    operators = program.transformations
+    if not operators:
         yield "program", "no operators since the last job"
         yield "next", "from_source(...) begins a stream"
         return
-    yield "program", _told(written)
-    if any(made.kind is OperatorKind.SINK for made in written):
+    yield "program", _operator_names(operators)
+    if any(operator.kind is OperatorKind.SINK for operator in operators):
         yield "next", "execute_async('name') submits it, execute('name') also waits for its end"
     else:
         yield "next", "preview() of a stream shows first rows, sink_to(...) ends it; then execute_async('name')"
 
 
 def watermarks(source: Transformation) -> str:
-    """Tell how far the watermarks stay behind that an operator makes."""
+    """Describe how an operator generates watermarks."""
     if source.watermark_delay_ms is None:
         return "no watermarks"
     if source.punctuated_watermarks:
@@ -85,7 +89,7 @@ def watermarks(source: Transformation) -> str:
     return f"watermark {format_ms(source.watermark_delay_ms)} behind the latest row{silent}{aligned}"
 
 
-def _told(operators: tuple[Transformation, ...]) -> str:
+def _operator_names(operators: tuple[Transformation, ...]) -> str:
     left_out = len(operators) - SHOWN_OPERATORS
-    names = [made.name for made in operators[-SHOWN_OPERATORS:]]
+    names = [operator.name for operator in operators[-SHOWN_OPERATORS:]]
     return (f"{left_out} more, " if left_out > 0 else "") + ", ".join(names)

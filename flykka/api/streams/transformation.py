@@ -1,7 +1,7 @@
-"""The declared program: one Transformation per operator that the user sees, as in Flink.
+"""The defined program: one Transformation per operator that the user sees, as in Flink.
 
-A transformation is a note, not an operator: `uid`, name and parallelism may still be set on it until the stream graph
-is made of it. It knows nothing of Spark but the code object that it hands on, and remembers the line that wrote it.
+A transformation is a description: uid, name and parallelism may change until the stream graph is built. It does not
+depend on Spark, only on the code object that it carries, and remembers the line that created it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _LONGEST_LIST = 60
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Input:
-    """An input of an operator. Without a strategy: forward, or rebalance where the parallelisms differ.
+    """An input of an operator. Without a strategy rows are forwarded, or rebalanced if the parallelisms differ.
 
-    Rows of one key of a changelog go to one subtask instead, for they must not overtake each other: its keys are
-    `changelog_keys`. `local_code` is the part of the operator that runs before the exchange, chained to what feeds it.
-    Rows of a `broadcast_variable` are read by functions of the operator, which ask for it.
+    Rows of a changelog are hashed by `changelog_keys` instead, so that rows of a key stay in order. `local_code` is the
+    part of the operator that runs before the exchange, chained to the operator that feeds it. Rows of a
+    `broadcast_variable` are read by functions of the operator on request.
     """
 
     source: Transformation
@@ -47,18 +47,18 @@ class Input:
 
 
 def partitioned(inputs: Iterable[Input], strategy: ShipStrategy, key_by: KeyByCode | None = None) -> tuple[Input, ...]:
-    """Return the same rows, to be shipped so to all readers; the last strategy named holds.
+    """Return the inputs with this partitioning, which replaces any earlier one.
 
-    A union is its inputs, so each of them keeps what was said before they were united.
+    The partitionings set before a union are those of its inputs, and stay.
     """
     return tuple(replace(each, ship_strategy=strategy, key_by=key_by, call_site=call_site()) for each in inputs)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Transformation:
-    """An operator of the program; fields that are None are decided by the environment when the stream graph is made.
+    """An operator of the program; fields that are None get the environment's defaults when the stream graph is built.
 
-    No more subtasks than `parallelism_limit` may be asked for.
+    The parallelism must not exceed `parallelism_limit`.
     """
 
     kind: OperatorKind
@@ -86,58 +86,57 @@ class Transformation:
 
     @property
     def uid(self) -> str:
-        """The uid the user gave, else one of kind and position, which moves when operators are put in before it."""
+        """The user's uid, else one from kind and position, which changes when operators are inserted before it."""
         return self.explicit_uid or default_uid(self.kind, self.position)
 
     @property
     def has_automatic_uid(self) -> bool:
-        """True if the user gave no uid."""
         return self.explicit_uid is None
 
     def __str__(self) -> str:
-        # A uid that was not given is not known to the user.
+        # Users do not know generated uids.
         if self.explicit_uid is None or self.explicit_uid == self.name:
             return self.name
         return f"{self.explicit_uid} ({self.name})"
 
 
 def default_uid(kind: OperatorKind, position: int) -> str:
-    """The uid of an operator that was given none."""
+    """Return the uid of an operator for which the user sets none."""
     return f"{kind.lower().replace('_', '-')}-{position}"
 
 
 def origins(inputs: tuple[Input, ...]) -> str:
-    """The origins of a stream, for messages."""
+    """Describe the operators that emit a stream, for messages."""
     names = [str(each.source) for each in inputs]
     return names[0] if len(names) == 1 else f"the union of {' and '.join(names)}"
 
 
 def leading_to(
-    inputs: tuple[Input, ...], begins: Callable[[Transformation], bool] = lambda made: False
+    inputs: tuple[Input, ...], begins: Callable[[Transformation], bool] = lambda operator: False
 ) -> tuple[Transformation, ...]:
-    """The operators before a stream, each once, inputs before what they feed.
+    """Return the operators upstream of a stream, each once and after its inputs.
 
-    What leads to one that `begins` is left out.
+    Operators upstream of one for which `begins` is true are left out.
     """
     ordered: dict[Transformation, None] = {}
     waiting = [(each.source, False) for each in reversed(inputs)]
     while waiting:
-        made, is_done = waiting.pop()
+        operator, is_done = waiting.pop()
         if is_done:
-            ordered[made] = None
-        elif made not in ordered:
-            waiting.append((made, True))
-            inputs_of = () if begins(made) else made.inputs
+            ordered[operator] = None
+        elif operator not in ordered:
+            waiting.append((operator, True))
+            inputs_of = () if begins(operator) else operator.inputs
             waiting.extend((each.source, False) for each in reversed(inputs_of))
     return tuple(ordered)
 
 
-def listed(*columns: Column | str) -> str:
-    """Columns as the user would write them, for names of operators; a long list is cut short."""
+def format_columns(*columns: Column | str) -> str:
+    """Format columns as the user would write them, for names of operators; a long list is truncated."""
     names = ", ".join(map(column_text, columns))
     return names if len(names) <= _LONGEST_LIST else names[: _LONGEST_LIST - 3] + "..."
 
 
 def function_name(function: object) -> str:
-    """The name of a function, or of the class of a callable, for names of operators."""
+    """Return the name of a function, or of the class of a callable, for names of operators."""
     return getattr(function, "__name__", type(function).__name__)

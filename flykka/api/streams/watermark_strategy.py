@@ -1,4 +1,4 @@
-"""The column of event time, and how far behind it the watermark stays. Flink's names."""
+"""WatermarkStrategy: the event-time column, and how watermarks are generated from it. Flink's names."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkStrategy:
-    """`delay_ms` is how long late rows are waited for, None where there is no event time.
+    """How watermarks are generated; use the class methods to create one.
 
-    `timestamp_column` names the event-time column where the source does not name it itself. A source that has read
-    nothing for `idle_timeout_ms` holds nobody back; None: it is always waited for. With a `quiet_period_ms` event time
-    goes on by the clock behind it. With a `punctuation` the rows for which it is true mark the watermarks. With an
-    `alignment` a source waits for others that are behind it.
+    `delay_ms` is the bound of out-of-orderness, None without event time. `timestamp_column` names the event-time column
+    unless the source does. A source without rows for `idle_timeout_ms` is idle and does not hold back others; None:
+    never. With a `quiet_period_ms` the watermark advances by the clock while there are no rows. With a `punctuation`
+    only the rows for which it is true advance the watermark. With an `alignment` a source waits for slower ones.
     """
 
     delay_ms: int | None
@@ -35,38 +35,38 @@ class WatermarkStrategy:
 
     @classmethod
     def for_bounded_out_of_orderness(cls, delay: Duration) -> Self:
-        """Rows come at most `delay` after a row with a later event time; what comes later still is late.
+        """Create a strategy for rows that arrive at most `delay` after a row with a later event time; others are late.
 
         Raises:
-            DurationError: the delay cannot be read.
+            DurationError: the delay cannot be parsed.
         """
         return cls(delay_ms=duration_ms(delay, "watermark delay"))
 
     @classmethod
     def for_monotonous_timestamps(cls) -> Self:
-        """Rows come in the order of their event time; what comes before it is late."""
+        """Create a strategy for rows that arrive in the order of their event time; others are late."""
         return cls(delay_ms=0, on_violation=MonotonyViolationHandler.IGNORE)
 
     @classmethod
     def for_punctuated_watermarks(cls, condition: Column | str) -> Self:
-        """The rows for which `condition` is true say how far event time has come: to their own, all of it.
+        """Create a strategy in which the rows for which `condition` is true advance the watermark to their event time.
 
-        A batch says the latest of its marks, behind its rows. (Flink's AssignerWithPunctuatedWatermarks.)
+        A batch advances it to the latest of these, after its rows. (Flink's AssignerWithPunctuatedWatermarks.)
         """
         return cls(delay_ms=0, punctuation=condition)
 
     @classmethod
     def no_watermarks(cls) -> Self:
-        """The stream has no event time: it cannot be windowed by it."""
+        """Create a strategy without event time; event-time windows are then impossible."""
         return cls(delay_ms=None)
 
     def with_violation_handler(self, handler: MonotonyViolationHandler | str) -> Self:
-        """Choose the answer to a row that is older than the batches before it: IGNORE (unless set), LOG or FAIL.
+        """Set the reaction to a row that is older than the batches before it: IGNORE (the default), LOG or FAIL.
 
-        For `for_monotonous_timestamps` only. Within a batch rows have no order.
+        For `for_monotonous_timestamps` only. Rows within a batch have no order.
 
         Raises:
-            ProgramError: there is no such handler, or the strategy does not ask for an order.
+            ProgramError: there is no such handler, or the strategy does not require an order.
         """
         if self.on_violation is None:
             raise ProgramError("only for_monotonous_timestamps() asks for an order that can be violated")
@@ -74,47 +74,46 @@ class WatermarkStrategy:
         return replace(self, on_violation=chosen)
 
     def with_timestamp_column(self, column: str) -> Self:
-        """The same strategy over this timestamp column (Flink's withTimestampAssigner)."""
+        """Return this strategy with another timestamp column (Flink's withTimestampAssigner)."""
         return replace(self, timestamp_column=column)
 
     def with_idleness(self, idle_timeout: Duration) -> Self:
-        """The same strategy for a source that may fall silent: after `idle_timeout` without rows others go on alone.
+        """Return this strategy with an idle timeout: a source without rows for that time does not hold back others.
 
-        It is measured in real time, for each subtask and each partition of a source that has some, also for one that
-        never had a row. With the next rows it is waited for again. Time in which rows wait to be read does not count.
+        It is measured in real time, for each subtask and each partition of a source, even before its first row. The
+        next rows make the source active again. Time in which rows are queued does not count.
 
         Raises:
-            DurationError: the time cannot be read, or is none.
+            DurationError: the time cannot be parsed, or is 0.
         """
         return replace(self, idle_timeout_ms=positive_duration_ms(idle_timeout, "idle timeout"))
 
     def with_quiet_period(self, period: Duration) -> Self:
-        """The same strategy for a source that may fall silent while its last windows are to fire all the same.
+        """Return this strategy with a quiet period, so that the last windows fire even if a source has no more rows.
 
-        After `period` without rows event time goes on by the clock: from then on, every `period`, the watermark is what
-        it was behind the last rows and the time that has passed since. Rows that come later are late where they are
-        older than that. It is measured in real time, for each subtask and each partition of a source that has some. One
-        that never had a row knows no event time: it is idle after the period, or after the time of `with_idleness`.
-
-        With both, a partition that has been silent for the idle timeout is left out while others of its subtask are
-        active; if none is, event time goes on from the one that is furthest.
+        After `period` without rows the watermark advances by the clock: once per `period`, it is set to the last
+        watermark plus the time that has passed since. Later rows that are older than that are late. The period is
+        measured in real time, for each subtask and each partition of a source. A partition that never had a row has no
+        event time: it becomes idle after the period, or after the timeout of `with_idleness`. With both, a partition
+        without rows for the idle timeout is ignored while others of its subtask are active; if none is, the watermark
+        advances from the highest one.
 
         Raises:
-            DurationError: the time cannot be read, or is none.
+            DurationError: the time cannot be parsed, or is 0.
         """
         return replace(self, quiet_period_ms=positive_duration_ms(period, "quiet period"))
 
     def with_watermark_alignment(self, group: str, max_drift: Duration, update_interval: Duration = "1s") -> Self:
-        """The same strategy for a source that is not to run ahead of the other sources of its `group` in the job.
+        """Return this strategy with an alignment: the source does not run ahead of others in its `group` in the job.
 
-        While its watermark is more than `max_drift` ahead of the least of the group it reads no further batch: so what
-        a join, or a function of two inputs, keeps of the faster one stays small. How far sources are, and may go, is
-        told every `update_interval`, so they drift apart by what is read meanwhile as well. A source that is idle, or
-        has read all that there is, holds nobody back; one that has not read a row yet is waited for. Take the interval
-        shorter where sources read much in a second, longer where there are many subtasks. Batch jobs do not align.
+        While its watermark is more than `max_drift` ahead of the minimum of the group, it reads no further batch. That
+        keeps the state of a join, or of a function with two inputs, small. Watermarks are reported and limits updated
+        every `update_interval`, so sources can drift further apart by the rows read meanwhile. A source that is idle or
+        finished does not hold back others; one that has not read a row yet does. Choose a shorter interval if sources
+        read much per second, a longer one for many subtasks. Batch jobs do not align.
 
         Raises:
-            DurationError: a time cannot be read, or the interval is none.
+            DurationError: a time cannot be parsed, or the interval is 0.
             ProgramError: the group has no name, or the strategy has no watermarks.
         """
         if not isinstance(group, str) or not group:
@@ -133,7 +132,7 @@ class WatermarkStrategy:
 
 
 def checked_strategy(strategy: WatermarkStrategy) -> WatermarkStrategy:
-    """`strategy`. Raises `ProgramError` where it is none."""
+    """Return `strategy`. Raises `ProgramError` if it is not a watermark strategy."""
     if not isinstance(strategy, WatermarkStrategy):
         raise ProgramError(
             "a watermark strategy is one such as WatermarkStrategy.for_bounded_out_of_orderness('10s'), not"
@@ -142,16 +141,16 @@ def checked_strategy(strategy: WatermarkStrategy) -> WatermarkStrategy:
     return strategy
 
 
-def set_watermarks(made: Transformation, strategy: WatermarkStrategy) -> None:
-    """Note on an operator how it makes watermarks."""
-    made.watermark_delay_ms = strategy.delay_ms
-    made.idle_timeout_ms = strategy.idle_timeout_ms
-    made.quiet_period_ms = strategy.quiet_period_ms
-    made.watermark_alignment = strategy.alignment
-    made.on_monotony_violation = strategy.on_violation or MonotonyViolationHandler.IGNORE
-    made.punctuated_watermarks = strategy.punctuation is not None
+def set_watermarks(operator: Transformation, strategy: WatermarkStrategy) -> None:
+    """Set how an operator generates watermarks."""
+    operator.watermark_delay_ms = strategy.delay_ms
+    operator.idle_timeout_ms = strategy.idle_timeout_ms
+    operator.quiet_period_ms = strategy.quiet_period_ms
+    operator.watermark_alignment = strategy.alignment
+    operator.on_monotony_violation = strategy.on_violation or MonotonyViolationHandler.IGNORE
+    operator.punctuated_watermarks = strategy.punctuation is not None
 
 
 def watches_order(strategy: WatermarkStrategy) -> bool:
-    """Tell whether a row that goes back in event time is to be told."""
+    """Return True if rows that violate the order must be reported."""
     return strategy.on_violation not in (None, MonotonyViolationHandler.IGNORE)

@@ -1,6 +1,6 @@
-"""Adds the operators of windows to a program: aggregates of columns, functions of DataFrames, functions of rows.
+"""Adds window operators to a program: aggregates of columns, functions of DataFrames, functions of rows.
 
-Spark's plans compute the first two where they can, with a part before the exchange; Python workers compute the rest.
+Spark plans compute the first two where possible, with a part before the exchange; Python workers compute the rest.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from flykka.api.streams.operators import add_aggregates, function_inputs, processed
-from flykka.api.streams.program import at_least_one, tried
+from flykka.api.streams.program import at_least_one, try_on_prototype
 from flykka.api.streams.side_outputs import OutputTag, OwnOutputs
-from flykka.api.streams.transformation import Transformation, function_name, listed
+from flykka.api.streams.transformation import Transformation, format_columns, function_name
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.spark_bridge.errors import StateDescriptorError
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
@@ -57,7 +57,7 @@ BatchFunction: TypeAlias = "Callable[[DataFrame], DataFrame]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowSettings:
-    """The windows that rows are cut into. Without a trigger they have that of their assigner."""
+    """The windows and their settings. Without a trigger they use the default trigger of the assigner."""
 
     assigner: WindowAssigner
     trigger: Trigger | None = None
@@ -67,11 +67,11 @@ class WindowSettings:
 
 
 def windows_of(flow: Dataflow, assigner: WindowAssigner) -> WindowSettings:
-    """Settings of windows that fit the rows.
+    """Create settings of windows, and check that they fit the rows.
 
     Raises:
-        ProgramError: `assigner` is none.
-        StreamTypeError: the windows are of event time, and the rows have none.
+        ProgramError: `assigner` is not a window assigner.
+        StreamTypeError: event-time windows on rows without event time.
     """
     if not isinstance(assigner, WindowAssigner):
         raise ProgramError(
@@ -87,7 +87,7 @@ def windows_of(flow: Dataflow, assigner: WindowAssigner) -> WindowSettings:
 
 
 def count_windows(size: int, slide: int | None) -> WindowSettings:
-    """Settings of windows of `size` rows. Raises `ProgramError` if a number is none from 1."""
+    """Create settings of windows of `size` rows. Raises `ProgramError` if a number is below 1."""
     at_least_one(size, "number of rows of a window")
     settings = WindowSettings(assigner=GlobalWindows.create())
     if slide is None:
@@ -100,9 +100,9 @@ def aggregate_windows(flow: Dataflow, settings: WindowSettings, columns: tuple[C
     """Compute aggregates of columns per key and window.
 
     Raises:
-        ProgramError: the windows are others than tumbling, sliding and session windows of event time, or fire at
-            another time than their end; or sessions cannot be aggregated so.
-        StreamTypeError: a column is no aggregate, or does not fit the rows.
+        ProgramError: the windows are not tumbling, sliding or session windows of event time, or do not fire at
+            their end; or session windows do not support these aggregates.
+        StreamTypeError: a column is not an aggregate, or does not fit the rows.
     """
     assigner = settings.assigner
     if isinstance(assigner, EventTimeSessionWindows):
@@ -112,8 +112,8 @@ def aggregate_windows(flow: Dataflow, settings: WindowSettings, columns: tuple[C
     for verb in ("trigger", "evictor"):
         if getattr(settings, verb):
             raise _not_in_columns(flow, f"with {verb}(...)")
-    name = f"aggregate({listed(*columns)})"
-    prototype = tried(name, lambda: windowed(flow.type.prototype, flow.keys, columns))
+    name = f"aggregate({format_columns(*columns)})"
+    prototype = try_on_prototype(name, lambda: windowed(flow.type.prototype, flow.keys, columns))
     if isinstance(assigner, EventTimeSessionWindows):
         operator = _add_sessions(flow, assigner, name, columns)
     else:
@@ -139,24 +139,24 @@ def _not_in_columns(flow: Dataflow, why: str) -> ProgramError:
 
 
 def apply_to_windows(flow: Dataflow, settings: WindowSettings, function: BatchFunction) -> Dataflow:
-    """Give all rows of the windows that fire to a function.
+    """Call a function with all rows of the windows that fire.
 
     Raises:
         ProgramError: the windows may fire several times, or have no bounds.
-        StreamTypeError: the function does not fit the rows, returns no DataFrame, is none of DataFrames, or computes
-            something of several windows or keys together.
+        StreamTypeError: the function does not fit the rows, returns no DataFrame, takes something else, or
+            combines rows of several windows or keys.
     """
     windows = settings.assigner
     if isinstance(windows, PeriodicEventTimeWindows) and not (settings.trigger or settings.evictor):
         rows, name = flow.type.prototype, f"apply({function_name(function)})"
-        prototype, plan = tried(name, lambda: window_function(rows, flow.keys, checked_function(function)))
+        prototype, plan = try_on_prototype(name, lambda: window_function(rows, flow.keys, checked_function(function)))
         return _results(flow, settings, _add_windows(flow, windows, settings, name, plan), prototype)
-    for said, why in (
-        (isinstance(windows, GlobalWindows), "these windows have no bounds to tell them apart by"),
+    for applies, why in (
+        (isinstance(windows, GlobalWindows), "these windows have no bounds that distinguish them"),
         (settings.trigger, "windows with a trigger may fire several times, and their rows would be mixed"),
         (settings.allowed_lateness_ms, "these windows fire again for each late row, and their rows would be mixed"),
     ):
-        if said:
+        if applies:
             raise ProgramError(f"apply after {flow}: {why}: use process(function, output)")
     output = with_bounds(flow.type.prototype)
     return process_windows(flow, settings, f"apply({function_name(function)})", AllRows(), EmitRows(), output, function)
@@ -188,9 +188,9 @@ def _add_sessions(
             " output)"
         )
     assert flow.type.event_time is not None, "without event time there are no windows of it"
-    assert windows.gap_ms is not None, "a gap that a function tells is refused before"
+    assert windows.gap_ms is not None, "gaps computed by a function are refused earlier"
     if not flow.keys:
-        plan = replace(plan, key_names=())  # Results have no column of the key that nobody has named.
+        plan = replace(plan, key_names=())  # Results have no column for the implicit key.
     return add_aggregates(
         flow, name, SessionWindowCode(plan=plan, event_time=flow.type.event_time, gap_ms=windows.gap_ms)
     )
@@ -212,13 +212,13 @@ def process_windows(
     output: StructType | str,
     applied: BatchFunction | None = None,
 ) -> Dataflow:
-    """Call a function for every window that fires: rows of the columns `output`, which may go through `applied`.
+    """Call a function for every window that fires; it emits rows with the columns `output`, transformed by `applied`.
 
-    Without a function what the rows are combined to is emitted as it is.
+    Without a function the combined rows are emitted as they are.
 
     Raises:
         ProgramError: the windows never fire.
-        StreamTypeError: the output is no columns, or a function cannot be pickled.
+        StreamTypeError: `output` is invalid, or a function cannot be pickled.
     """
     if settings.trigger is None and isinstance(settings.assigner, GlobalWindows):
         verb = name.partition("(")[0]
@@ -250,8 +250,8 @@ def process_windows(
         prototype = applied_to_windows(rows, flow.keys, emitted, checked_function(applied))
         return prototype, replace(code, applied=applied)
 
-    prototype, made = tried(name, code)
+    prototype, operator_code = try_on_prototype(name, code)
     tells_window = function is not None and settings.assigner.is_event_time()
     has_end = applied is not None or has_event_time(prototype, WINDOW_END)
     of_windows = OF_WINDOWS if tells_window and has_end else None
-    return processed(flow, name, made, prototype, settings.late_data_tag, of_windows)
+    return processed(flow, name, operator_code, prototype, settings.late_data_tag, of_windows)

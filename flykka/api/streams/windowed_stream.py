@@ -1,4 +1,4 @@
-"""Rows in windows, of each key or without keys: when these fire, and what is made of them then."""
+"""Windowed streams, with or without keys: when their windows fire, and what is computed then."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
-from flykka.api.foreign_names import NamesElsewhere
+from flykka.api.migration_hints import MigrationHints
 from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.side_outputs import OutputTag, check_tag
 from flykka.api.streams.transformation import function_name
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Function = TypeVar("Function", bound=AnyWindowFunction)
-"""The functions of windows, with keys or without."""
+"""The kind of window functions, for windows with or without keys."""
 
 
-class AnyWindowedStream(NamesElsewhere, Generic[Function]):
-    """The rows of a stream, cut into windows, with keys or without."""
+class AnyWindowedStream(MigrationHints, Generic[Function]):
+    """A stream whose rows are assigned to windows, with or without keys."""
 
-    _foreign_names = ("windowed_stream", "behind_windows")
+    _hint_tables = ("windowed_stream", "behind_windows")
     _window_function: ClassVar[type[AnyWindowFunction]]
 
     def __init__(self, flow: Dataflow, settings: WindowSettings) -> None:
@@ -48,10 +48,10 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         self._settings = settings
 
     def trigger(self, trigger: Trigger) -> Self:
-        """Let windows fire when a trigger says so, in place of the end of the window.
+        """Set when windows fire, instead of at the end of the window.
 
         Raises:
-            ProgramError: `trigger` is none, or cannot be used for windows that merge, as sessions do.
+            ProgramError: `trigger` is not a trigger, or does not support merging windows such as sessions.
         """
         if not isinstance(trigger, Trigger):
             raise ProgramError(
@@ -66,10 +66,10 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         return self._with(trigger=trigger)
 
     def evictor(self, evictor: Evictor) -> Self:
-        """Let an evictor remove rows of a window that fires. All rows of the window are kept for it.
+        """Set an evictor, which removes rows from a window that fires. All rows of windows are then stored.
 
         Raises:
-            ProgramError: `evictor` is none.
+            ProgramError: `evictor` is not an evictor.
         """
         if not isinstance(evictor, Evictor):
             raise ProgramError(
@@ -78,31 +78,32 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         return self._with(evictor=evictor)
 
     def allowed_lateness(self, lateness: Duration) -> Self:
-        """Keep windows for a while behind their end, in event time: a row that comes then fires its window again.
+        """Retain windows for some event time after their end: a late row then fires its window again.
 
-        So a key and window may come several times, each time with the results of all rows so far, and the newest holds:
-        aggregates of columns are upserts by window and key. All late rows of a batch fire their windows once, and where
-        all sinks publish per checkpoint it is once per checkpoint. Operators behind that go by event time get such
-        results late, as in Flink.
+        The result is a changelog: a key and window may be emitted several times, each time with the results of all rows
+        so far; aggregates of columns are upserts by window and key. All late rows of a batch fire their windows once,
+        or once per checkpoint if all sinks publish per checkpoint. As in Flink, downstream event-time operators receive
+        such results late.
 
         Raises:
-            DurationError: it cannot be read, or is negative.
-            ProgramError: the windows are not of event time, in which alone rows are late.
+            DurationError: `lateness` cannot be parsed, or is negative.
+            ProgramError: the windows are not event-time windows, the only ones with late rows.
         """
         lateness_ms = duration_ms(lateness, "allowed lateness")
         self._check_event_time("allowed_lateness")
         return self._with(allowed_lateness_ms=lateness_ms)
 
     def side_output_late_data(self, tag: OutputTag) -> Self:
-        """Give the rows that come too late to a side output; else they are dropped, and counted.
+        """Emit late rows to a side output; by default they are dropped and counted.
 
-        A row is too late when every window it belongs to has been closed by the watermark, the allowed lateness
-        included. `get_side_output(tag)` of the result gives such rows with all their columns. For that aggregates of
-        columns must exchange all rows as they are, which is slower than to aggregate them before. As in Flink none of
-        them is counted as dropped, whether or not the side output is read.
+        A row is late if the watermark has passed the end of all its windows plus the allowed lateness.
+        `get_side_output(tag)` of the result returns late rows with all their columns. Aggregates of columns then
+        exchange all rows unaggregated, which is slower. As in Flink, these rows are not counted as dropped, even if the
+        side output is not read.
 
         Raises:
-            ProgramError: `tag` is no OutputTag, or the windows are not of event time, in which alone rows are late.
+            ProgramError: `tag` is not an OutputTag, or the windows are not event-time windows, the only ones with late
+                rows.
         """
         check_tag("side_output_late_data", tag)
         self._check_event_time("side_output_late_data")
@@ -125,21 +126,20 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
     def aggregate(
         self, *columns: Any, accumulator_type: str | None = None, output: StructType | str | None = None
     ) -> DataStream:
-        """Compute one row per key and window: of aggregates of Spark's, or by an `AggregateFunction`.
+        """Compute one row per key and window, by Spark's aggregates or by an `AggregateFunction`.
 
-        `aggregate(*columns)` gives `window_start`, `window_end`, the keys where there are some, then these aggregates.
-        Any aggregate of Spark's will do. Where all can be put together from parts (count, sum, min, max, avg) the rows
-        are aggregated before they are exchanged and kept as parts; else the rows themselves are kept.
+        `aggregate(*columns)` emits `window_start`, `window_end`, the keys if any, then these aggregates. All of Spark's
+        aggregates work. Aggregates that can be computed in parts (count, sum, min, max, avg) are computed before the
+        exchange, and only the parts are stored; for others the rows are stored.
 
         `aggregate(function, window_function, accumulator_type="struct<n:bigint,total:double>", output="mean double")`
-        keeps an accumulator per key and window. Its result is a row of the columns `output`, unless a
-        `window_function` makes rows of it, which knows key and window. The accumulator's type is as Spark's DDL
-        writes it.
+        stores an accumulator per key and window; its type is in Spark's DDL. The function's result is a row with the
+        columns `output`, unless a `window_function`, which knows key and window, turns it into rows.
 
         Raises:
-            ProgramError: no column is given, a type is missing, or columns are to be aggregated in other windows than
-                tumbling and sliding ones of event time and sessions, or with a trigger or an evictor.
-            StreamTypeError: a column is no aggregate, or does not fit this stream; or a function cannot be pickled.
+            ProgramError: no column is given, a type is missing, or columns are aggregated in windows that are not
+                tumbling, sliding or session windows of event time, or that have a trigger or an evictor.
+            StreamTypeError: a column is not an aggregate, or does not fit this stream; or a function cannot be pickled.
         """
         if not columns:
             raise ProgramError(f"the window aggregation after {self._flow} needs at least one column")
@@ -148,29 +148,30 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         return DataStream(aggregate_windows(self._flow, self._settings, columns))
 
     def apply(self, function: Callable[[DataFrame], DataFrame]) -> DataStream:
-        """Give all rows of the windows that fire to a function, as one DataFrame: rows in, rows out.
+        """Call a function with all rows of the windows that fire, as one DataFrame; it returns the output rows.
 
-        Windows of every kind will do that fire once and have bounds. The DataFrame has `window_start` and `window_end`,
-        then all columns of the rows; a row is in it once for each of its windows. So the three best of each hour are
+        The windows may be of any kind that fires once and has bounds. The DataFrame has `window_start` and
+        `window_end`, then all columns of the rows; a row occurs once for each of its windows. For example, the three
+        highest prices of each hour:
 
             best_first = Window.partitionBy("window_start", "window_end").orderBy(F.desc("price"))
             best = bids.window_all(TumblingEventTimeWindows.of("1h")).apply(
                 lambda rows: rows.withColumn("place", F.row_number().over(best_first)).where("place <= 3")
             )
 
-        How many windows fire together depends on how the rows came in, and of a keyed stream a subtask has the rows of
-        its keys alone. So the function must group or partition by `window_start` or `window_end`, and behind `key_by`
-        by the keys too; one that Spark's plan shows to do otherwise is refused. Columns of the rows that are called
-        like the bounds of windows give way to them: to keep them, rename them first. The result has the event time of
-        its windows while `window_end` is in it. All columns of all rows are kept until their windows fire: what the
-        function does not need is best dropped before. Where rows come within an allowed lateness, all rows of their
-        windows and keys are given to it again.
+        How many windows fire together depends on the arrival of the rows, and the subtasks of a keyed stream have only
+        the rows of their own keys. Therefore the function must group or partition by `window_start` or `window_end`,
+        and after `key_by` also by the keys; a function is refused if Spark's plan shows that it does not. The bounds
+        replace columns of the same names: rename these first to keep them. The result has the event time of its
+        windows if it contains `window_end`. All columns of all rows are stored until their windows fire: drop those
+        that the function does not need before the window. If late rows arrive within the allowed lateness, the function
+        is called again with all rows of their windows and keys.
 
         Raises:
-            ProgramError: the windows may fire several times, by a trigger or (others than tumbling and sliding ones of
-                event time) within an allowed lateness, or have no bounds.
-            StreamTypeError: the function does not fit the rows, returns no DataFrame, is none of DataFrames, or
-                computes something of several windows or keys together.
+            ProgramError: the windows have no bounds, or may fire several times, because of a trigger or, except for
+                tumbling and sliding event-time windows, an allowed lateness.
+            StreamTypeError: the function does not fit the rows, returns no DataFrame, takes something else, or
+                combines rows of several windows or keys.
         """
         return DataStream(apply_to_windows(self._flow, self._settings, function))
 
@@ -180,15 +181,15 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         window_function: Function | None = None,
         output: StructType | str | None = None,
     ) -> DataStream:
-        """Reduce the rows of each window to one, two at a time: a row of the columns of this stream.
+        """Reduce the rows of each window to one row, two at a time, with the columns of this stream.
 
-        Before these it has `window_start` and `window_end`, unless the windows are global; of event time it has the
-        event time of windows. Columns that are called like the bounds give way to them. A `window_function` makes rows
-        of the columns `output` of it, and knows key and window.
+        `window_start` and `window_end` come first, and replace columns of the same names, unless the windows are
+        global; event-time windows set the event time of the result. A `window_function`, which knows key and window,
+        turns the row into rows with the columns `output`.
 
         Raises:
-            ProgramError: `function` is none, or only one of the window function and its output is given.
-            StreamTypeError: the output is no columns, or a function cannot be pickled.
+            ProgramError: `function` is not a function, or only one of the window function and its output is given.
+            StreamTypeError: `output` is invalid, or a function cannot be pickled.
         """
         try:
             combination = Reduced(function)
@@ -207,16 +208,17 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         return self._processed("reduce", function, combination, EmitRows(), with_bounds(self._flow.type.prototype))
 
     def process(self, function: Function, output: StructType | str) -> DataStream:
-        """Call a function for every window that fires, with all its rows: rows of the columns `output`.
+        """Call a function with all rows of each window that fires; it emits rows with the columns `output`.
 
-        Where it fills a timestamp `window_end` with the end of its window of event time, the rows have the event time
-        of windows: a millisecond before that. Else they have that of the stream where its column is there.
+        If it sets a timestamp column `window_end` to the end of its event-time window, the rows have the event time of
+        windows: one millisecond less. Otherwise they have that of the stream if they contain its column.
 
-        All columns of the stream are kept until the window is removed: select what is needed before it is windowed.
+        All columns of the stream are stored until the window is removed: select only those that you need before the
+        window.
 
         Raises:
-            ProgramError: `function` is no function of such windows.
-            StreamTypeError: the output is no columns, or the function cannot be pickled.
+            ProgramError: `function` is not a function of such windows.
+            StreamTypeError: `output` is invalid, or the function cannot be pickled.
         """
         self._check_window_function("process", function)
         return self._processed("process", function, AllRows(), function, output)
@@ -232,10 +234,10 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
                 " time, such as TumblingEventTimeWindows and EventTimeSessionWindows"
             )
 
-    def _check_window_function(self, verb: str, given: object) -> None:
-        wanted = self._window_function
-        if not isinstance(given, wanted):
-            raise ProgramError(f"{verb} after {self._flow} takes a {wanted.__name__}, not {given!r}")
+    def _check_window_function(self, verb: str, function: object) -> None:
+        expected = self._window_function
+        if not isinstance(function, expected):
+            raise ProgramError(f"{verb} after {self._flow} takes a {expected.__name__}, not {function!r}")
 
     def _aggregated(
         self,
@@ -269,12 +271,12 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
 
 
 class WindowedStream(AnyWindowedStream[ProcessWindowFunction]):
-    """The rows of a keyed stream, cut into windows. Functions of windows are `ProcessWindowFunction`s."""
+    """A keyed stream whose rows are assigned to windows. Window functions are `ProcessWindowFunction`s."""
 
     _window_function = ProcessWindowFunction
 
 
 class AllWindowedStream(AnyWindowedStream[ProcessAllWindowFunction]):
-    """The rows of a stream, cut into windows without keys. Functions of windows are `ProcessAllWindowFunction`s."""
+    """A stream without keys whose rows are assigned to windows. Window functions are `ProcessAllWindowFunction`s."""
 
     _window_function = ProcessAllWindowFunction

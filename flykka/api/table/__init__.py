@@ -1,4 +1,4 @@
-"""Tables: SQL texts become verbs of streams.
+"""Tables: SQL texts become operations on streams.
 
-Not here: parsing and analysis of texts (`spark_bridge/sql`).
+Parsing and analysis of the texts are in `spark_bridge/sql`.
 """

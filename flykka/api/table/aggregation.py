@@ -1,4 +1,4 @@
-"""GROUP BY: running aggregates, aggregates of windows, and keys alone."""
+"""GROUP BY: running aggregates, window aggregates, and keys without aggregates."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
 
 class DistinctCalls:
-    """Marks the rows that have a value of a group for the first time, for calls of aggregates of distinct values.
+    """Marks the rows that have a value for the first time in their group, for aggregates with DISTINCT.
 
-    The aggregate of the marked rows can be put together from parts. An operator for each argument knows its values.
+    The aggregate of the marked rows can be combined from parts. One operator per argument keeps the values seen.
     """
 
     def __init__(self, calls: Sequence[Expression], columns: PlanColumns) -> None:
-        """Take those of some calls that are of distinct values.
+        """Use the calls that aggregate distinct values.
 
         Raises:
-            RefusedError: one has several arguments.
+            RefusedError: a call has several arguments.
         """
         self._columns = columns
         self._calls = [call for call in calls if call.java.isDistinct()]
@@ -63,13 +63,13 @@ class DistinctCalls:
         self._names: dict[int, tuple[str, str]] = {}
 
     def marked(self, stream: DataStream, keys: Sequence[Column]) -> DataStream:
-        """The rows with marks: the same, where no call is of distinct values."""
+        """Return the stream with marks; without DISTINCT calls it is unchanged."""
         for argument in self._arguments:
             stream = self._marked_by(stream, argument, keys)
         return stream
 
     def column(self, call: Expression) -> Column:
-        """The aggregate of the marked rows, or for a call of all values the call itself."""
+        """Return the aggregate of the marked rows; a call without DISTINCT is returned as it is."""
         place = next((place for place, each in enumerate(self._calls) if each is call), None)
         if place is None:
             return self._columns.column(call)
@@ -99,11 +99,11 @@ _GROUPING_SETS = "spark_grouping_id"
 
 
 def aggregated(node: PlanNode, below: Callable[[PlanNode], Relation]) -> Relation:
-    """The rows of an aggregate; `below` plans what it reads.
+    """Plan an aggregate; `below` plans its input.
 
     Raises:
-        RefusedError: its windows are not over the event time, or a function of changing rows is none that can take a
-            value back.
+        RefusedError: the windows are not over the event time, or an aggregate of changing rows cannot retract a
+            value.
     """
     cut = cut_rows(node)
     relation = below(node.children[0] if cut is None else cut.source)
@@ -113,7 +113,7 @@ def aggregated(node: PlanNode, below: Callable[[PlanNode], Relation]) -> Relatio
 
 
 class _Aggregate:
-    """An aggregate of rows, by keys and perhaps a window."""
+    """An aggregate of rows, by keys and optionally a window."""
 
     def __init__(self, node: PlanNode, rows: Rows, cut: CutRows | None) -> None:
         self._node = node
@@ -125,7 +125,7 @@ class _Aggregate:
         )
 
     def relation(self) -> Relation:
-        """The rows, with the columns of the node."""
+        """Return the result rows, with the columns of the node."""
         windows = self._windows()
         if self._rows.stream.changelog.keys is not None:
             self._check_grouping()
@@ -141,7 +141,7 @@ class _Aggregate:
 
     @cached_property
     def _calls(self) -> tuple[tuple[Expression, str], ...]:
-        """The aggregate functions that are called, each once, and what they are called."""
+        """Each aggregate call once, with its column name."""
         calls: list[tuple[Expression, str]] = []
         for output in self._outputs:
             for each in output.walk():
@@ -154,7 +154,7 @@ class _Aggregate:
 
     @cached_property
     def _key_names(self) -> tuple[str, ...]:
-        """The keys are called as in the result, where they are there as they are."""
+        """The names of the keys: those of the result, if it has them unchanged."""
         found = (
             next((output.attribute.name for output in self._outputs if _is(output, key)), key.display_name)
             for key in self._keys
@@ -173,24 +173,24 @@ class _Aggregate:
         return tuple(columns.column(call).alias(name) for call, name in self._calls)
 
     def _windows(self) -> PeriodicEventTimeWindows | EventTimeSessionWindows | None:
-        """The windows that rows are cut into; None without windows."""
+        """Return the windows of the aggregation, or None."""
         event_time = self._rows.stream.flow.type.event_time
         if self._cut is not None:
             if event_time is None:
                 raise RefusedError(
-                    f"windows need an event time, and the stream has none: {without_event_time(self._rows.stream)}",
+                    f"windows need an event time: {without_event_time(self._rows.stream)}",
                     self._cut.expression.position,
                 )
             if event_time.offset_ms:
                 raise RefusedError(
-                    "the event time of results of windows is the last millisecond of their window, and"
-                    f" {event_time.column} is the one behind it: GROUP BY the window itself, or cut the stream with"
+                    "the event time of window results is the last millisecond of their window, and"
+                    f" {event_time.column} is one later: GROUP BY the window itself, or cut the stream with"
                     " .window(...)",
                     self._cut.expression.position,
                 )
             if not isinstance(self._rows.roles.get(self._cut.time.column_id), IsEventTime):
                 raise RefusedError(
-                    f"windows are over the event time of the stream, {event_time.column}, not over"
+                    f"windows use the event time of the stream, {event_time.column}, not"
                     f" {self._cut.time.sql}: window({event_time.column}, ...)",
                     self._cut.expression.position,
                 )
@@ -200,13 +200,13 @@ class _Aggregate:
             if isinstance(role, IsWindow):
                 if role.panes is None:
                     raise RefusedError(
-                        "results of sessions cannot be aggregated by their session: sessions have no common ends",
+                        "session results cannot be aggregated by their session: sessions have no common ends",
                         key.position,
                     )
                 return role.panes
             if "Window" in key.marks:
                 raise RefusedError(
-                    "the window was computed in a subquery without an aggregate: write window(...) into this GROUP BY",
+                    "the window was computed in a subquery without an aggregate: use window(...) in this GROUP BY",
                     key.position,
                 )
         return None
@@ -214,8 +214,8 @@ class _Aggregate:
     def _check_grouping(self) -> None:
         if any(key.kind == "AttributeReference" and key.attribute.name == _GROUPING_SETS for key in self._keys):
             raise RefusedError(
-                "ROLLUP, CUBE and GROUPING SETS without windows are upserts by a key that the result does not have:"
-                " GROUP BY a window too, or write a query for each of the groupings",
+                "ROLLUP, CUBE and GROUPING SETS without windows give upserts by a key that the result does not have:"
+                " GROUP BY a window too, or write one query per grouping",
                 self._node.position,
             )
 
@@ -230,14 +230,12 @@ class _Aggregate:
         return with_changelog(stream.key_by(only_key()).aggregate(*aggregates), Changelog(keys=()))
 
     def _check_parts(self, where: str) -> None:
-        """Check that all calls can be put together from parts; in sessions those of distinct values cannot."""
+        """Check that all calls can be combined from parts; DISTINCT calls cannot in sessions."""
         for call, _ in self._calls:
             is_apart = call.called.kind in _OF_PARTS and (where == "without windows" or not call.java.isDistinct())
             if not is_apart:
                 instead = call.called.replacement
-                known = (
-                    "" if instead is None or instead.kind not in _OF_PARTS else f"; write {instead.sql} in its place"
-                )
+                known = "" if instead is None or instead.kind not in _OF_PARTS else f"; write {instead.sql} instead"
                 raise RefusedError(
                     f"{call.sql} {where} cannot run: count, sum, min, max and avg can, and windows of GROUP BY"
                     f" window(...) have all aggregates{known}",
@@ -253,9 +251,9 @@ class _Aggregate:
         return self._rows.stream.key_by(*self._key_columns).window(windows).aggregate(*calls)
 
     def _selected(self, stream: DataStream, *, is_windowed: bool) -> Relation:
-        """The outputs, of window, keys and aggregates.
+        """Select the outputs, computed from window, keys and aggregates.
 
-        Behind them go the end of the window, their event time; of upserts the keys that are not among them.
+        After them come the end of the window as event time, and the keys of upserts that are not outputs.
         """
         roles = {each.attribute.id: role for each in self._outputs if (role := self._role(each)) is not None}
         there = {role.name for role in roles.values() if isinstance(role, IsKey)}
@@ -292,6 +290,6 @@ class _Aggregate:
 
 
 def _is(output: Expression, grouping: Expression) -> bool:
-    """True if an output is a grouping expression, perhaps under another name."""
+    """True if an output is a grouping expression, possibly under another name."""
     value = output.children[0] if output.kind == "Alias" else output
     return value.equals(grouping.children[0] if grouping.kind == "Alias" else grouping)

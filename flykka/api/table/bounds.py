@@ -1,7 +1,7 @@
-"""Bounds of numbers of rows: how many first rows each ROW_NUMBER() of a query has to keep.
+"""Bounds of row numbers: how many first rows each ROW_NUMBER() of a query must keep.
 
-A bound in a WHERE is followed from the node where it stands down to the window function that numbers. It passes a node
-only if a filter above the node keeps the same rows as one below it, and only if no other reader sees the rows below.
+A bound in a WHERE is followed from its node down to the window function. It passes a node only if a filter above the
+node keeps the same rows as one below it, and only if there is no other reader of the rows below.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
 
 Limits = Mapping[int, int]
-"""The greatest numbers that are let pass, by the ids of columns."""
+"""The greatest numbers that pass, by the ids of columns."""
 
 _END = 2**63
 _ANY = range(-_END, _END)
@@ -38,7 +38,7 @@ _MIRRORED = {
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _ARITHMETIC = frozenset({"Literal", "Cast", "UnaryMinus", "Add", "Subtract", "Multiply"})
 _FILTERED_BELOW = frozenset({"SubqueryAlias", "View", "Distinct", "Generate", "CTERelationDef"})
-"""Nodes whose rows have the columns of those that they are made of: a filter of these columns may stand below."""
+"""Nodes whose rows have the columns of their inputs: a filter on these columns may be moved below."""
 
 _SIDES_FILTERED: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "INNER": ((0, 1), (0, 1)),
@@ -48,13 +48,14 @@ _SIDES_FILTERED: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "LEFT SEMI": ((0,), ()),
     "LEFT ANTI": ((0,), ()),
 }
-"""The sides of joins below which a WHERE of their columns may stand, and those below which the ON may."""
+"""The sides of joins below which a WHERE on their columns may be moved, and those below which the ON may."""
 
 
 def bounds_of(plan: PlanNode, is_temporal: Callable[[PlanNode], bool]) -> Limits:
-    """The greatest numbers that are asked of window functions, by the columns of these; `is_temporal` is about joins.
+    """Return the greatest row number that is needed, by the column of each window function.
 
-    A common table has the greatest bound of all its readers, and none if one of them has none.
+    A common table has the greatest bound of its readers, and no bound if one reader has no bound. `is_temporal`
+    is true for temporal joins.
     """
     walk = _BoundsWalk(is_temporal)
     walk.go(plan, {})
@@ -62,7 +63,7 @@ def bounds_of(plan: PlanNode, is_temporal: Callable[[PlanNode], bool]) -> Limits
 
 
 def is_implied(condition: Expression, roles: Mapping[int, Role]) -> bool:
-    """True if a condition only bounds numbers of rows, and the operator that numbers them gives no others."""
+    """True if a condition only bounds row numbers, and the operator emits no other numbers."""
     for each in condition.conjuncts():
         column, numbers = _numbers(each)
         role = roles.get(column)
@@ -72,7 +73,7 @@ def is_implied(condition: Expression, roles: Mapping[int, Role]) -> bool:
 
 
 def first_alone(condition: Expression, roles: Mapping[int, Role]) -> int | None:
-    """The column of several numbers of rows, of which a condition lets only 1 pass; None if there is none."""
+    """Return the column of row numbers whose condition only lets 1 pass, or None."""
     for each in condition.conjuncts():
         column, numbers = _numbers(each)
         role = roles.get(column)
@@ -119,7 +120,7 @@ class _BoundsWalk:
     def _common_tables(self, node: PlanNode, limits: Limits) -> None:
         *tables, query = node.children
         self.go(query, limits)
-        # Readers come before what they read.
+        # Readers come before the tables that they read.
         for table in reversed(tables):
             columns = zip(*self._readers.get(int(table.java.id()), ()), strict=True)
             asked = zip(table.output, columns, strict=False)
@@ -145,7 +146,7 @@ def _renamed(project: PlanNode, limits: Limits) -> Limits:
 
 
 def _both(one: Limits, other: Limits) -> Limits:
-    """The limits of two conditions that both hold."""
+    """Return the limits of two conditions that both hold."""
     return {**one, **{column: min(limit, one.get(column, limit)) for column, limit in other.items()}}
 
 
@@ -154,7 +155,7 @@ def _limits(conditions: Iterable[Expression]) -> Limits:
 
 
 def _limit(condition: Expression) -> Limits:
-    """The greatest number that one condition lets pass; at least 1, as no operator keeps no rows."""
+    """Return the greatest number that one condition lets pass; at least 1, as each operator keeps a row."""
     column, numbers = _numbers(condition)
     if condition.kind == "In":
         value, *listed = condition.children
@@ -165,7 +166,7 @@ def _limit(condition: Expression) -> Limits:
 
 
 def _numbers(condition: Expression) -> tuple[int, range]:
-    """A column, and the numbers that a comparison lets it have; `COMPUTED` where it is none of a column and numbers."""
+    """Return a column and the numbers that a comparison lets pass; `COMPUTED` for other conditions."""
     if condition.kind == "Between":
         value, lower, upper = condition.between
         first, last = _constant(lower), _constant(upper)
@@ -180,7 +181,7 @@ def _numbers(condition: Expression) -> tuple[int, range]:
 
 
 def _column(value: Expression) -> int:
-    """The column of numbers of rows, which are of type int, and may be compared as bigint."""
+    """Return the column of row numbers, which have type int and may be compared as bigint."""
     while value.kind == "Cast" and value.type_name == "bigint" and value.children[0].type_name == "int":
         value = value.children[0]
     return value.column_id

@@ -1,7 +1,7 @@
-"""The catalog of an environment: tables that were declared, and views of streams and of queries, by their names.
+"""The catalog of an environment: declared tables, and views of streams and queries, by name.
 
-A stream belongs to the program of one job. So a table, and a view of a query, is planned once for each program that
-reads it, and a view of a stream is that stream alone.
+A stream belongs to the program of one job. So a table, or a view of a query, is planned once for each program that
+reads it, and a view of a stream is only that stream.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from flykka.api.streams.program import Program
 
 Plan = Callable[[], "DataStream"]
-"""Writes the operators of a table or a query into the program, and gives their stream."""
+"""Adds the operators of a table or query to the program, and returns their stream."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _CatalogEntry:
-    """A table, or a view (`table` of None). Without a plan the stream is all there is."""
+    """A table, or a view (`table` is None). Without a plan there is only the stream."""
 
     name: str
     stream: DataStream | None = None
@@ -31,29 +31,29 @@ class _CatalogEntry:
 
 
 class Catalog:
-    """Names of tables and views, whose case does not matter."""
+    """Tables and views by name; case does not matter."""
 
     def __init__(self) -> None:
         self._entries: dict[str, _CatalogEntry] = {}
 
     def __contains__(self, name: str) -> bool:
-        """True if there is a table or a view of this name."""
+        """True if there is a table or view with this name."""
         return name.lower() in self._entries
 
     def add_view(self, name: str, stream: DataStream, plan: Plan | None = None) -> None:
-        """Take in a view of a stream; with a `plan` it can be planned again for the next job."""
+        """Add a view of a stream; with a `plan` it can be planned again for the next job."""
         self._entries[name.lower()] = _CatalogEntry(name=name, stream=stream, plan=plan)
 
     def add_table(self, table: DeclaredTable, plan: Plan) -> None:
-        """Take in a table, which is planned when it is read."""
+        """Add a table, which is planned when it is read."""
         self._entries[table.name.lower()] = _CatalogEntry(name=table.name, plan=plan, table=table)
 
     def drop(self, name: str) -> None:
-        """Forget a table or a view."""
+        """Remove a table or view."""
         del self._entries[name.lower()]
 
     def table(self, name: str) -> DeclaredTable | None:
-        """The table of this name; None for a view."""
+        """Return the table with this name; None for a view."""
         return self._entries[name.lower()].table
 
     @property
@@ -72,9 +72,9 @@ class Catalog:
         return tuple(sorted(self._entries))
 
     def stream(self, name: str, program: Program) -> DataStream:
-        """The stream of a table or a view, planned where it is not in the program yet.
+        """Return the stream of a table or view, which is planned if the program does not contain it yet.
 
-        Raises what planning it raises.
+        Raises the errors of planning it.
         """
         entry = self._entries[name.lower()]
         if entry.plan is not None and not (entry.stream is not None and _is_there(entry.stream, program)):
@@ -84,6 +84,6 @@ class Catalog:
 
 
 def _is_there(stream: DataStream, program: Program) -> bool:
-    """True if the operators of a stream are in a program: they may be of an earlier job, or have been taken back."""
+    """True if a program contains the operators of a stream: they may be of an earlier job, or have been removed."""
     written = program.transformations
     return stream.flow.program is program and all(each.source in written for each in stream.flow.inputs)

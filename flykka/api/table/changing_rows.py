@@ -1,4 +1,4 @@
-"""Rows that take the place of earlier ones, or take them away: how clauses of SQL go on with them."""
+"""Rows that replace or delete earlier ones: how the clauses of SQL handle them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def upserts_of(stream: DataStream, keys: tuple[str, ...]) -> DataStream:
-    """The rows as upserts by keys, and where they have a column of kinds as upserts and deletes.
+    """Return the rows as upserts by keys; with a column of row kinds, as upserts and deletes.
 
-    Their event time, of which temporal joins ask from when on a row holds, stays.
+    The event time is kept: temporal joins need it to know from when on a row holds.
     """
     kind = ROW_KIND if ROW_KIND in stream.columns else None
     if kind is not None and stream.columns[-1] != kind:
@@ -33,14 +33,14 @@ def upserts_of(stream: DataStream, keys: tuple[str, ...]) -> DataStream:
 
 
 def columns_of_rows(stream: DataStream) -> tuple[str, ...]:
-    """The columns without that of kinds, which is no column of a table."""
+    """Return the columns without the one of row kinds, which is not a column of a table."""
     return tuple(name for name in stream.columns if name != stream.changelog.row_kind)
 
 
 def where_true(rows: Rows, condition: Column) -> Rows:
-    """The rows for which a condition is true; those for which it is not take away what was there of their key.
+    """Return the rows for which a condition is true; the other rows become deletes of their key.
 
-    Nothing is kept, so keys are deleted of which no row was ever emitted.
+    There is no state, so keys are also deleted if no row of them was ever emitted.
     """
     changelog = rows.stream.changelog
     kind = kind_column(rows.stream)
@@ -51,24 +51,24 @@ def where_true(rows: Rows, condition: Column) -> Rows:
 
 
 def kind_column(stream: DataStream) -> str:
-    """The column of the kinds of rows: the one that is there, or a name for one."""
+    """Return the column of row kinds, or a free name for one."""
     known = stream.changelog.row_kind
     return distinct([ROW_KIND], taken=stream.columns)[0] if known is None else known
 
 
 def with_keys_in(rows: Rows, keys: Sequence[str]) -> bool:
-    """True if the key of a row never changes in some columns: they are among the keys of its upserts."""
+    """True if some columns of a row never change: they are among the keys of its upserts."""
     return set(keys) <= set(rows.stream.changelog.keys or ())
 
 
 def normalized(stream: DataStream, wider: Mapping[str, Column] | None = None) -> DataStream:
-    """The rows with those that no longer hold: `-U` before `+U`, for what has to take a row back where it was.
+    """Add the retracted rows: `-U` before `+U`, for operators that must retract a row.
 
-    It is Flink's ChangelogNormalize. The kinds stand in the column `kind_column` of the stream, behind the others.
-    Columns are emitted as the types of those that are `wider`.
+    This is Flink's ChangelogNormalize. The kinds are in the last column, `kind_column` of the stream. Columns get the
+    types of those in `wider`.
     """
     changelog, kind = stream.changelog, kind_column(stream)
-    assert changelog.keys is not None, "rows that stay are never taken back"
+    assert changelog.keys is not None, "append-only rows are never retracted"
     columns = columns_of_rows(stream)
     normalize = NormalizeChanges(
         keys=changelog.keys or (KEY_OF_ALL,), columns=columns, row_kind=changelog.row_kind, emitted_kind=kind

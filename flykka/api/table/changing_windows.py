@@ -1,4 +1,4 @@
-"""Window functions of rows that change: those of a key are kept, and what a change makes of them is emitted."""
+"""Window functions of changing rows: the rows of a key are kept, and the results that change are emitted."""
 
 from __future__ import annotations
 
@@ -50,11 +50,12 @@ _LONGEST_FRAME = 10_000
 
 
 def changing_window(node: PlanNode, relation: Relation, bounds: Limits) -> Relation:
-    """The rows of changing ones with a window function.
+    """Plan a window function of changing rows.
 
     Raises:
-        RefusedError: it is another one than ROW_NUMBER() with a bound, or count, sum and avg of numbers over a row and
-            some before it.
+        RefusedError: it is not ROW_NUMBER() with a bound, or count, sum or avg of numbers over a row and some
+            rows
+            before it.
     """
     return _ChangingWindow(node, relation.settled(), bounds).relation()
 
@@ -79,7 +80,7 @@ class _ChangingWindow:
         return self._over([self._call(made) for made in self._made])
 
     def _first(self, limit: int) -> Relation:
-        """Rows by their number; where there are fewer than before, the last numbers are deleted."""
+        """Number the rows; if there are fewer than before, the last numbers are deleted."""
         names = self._rows.called
         number = self._made[0].attribute
         (called,) = distinct([number.name], taken=self._rows.stream.columns)
@@ -93,7 +94,7 @@ class _ChangingWindow:
         return self._leaf(first, (*names, called), roles)
 
     def _over(self, calls: list[tuple[FrameFunction, Expression, int]]) -> Relation:
-        """Rows with functions of those before them."""
+        """Compute functions over the rows before each row."""
         rows, names = self._rows, self._rows.called
         made = distinct((each.attribute.name for each in self._made), taken=rows.stream.columns)
         stream, orders = ordered_rows(self._node, rows)
@@ -127,7 +128,7 @@ class _ChangingWindow:
         by: tuple[str, ...],
         output: StructType,
     ) -> DataStream:
-        """The results of the rows of each partition in their order: upserts and deletes by the columns `by`."""
+        """Compute the results of each partition in order: upserts and deletes by the columns `by`."""
         columns = columns_of_rows(stream)
         function = results(
             keys=self._partitions or (KEY_OF_ALL,),
@@ -146,7 +147,7 @@ class _ChangingWindow:
         return with_changelog(computed, Changelog(keys=by, row_kind=self._kind))
 
     def _call(self, made: Expression) -> tuple[FrameFunction, Expression, int]:
-        """The function, its argument, and how many rows before each it is of."""
+        """Return the function, its argument, and the number of preceding rows."""
         called, specification = made.children[0].children
         function = called.called if called.kind == "AggregateExpression" else called
         kind = _FUNCTIONS.get(function.kind)
@@ -154,15 +155,15 @@ class _ChangingWindow:
         is_plain = called.kind == "AggregateExpression" and not called.java.isDistinct()
         if kind is None or preceding is None or not is_plain or len(function.children) != 1:
             raise RefusedError(
-                f"{called.sql} OVER (...) of rows that change cannot run. What can is ROW_NUMBER() with a bound,"
-                f" {WRITE}, and count, sum and avg OVER (... ROWS BETWEEN n PRECEDING AND CURRENT ROW), n up to"
+                f"{called.sql} OVER (...) of changing rows cannot run. ROW_NUMBER() with a bound can,"
+                f" {WRITE}, and so can count, sum and avg OVER (... ROWS BETWEEN n PRECEDING AND CURRENT ROW), n up to"
                 f" {_LONGEST_FRAME}",
                 made.position or self._node.position,
             )
         (value,) = function.children
         if value.type_name not in _NUMBERS:
             raise RefusedError(
-                f"{called.sql} OVER (...) is of {value.type_name}, and takes numbers: cast it to bigint or double",
+                f"{called.sql} OVER (...) takes numbers, not {value.type_name}: cast it to bigint or double",
                 made.position or self._node.position,
             )
         return kind, value, preceding
@@ -183,7 +184,7 @@ class _ChangingWindow:
 
 
 def _preceding(frame: Expression) -> int | None:
-    """The number of rows before the current one, with which the frame ends; None for frames of another kind."""
+    """Return the number of rows before the current one, at which the frame ends; None for other frames."""
     if frame.kind != "SpecifiedWindowFrame" or "Row" not in str(frame.java.frameType().toString()):
         return None
     lower, upper = frame.children

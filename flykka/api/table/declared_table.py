@@ -1,4 +1,4 @@
-"""Tables of CREATE TABLE: a source, a sink, or both, by the options of a connector."""
+"""Tables of CREATE TABLE: a source, a sink, or both, from the options of a connector."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ WATERMARK_FOR = "WATERMARK FOR"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredTable:
-    """A table. `columns` of None are those that are there; what it has no source or no sink for is `unreadable`."""
+    """A table. Without `columns` it has those of its source; `unreadable` is the reason if it has no source."""
 
     name: str
     connector: str
@@ -61,12 +61,13 @@ class DeclaredTable:
     unwritable: str
 
     def stream(self, from_source: Callable[..., DataStream]) -> DataStream:
-        """A stream of its rows, by `from_source` of the environment, with the columns that were declared.
+        """Return a stream of the rows, made by `from_source` of the environment, with the declared columns.
 
-        Where its rows are changes, and their kind is no column that was declared, they are upserts by its primary key.
+        Rows that are changes become upserts by the primary key, unless the kind of a row is a declared column.
 
         Raises:
-            ProgramError: it cannot be read, or has other columns than were declared, or its rows are changes and it has
+            ProgramError: the table cannot be read, has other columns than declared, or its rows are changes and it
+                has
                 no primary key.
         """
         if self.source is None:
@@ -84,8 +85,8 @@ class DeclaredTable:
                 )
             if kind != field.dataType.simpleString():
                 raise ProgramError(
-                    f"the table {self.name} declares {field.name} as {field.dataType.simpleString()}, and it is"
-                    f" {kind} in {self.source}: declare it so"
+                    f"the table {self.name} declares {field.name} as {field.dataType.simpleString()}, but it is"
+                    f" {kind} in {self.source}: declare it as {kind}"
                 )
         names = self.columns.names
         if ROW_KIND in stream.columns and ROW_KIND not in names:
@@ -95,17 +96,17 @@ class DeclaredTable:
     def _changes(self, stream: DataStream, names: Sequence[str]) -> DataStream:
         if not self.primary_key:
             raise ProgramError(
-                f"the rows of the table {self.name} are changes: PRIMARY KEY (column) NOT ENFORCED lets each take the"
-                f" place of the one before it; a column {ROW_KIND} STRING gives all changes as rows"
+                f"the rows of the table {self.name} are changes: with PRIMARY KEY (column) NOT ENFORCED each replaces"
+                f" the one before it; a column {ROW_KIND} STRING gives all changes as rows"
             )
         return upserts_of(stream.select(*map(named, names), ROW_KIND), self.primary_key)
 
 
 def declared_table(said: CreateTable, watermark: TableWatermark | None, session: SparkSession) -> DeclaredTable:
-    """The table of a statement.
+    """Return the table of a statement.
 
     Raises:
-        RefusedError: the connector is not known, an option means nothing to it, is wrong or is missing.
+        RefusedError: the connector is unknown, or an option is unknown, wrong or missing.
     """
     connector = _connector(said)
     own = {key: text for key, text in said.options.items() if key.lower() not in (IDLE_TIMEOUT, QUIET_PERIOD)}
@@ -152,7 +153,7 @@ def _connector(said: CreateTable) -> TableConnector:
         near = get_close_matches(said.connector, TABLE_CONNECTORS, n=1)
         meant = f" (did you mean {near[0]}?)" if near else ""
         raise RefusedError(
-            f"there is no connector {said.connector!r}{meant}; there are {', '.join(sorted(TABLE_CONNECTORS))}",
+            f"unknown connector {said.connector!r}{meant}; known: {', '.join(sorted(TABLE_CONNECTORS))}",
             said.connector_position,
         )
     return found
@@ -168,19 +169,19 @@ def _check_columns(declared: Declared, watermark: TableWatermark | None) -> None
     for clause, column in named:
         if column.lower() not in kinds:
             raise OptionError(
-                f"{clause} names {column}, which is no column of {declared.name}: {', '.join(declared.columns.names)}",
+                f"{clause} names {column}, but the columns of {declared.name} are {', '.join(declared.columns.names)}",
                 clause,
             )
     if watermark is not None and kinds[watermark.column.lower()] != "timestamp":
         raise OptionError(
-            f"the watermark needs a column of type TIMESTAMP, and {watermark.column} is of type"
+            f"the watermark needs a column of type TIMESTAMP, but {watermark.column} has type"
             f" {kinds[watermark.column.lower()].upper()}",
             WATERMARK_FOR,
         )
 
 
 def _made(make: Callable[[Declared], T | None] | None, declared: Declared) -> tuple[T | None, str]:
-    """Make an end of a table; None, and why, where something that it needs is not declared."""
+    """Make the source or sink of a table; None and the reason, if a required option is not declared."""
     if make is None:
         return None, ""
     try:
@@ -193,8 +194,8 @@ def _made(make: Callable[[Declared], T | None] | None, declared: Declared) -> tu
 
 def _only(connector: TableConnector, what: str) -> str:
     if connector.source is not None and connector.sink is not None:
-        return "the option 'slot' is missing, the replication slot that its changes are read from"
-    return f"tables USING {connector.name} are only {what}"
+        return "the option 'slot' is missing: the replication slot from which changes are read"
+    return f"tables USING {connector.name} can only be {what}"
 
 
 def _strategy(said: CreateTable, watermark: TableWatermark | None) -> WatermarkStrategy | None:

@@ -1,4 +1,4 @@
-"""EXPLAIN: the operators of a query, what each keeps and for how long, and whether the rows of the result stay."""
+"""EXPLAIN: the operators of a query, their state and how long they keep it, and the changelog of the result."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from flykka.api.streams.transformation import Transformation
     from flykka.spark_bridge.operators.code import OperatorCode
 
-_FOR_EVER = "for ever"
+_FOR_EVER = "forever"
 _OF_JOINS = (
-    "; a join keeps rows as long as its ON bounds the event times of both sides, as in b.at BETWEEN a.at AND a.at +"
-    " INTERVAL 10 MINUTES, or for set_sql_state_ttl(...)"
+    "; a join drops old rows if its ON bounds the event times of both sides, as in b.at BETWEEN a.at AND a.at +"
+    " INTERVAL 10 MINUTES, or after set_sql_state_ttl(...)"
 )
 
 
 def explanation(stream: DataStream, operators: Iterable[Transformation]) -> str:
-    """The text for the operators of a query, inputs before what they feed."""
+    """Describe the operators of a query, inputs first."""
     lines, warnings = _told(operators)
     lines += [f"changelog  {stream.changelog}", f"event time {stream.flow.type.event_time or 'none'}"]
     return "\n".join([*lines, *warnings])
 
 
 def explanation_of_inserts(inserts: Sequence[tuple[str, DataStream]]) -> str:
-    """The text for the operators of INSERTs that are one job: each a table, and the stream that it gets."""
+    """Describe the operators of INSERTs that are one job; each is a table and its stream."""
     inputs = tuple(each for _, stream in inserts for each in stream.flow.inputs)
     lines, warnings = _told(leading_to(inputs))
     lines += [f"into {table}  {stream.changelog}" for table, stream in inserts]
@@ -44,7 +44,7 @@ def explanation_of_inserts(inserts: Sequence[tuple[str, DataStream]]) -> str:
 
 
 def _told(operators: Iterable[Transformation]) -> tuple[list[str], list[str]]:
-    """Lines for operators, and a warning of those whose state never ends."""
+    """Return lines for operators, and a warning about those whose state never expires."""
     numbers: dict[Transformation, int] = {}
     lines = ["operators"]
     endless: list[str] = []
@@ -61,14 +61,14 @@ def _told(operators: Iterable[Transformation]) -> tuple[list[str], list[str]]:
     if not endless:
         return lines, []
     warning = (
-        f"WARNING: the state of {', '.join(endless)} never ends: it grows with every new key. GROUP BY window(...)"
-        f" keeps what is open only{_OF_JOINS if has_endless_join else ''}"
+        f"WARNING: the state of {', '.join(endless)} never expires: it grows with every new key. GROUP BY window(...)"
+        f" only keeps open windows{_OF_JOINS if has_endless_join else ''}"
     )
     return lines, [warning]
 
 
 def _kept(code: OperatorCode) -> tuple[str, ...]:
-    """Tell what an operator keeps, and until when."""
+    """Describe the state of an operator, and when it expires."""
     match code:
         case RegularJoinCode(interval=interval):
             end = f"for {format_ms(interval.upper_ms)} of processing time" if interval.has_upper_bound else _FOR_EVER
@@ -78,8 +78,8 @@ def _kept(code: OperatorCode) -> tuple[str, ...]:
             return tuple(f"the rows of the {side} side {_until(each)}" for side, each in bounds.items())
         case TemporalJoinCode():
             return (
-                "the rows of the left side until the watermark has come to their time",
-                "the versions of the right side until the watermark has come to the next one of their key, the last"
+                "the rows of the left side until the watermark reaches their time",
+                "the versions of the right side until the watermark reaches the next one of their key, the last one"
                 f" {_FOR_EVER}",
             )
     kept = _of_keys(code)
@@ -90,7 +90,7 @@ def _until(interval: Interval) -> str:
     if not interval.has_upper_bound:
         return _FOR_EVER
     after = f" by {format_ms(interval.through_after_ms)}" if interval.through_after_ms else ""
-    return f"until the watermark has passed their time{after}"
+    return f"until the watermark passes their time{after}"
 
 
 def _of_keys(code: OperatorCode) -> str | None:
@@ -99,15 +99,15 @@ def _of_keys(code: OperatorCode) -> str | None:
             return f"the aggregates of each key {_FOR_EVER}"
         case WindowCode(windows=windows):
             size = format_ms(windows.size_ms + code.allowed_lateness_ms)
-            return f"{_parts(code)} of each window until the watermark has come to its end, {size} after its start"
+            return f"{_parts(code)} of each window until the watermark reaches its end, {size} after its start"
         case SessionWindowCode(gap_ms=gap_ms):
-            return f"aggregates of each session until the watermark is {format_ms(gap_ms)} behind its last row"
+            return f"aggregates of each session until the watermark is {format_ms(gap_ms)} after its last row"
         case DropDuplicatesCode(within_ms=None):
-            return f"the keys of all rows that were seen {_FOR_EVER}"
+            return f"the keys of all rows {_FOR_EVER}"
         case DropDuplicatesCode(within_ms=int(within_ms)):
-            return f"the keys of rows that were seen for {format_ms(within_ms)} of event time"
+            return f"the keys of rows for {format_ms(within_ms)} of event time"
         case RowPerKeyCode() | ProcessTableCode():
-            return f"what it has of each key {_FOR_EVER}"
+            return f"the state of each key {_FOR_EVER}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""The condition of a join of two streams, taken apart: keys, bounds of the two event times, and the rest."""
+"""The condition of a join of two streams, in parts: keys, bounds of the two event times, and the rest."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """An expression of the left side that is equal to one of the right side."""
+    """An expression of the left side that equals one of the right side."""
 
     left: Expression
     right: Expression
 
     def of(self, side: Side) -> Expression:
-        """The expression of a side."""
+        """Return the expression of a side."""
         return self.left if side is Side.LEFT else self.right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinCondition:
-    """The parts of a condition, all of which hold where two rows meet.
+    """The parts of a condition, which must all hold.
 
-    The `interval` is that of the event times of the rows, None where nothing bounds them. `rest` is what is to be
-    computed of two rows beside keys and interval. With `is_of_windows` both rows are results of one window.
+    The `interval` bounds the difference of the event times; None without bounds. `rest` is computed for each pair of
+    rows. With `is_of_windows` both rows are results of the same window.
     """
 
     keys: tuple[Key, ...]
@@ -48,7 +48,7 @@ class JoinCondition:
 
 
 def taken_apart(condition: Sequence[Expression], sides: Mapping[Side, Rows]) -> JoinCondition:
-    """Take the condition of a join of these rows apart."""
+    """Split the condition of a join of these rows into its parts."""
     parts = _Parts(sides)
     for each in condition:
         parts.add(each)
@@ -77,7 +77,7 @@ class _Parts:
         )
 
     def add(self, condition: Expression) -> None:
-        """Note what one condition says."""
+        """Add one condition."""
         key = self._key(condition) if condition.kind == "EqualTo" else None
         if key is not None:
             self._keys.append(key)
@@ -94,14 +94,14 @@ class _Parts:
         return Key(left=second, right=first) if of == (Side.RIGHT, Side.LEFT) else None
 
     def _side(self, expression: Expression) -> Side | None:
-        """The side whose columns an expression reads; None where it reads those of both, or none at all."""
+        """Return the side whose columns an expression reads; None if it reads both sides or no column."""
         read = expression.columns
         return next((side for side, rows in self._sides.items() if read and read <= rows.names.keys()), None)
 
     def _have_one_window(self, key: Key) -> bool:
-        """Note that the windows of the rows are equal: so are their ends, which are the event times.
+        """Note that the windows of the rows are equal, and so are their ends, which are the event times.
 
-        If their starts are equal, windows of one size are.
+        For windows of one size, equal starts are enough.
         """
         before_end = {self._ms_before_end(key.of(side), self._sides[side]) for side in Side}
         if len(before_end) > 1 or None in before_end or not all(map(self._offset, Side)):
@@ -110,7 +110,7 @@ class _Parts:
         return True
 
     def _ms_before_end(self, expression: Expression, rows: Rows) -> int | None:
-        """The time from a start of windows to their end, 0 for windows and their ends; None for other expressions."""
+        """Return the time from an expression to the end of its window, 0 for windows and their ends, or None."""
         match self._role(expression, rows):
             case IsWindow() | IsEventTime():
                 return 0
@@ -119,7 +119,7 @@ class _Parts:
         return None
 
     def _role(self, expression: Expression, rows: Rows) -> Role | None:
-        """The meaning of an expression about times; None where they do not bound what rows meet."""
+        """Return the role of an expression of time; None if times do not bound the matches."""
         if not _has_times(rows):
             return None
         if expression.kind != "GetStructField":
@@ -128,7 +128,7 @@ class _Parts:
         return window.part(expression.field) if isinstance(window, IsWindow) else None
 
     def _is_bound(self, first: Expression, comparison: str, second: Expression) -> bool:
-        """True if a comparison says no more than bounds of the event times, which are noted."""
+        """True if a comparison only bounds the event times; the bounds are noted."""
         one, other = self._term(first), self._term(second)
         if one is None or other is None:
             return False
@@ -141,9 +141,9 @@ class _Parts:
         return term.micros % MICROS_PER_MS == 0
 
     def _bound(self, comparison: str, micros: int) -> None:
-        """The right event time is later than the left one by what compares so with some microseconds.
+        """Note how the right event time minus the left one compares with some microseconds.
 
-        Intervals are of whole milliseconds: what is between two is bounded by the next one.
+        Intervals have whole milliseconds: a value between two becomes the next one.
         """
         is_inclusive = comparison not in "<>" or micros % MICROS_PER_MS != 0
         if comparison[0] in "=>":
@@ -154,12 +154,12 @@ class _Parts:
             self._upper = min(self._upper, upper, key=lambda bound: (bound[0], bound[1]))
 
     def _offset(self, side: Side) -> int:
-        """The microseconds from the column of a side's event time to the event time itself."""
+        """Return the microseconds from the column of a side's event time to the event time."""
         event_time = self._sides[side].stream.flow.type.event_time
         return 0 if event_time is None else event_time.offset_ms * MICROS_PER_MS
 
     def _term(self, expression: Expression) -> _Term | None:
-        """An expression as a sum of event times and a constant."""
+        """Return an expression as a sum of event times and a constant, or None."""
         for side, rows in self._sides.items():
             role = self._role(expression, rows)
             if isinstance(role, IsEventTime | IsWindowStart):
@@ -183,7 +183,7 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Term:
-    """So many times the left and the right event time, and some microseconds."""
+    """Multiples of the left and the right event time, plus some microseconds."""
 
     left: int = 0
     right: int = 0
@@ -198,7 +198,7 @@ class _Term:
 
 
 def _has_times(rows: Rows) -> bool:
-    """True if the event times of rows bound what they meet: not those of rows that change, which hold on."""
+    """True if the event times of rows bound their matches: not for changing rows, which stay valid."""
     return rows.stream.flow.type.event_time is not None and rows.stream.changelog.keys is None
 
 
@@ -213,7 +213,7 @@ def _comparisons(condition: Expression) -> Iterator[tuple[Expression, str, Expre
 
 
 def _micros(constant: Expression) -> int | None:
-    """The length of a constant interval; None where it is no length of time."""
+    """Return the length of a constant interval in microseconds; None if it has no fixed length."""
     if not constant.type_name.startswith("interval") or "month" in constant.type_name or "year" in constant.type_name:
         return None
     if constant.type_name != "interval":

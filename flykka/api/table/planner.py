@@ -1,8 +1,8 @@
-"""The planner: nodes of Spark's analyzed plan become verbs on streams.
+"""The planner: nodes of Spark's analyzed plan become operations on streams.
 
-It goes from the result of a query down to the views of streams, and on its way up puts verbs behind them. Nodes that
-work row by row are collected, and run as Spark has analyzed them; aggregates, windows, duplicates and first rows become
-operators with state. What reads no stream stays as it is: a table that each batch is joined with.
+It goes from the result of a query down to the views of streams, and adds operations on its way up. Nodes that work row
+by row are collected, and run as Spark has analyzed them; aggregates, windows, duplicates and first rows become
+operators with state. Subplans without a stream stay as they are: tables that each batch is joined with.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
 def joined_with_table(
     node: PlanNode, left: Relation | None, right: Relation | None, tables: tuple[PlanNode, ...]
 ) -> Relation:
-    """The rows of a join; the side that reads no stream is None, and `tables` are the common tables that it may read.
+    """Plan a join with a table: the side without a stream is None, `tables` are the common tables that it may read.
 
     Raises:
-        RefusedError: rows of the table would come again with every batch.
+        RefusedError: rows of the table would be emitted again with every batch.
     """
     kind = node.join_type
     relation, place, keeping = (left, 0, _KEEPS_LEFT) if right is None else (right, 1, _KEEPS_RIGHT)
-    assert relation is not None, "one of the sides reads a stream"
+    assert relation is not None, "one side reads a stream"
     if kind not in keeping:
         raise RefusedError(
-            f"{kind} JOIN with a table would give the rows of the table that match nothing once per batch, though a"
+            f"{kind} JOIN with a table would emit unmatched rows of the table once per batch, though a"
             f" later batch may match them: the kinds that can run are {', '.join(sorted(keeping))}",
             node.position,
         )
@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 
 class Planner:
-    """Plans one query over streams, by the names of their views."""
+    """Plans one query over streams, given by the names of their views."""
 
     def __init__(
         self,
@@ -68,9 +68,9 @@ class Planner:
         time_to_live_ms: int | None = None,
         as_of: Sequence[AsOfClause] = (),
     ) -> None:
-        """With a time-to-live regular joins keep their rows so long, else for ever.
+        """Create a planner; without a time-to-live, regular joins keep their rows forever.
 
-        `as_of` are the clauses of the text by which joins are temporal ones.
+        `as_of` are the clauses of the text that make joins temporal.
         """
         self._streams = streams
         self._time_to_live_ms = time_to_live_ms
@@ -81,7 +81,7 @@ class Planner:
         self._as_of = AsOfClauses(as_of)
 
     def result(self, plan: PlanNode) -> DataStream:
-        """The stream of the rows of a query.
+        """Return the stream of the result rows of a query.
 
         Raises:
             RefusedError: a part of it cannot run on a stream.
@@ -100,7 +100,7 @@ class Planner:
         return _placed(plan, lambda: relation.settled(is_result=True)).stream
 
     def _relation(self, node: PlanNode) -> Relation | None:
-        """The rows of a node; None where it reads no stream."""
+        """Plan a node; None if it reads no stream."""
         if node.kind == "WithCTE":
             *common, node = node.children
             self._common.update((int(each.java.id()), each) for each in common)
@@ -117,7 +117,7 @@ class Planner:
         return node.view_name in self._streams or any(self._reads_stream(child) for child in node.children)
 
     def _tables(self, node: PlanNode) -> tuple[PlanNode, ...]:
-        """The common tables without a stream, where a node reads one beside its stream."""
+        """Return the common tables without a stream, if a node reads one beside its stream."""
         beside = (each for each in (*node.children, *node.subqueries) if not self._reads_stream(each))
         if not any(each.reads_common_tables for each in beside):
             return ()
@@ -125,7 +125,7 @@ class Planner:
 
     def _below(self, node: PlanNode) -> Relation:
         relation = self._relation(node)
-        assert relation is not None, "what reads a stream has a child that does"
+        assert relation is not None, "a node that reads a stream has a child that does"
         return relation
 
     def _planned(self, node: PlanNode) -> Relation:
@@ -143,7 +143,7 @@ class Planner:
             case "Filter":
                 return self._filtered(node)
             case "Generate" | "Expand":
-                return self._append_only(node, "making several rows of one").then(node, tables=self._tables(node))
+                return self._append_only(node, "making several rows from one").then(node, tables=self._tables(node))
             case "Distinct":
                 return self._distinct(node)
             case "Aggregate":
@@ -166,13 +166,13 @@ class Planner:
         for subquery in node.subqueries:
             if self._reads_stream(subquery):
                 raise RefusedError(
-                    "a subquery in an expression reads a stream, and would have another value with every row that"
-                    " comes: let it read a table that stays",
+                    "a subquery in an expression reads a stream, so each new row would change its value: let it read"
+                    " a fixed table",
                     subquery.position or node.position,
                 )
 
     def _common_table(self, node: PlanNode) -> Relation:
-        """The rows of a common table: its operators are there once, however often it is read."""
+        """Plan a common table: its operators are added once, even with several readers."""
         key = int(node.java.cteId())
         if key not in self._common_rows:
             above, self._read = self._read, []
@@ -190,13 +190,13 @@ class Planner:
             return self._joined(child, condition)
         below = self._below(node.children[0])
         if is_implied(condition, below.roles):
-            return below  # The operator of first rows gives no others.
+            return below  # The operator emits no other numbers.
         read = {each.attribute.id for each in condition.walk() if each.kind == "AttributeReference"}
         if below.is_upserts and not all(isinstance(below.roles.get(column), IsKey | IsNumber) for column in read):
             if node.subqueries:
                 raise RefusedError(
-                    f"the condition asks a table about rows that are {below.stream.changelog}: ask it before the"
-                    " aggregation, or about its keys",
+                    f"the condition has a subquery on rows that are {below.stream.changelog}: use it before the"
+                    " aggregation, or on its keys",
                     condition.position or node.position,
                 )
             rows = below.settled()
@@ -209,7 +209,7 @@ class Planner:
         return node.kind == "Join" and all(map(self._reads_stream, node.children))
 
     def _joined(self, node: PlanNode, above: Expression | None = None) -> Relation:
-        """The rows of a join for which a condition of a WHERE above it holds."""
+        """Plan a join, with the condition of a WHERE above it."""
         clause = self._as_of.of(node)
         if not self._joins_streams(node):
             if clause is not None:
@@ -218,13 +218,13 @@ class Planner:
             return joined_with_table(node, left, right, self._tables(node))
         if node.subqueries:
             raise RefusedError(
-                "the ON of a join of two streams has a subquery: write it into a WHERE around the stream that it is of",
+                "the ON of a join of two streams has a subquery: write it into a WHERE of a subquery of its stream",
                 node.position,
             )
         (stream, *_) = self._streams.values()
         time = None if clause is None else TimeOfVersion(column=column_of(clause, node), clause=clause)
         pushed = PushedFilters(stream.flow.type.prototype.sparkSession, node, above, keeps_right=time is not None)
-        # What is put below is read there, and no longer here.
+        # Filters that were pushed down are read there, and no longer here.
         self._read[-1] = frozenset() if pushed.above is None else pushed.above.columns_read
         settings = JoinSettings(read=frozenset().union(*self._read), time_to_live_ms=self._time_to_live_ms)
         self._read[-1] |= pushed.join.columns_read | (frozenset() if time is None else {time.column})
@@ -248,7 +248,7 @@ class Planner:
         sides = [relation for relation in found if relation is not None]
         if len(sides) < len(found):
             raise RefusedError(
-                "UNION of a stream and a table cannot run: the rows of the table would come with every batch;"
+                "UNION of a stream and a table cannot run: the rows of the table would be emitted with every batch;"
                 " env.from_dataframe(...) makes a stream of a table",
                 node.position,
             )
@@ -281,14 +281,14 @@ def _check_names(relation: Relation, plan: PlanNode) -> None:
     for attribute in relation.output:
         if (name := attribute.name.lower()) in seen:
             raise RefusedError(
-                f"two columns of the result are called {attribute.name!r}: give one of them another name with AS",
+                f"two columns of the result are named {attribute.name!r}: rename one of them with AS",
                 plan.position,
             )
         seen.add(name)
 
 
 def _placed(node: PlanNode, plan: Callable[[], T]) -> T:
-    """Call `plan` for a node; an error that knows no place is at this one."""
+    """Call `plan` for a node; an error without a position gets the position of the node."""
     try:
         return plan()
     except RefusedError as refused:

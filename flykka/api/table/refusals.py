@@ -1,4 +1,4 @@
-"""Clauses that cannot run on a stream: what each is called, and what to do instead."""
+"""Clauses that cannot run on a stream, and what to write instead."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode, Position
 
 _NO_ORDER = "the rows of a stream have no order, and no end at which they could be sorted"
-_TOP = (
-    "ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) in a subquery, and a WHERE that bounds it, keep the first rows"
-)
+_TOP = "ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) in a subquery, bounded by a WHERE, keeps the first rows"
 
 REFUSED_NODES = {
     "Sort": ("ORDER BY", f"{_NO_ORDER}; {_TOP}"),
@@ -23,21 +21,21 @@ REFUSED_NODES = {
     "Offset": ("OFFSET", f"a stream has no first rows; {_TOP}"),
     "Intersect": (
         "INTERSECT",
-        "it would compare all rows of both sides: WHERE ... IN (SELECT ...) of a table that stays",
+        "it would compare all rows of both sides: use WHERE ... IN (SELECT ...) of a fixed table",
     ),
     "Except": (
         "EXCEPT",
-        "it would compare all rows of both sides: WHERE ... NOT IN (SELECT ...) of a table that stays",
+        "it would compare all rows of both sides: use WHERE ... NOT IN (SELECT ...) of a fixed table",
     ),
     "Sample": (
         "TABLESAMPLE",
-        "it draws other rows each time that they are read: WHERE pmod(hash(id), 100) < 10 does not",
+        "it draws other rows each time they are read: WHERE pmod(hash(id), 100) < 10 does not",
     ),
-    "RepartitionByExpression": ("DISTRIBUTE BY", "set_parallelism(...) of the result says how rows are spread"),
-    "Repartition": ("REPARTITION", "set_parallelism(...) of the result says how rows are spread"),
-    "RebalancePartitions": ("REBALANCE", "set_parallelism(...) of the result says how rows are spread"),
+    "RepartitionByExpression": ("DISTRIBUTE BY", "set_parallelism(...) of the result decides how rows are spread"),
+    "Repartition": ("REPARTITION", "set_parallelism(...) of the result decides how rows are spread"),
+    "RebalancePartitions": ("REBALANCE", "set_parallelism(...) of the result decides how rows are spread"),
 }
-"""Nodes that have no operator: the clause that a query has of them, and what to do instead."""
+"""Nodes without an operator: the clause that a query has for them, and what to write instead."""
 
 _CLOCKS = frozenset({"CurrentTimestamp", "CurrentDate", "Now", "LocalTimestamp", "CurrentTimeZone", "CurrentTime"})
 
@@ -51,46 +49,46 @@ class RefusedError(ProgramError):
 
 
 def refused_node(node: PlanNode) -> RefusedError:
-    """The refusal of a node that has no operator."""
-    nothing = node.kind, "there is no operator for it; transform(...) takes DataFrames"
+    """Create the error for a node without an operator."""
+    nothing = node.kind, "no operator supports it; transform(...) takes DataFrames"
     clause, why = REFUSED_NODES.get(node.kind, nothing)
     return RefusedError(f"{clause} cannot run on a stream: {why}", node.position)
 
 
 def check_compared(value: Expression, use: Use, clause: str, position: Position | None) -> None:
-    """Raise `RefusedError` where the values that a clause would compare are of a type that it cannot."""
+    """Raise `RefusedError` if a clause would compare values of a type that cannot be compared."""
     if wrong := unsupported_type(value.column, use):
         raise RefusedError(f"{clause}: {wrong}", value.position or position)
 
 
 def without_event_time(stream: DataStream) -> str:
-    """The reason why a stream has no event time, and what gives it one."""
+    """Return why a stream has no event time, and how to give it one."""
     marked = [made.name for made in leading_to(stream.flow.inputs) if made.watermark_delay_ms is not None]
     if stream.changelog.keys is not None:
-        return f"its rows are {stream.changelog}, and rows that change have no event time"
+        return f"its rows are {stream.changelog}, and changing rows have no event time"
     if marked:
         return (
-            f"the one of {', '.join(marked)} is lost on the way: keep its column as it is in every subquery and view."
-            " Running aggregates, outer joins and joins without bounds have none"
+            f"that of {', '.join(marked)} was lost: keep its column unchanged in every subquery and view."
+            " Running aggregates, outer joins and joins without bounds have no event time"
         )
     return "give its source a WATERMARK FOR, or a WatermarkStrategy with_timestamp_column(...)"
 
 
 def check_expressions(node: PlanNode) -> None:
-    """Raise `RefusedError` where an expression may have another value when a restarted job computes it again."""
+    """Raise `RefusedError` if an expression may have another value when a restarted job computes it again."""
     if node.java.deterministic() and not any(each.kind in _CLOCKS for each in _walk(node)):
         return
     for expression in _walk(node):
         if expression.kind in _CLOCKS:
             raise RefusedError(
-                f"{expression.sql} reads the clock of the machine, and a job that restarts would compute other rows:"
+                f"{expression.sql} reads the clock, so a restarted job would compute other rows:"
                 " use the event time of the stream, or a constant",
                 expression.position or node.position,
             )
         if not expression.java.deterministic() and all(each.java.deterministic() for each in expression.children):
             raise RefusedError(
-                f"{expression.sql} is not deterministic, and a job that restarts would compute other rows: draw it"
-                " where the rows are made, or take hash(...) or xxhash64(...) of a column",
+                f"{expression.sql} is not deterministic, so a restarted job would compute other rows: draw it"
+                " at the source of the rows, or use hash(...) or xxhash64(...) of a column",
                 expression.position or node.position,
             )
 

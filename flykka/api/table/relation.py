@@ -1,8 +1,7 @@
-"""Relations: the rows of a node of the plan, as a stream and the nodes that are still to be applied to it.
+"""Relations: the rows of a plan node, as a stream and the nodes that are still to be applied to it.
 
-Nodes without memory are collected until an operator with memory, or the end of the query, needs their rows; then they
-become one operator. What an attribute means to a stream is followed through them: whether it is the event time, a
-window, or a key of upserts.
+Stateless nodes are collected until a stateful operator, or the end of the query, needs their rows; then they become one
+operator. The roles of attributes are followed through them: the event time, a window, or a key of upserts.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ class IsEventTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsWindow:
-    """The attribute is the window that a row is the result of.
+    """The attribute is the window of a result row.
 
-    Results that agree in it are together in one window of `panes` over their event time. All windows are of one size.
-    Both are None where sessions are.
+    Results with the same window are together in one window of `panes` over their event time. All windows have one size.
+    For sessions both are None.
     """
 
     panes: TumblingEventTimeWindows | None
     size_ms: int | None
 
     def part(self, field: str) -> Role | None:
-        """The meaning of its start or its end."""
+        """Return the role of its start or end."""
         if field == "end":
             return IsEventTime()
         return None if self.size_ms is None else IsWindowStart(size_ms=self.size_ms)
@@ -57,23 +56,23 @@ class IsWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsWindowStart:
-    """The attribute is the start of the window that a row is the result of: so much before its end."""
+    """The attribute is the start of the window of a result row: `size_ms` before its end."""
 
     size_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsKey:
-    """The attribute is the key of upserts that the stream calls so."""
+    """The attribute is the key of upserts with this name in the stream."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsNumber:
-    """The attribute is the number of a row among the first ones, of which there are no more than `limit`.
+    """The attribute is the row number of a first-rows operator, at most `limit`.
 
-    It is a key of the stream, called `name`, where there may be several.
+    With a limit above 1 it is a key of the stream, called `name`.
     """
 
     limit: int
@@ -85,7 +84,7 @@ Role = IsEventTime | IsWindow | IsWindowStart | IsKey | IsNumber
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """A stream whose first columns, which are `called` so, are attributes of the plan."""
+    """A stream whose first columns, named `called`, are attributes of the plan."""
 
     stream: DataStream
     output: tuple[Attribute, ...]
@@ -99,17 +98,16 @@ class Rows:
 
     @property
     def columns(self) -> PlanColumns:
-        """Makes Columns over the rows."""
+        """Creates Columns over the rows."""
         return PlanColumns(self.stream.flow.type.prototype.sparkSession, self.names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """The rows of a node: those of a stream, to which the nodes `above` it are applied.
+    """The rows of a node: those of a stream, with the nodes `above` still to be applied.
 
     The first columns of the stream are the `attributes` of the plan. `tables` are the common tables without a stream
-    that the nodes read. What no node reads of the columns of a join is `left_out`. The clause that makes the rows is at
-    `position`.
+    that the nodes read. `left_out` are columns of a join that no node reads. The clause of the rows is at `position`.
     """
 
     stream: DataStream
@@ -123,20 +121,20 @@ class Relation:
 
     @property
     def is_upserts(self) -> bool:
-        """True if its rows take the place of earlier ones."""
+        """True if the rows replace earlier ones."""
         return self.stream.changelog.keys is not None
 
     def check_append_only(self, clause: str, node: PlanNode) -> None:
-        """Raise `RefusedError` where rows may change later, of which a clause would know nothing."""
+        """Raise `RefusedError` if rows may change later, which the clause cannot handle."""
         if self.is_upserts:
             raise RefusedError(
-                f"{clause} of rows that are {self.stream.changelog} cannot run: a row that changes would count once"
-                " more for each change. Windows, GROUP BY window(...), give each result once",
+                f"{clause} of rows that are {self.stream.changelog} cannot run: a row would count again with each"
+                " change. Windows, GROUP BY window(...), give each result once",
                 node.position,
             )
 
     def then(self, node: PlanNode, place: int = 0, tables: tuple[PlanNode, ...] = ()) -> Relation:
-        """The rows of a node without memory that reads these as its child at a place, and perhaps common tables."""
+        """Apply a stateless node that reads these rows as its child at a place, and possibly common tables."""
         return replace(
             self,
             above=(*self.above, (node, place)),
@@ -148,10 +146,10 @@ class Relation:
     def settled(
         self, names: Iterable[str] | None = None, *, is_result: bool = False, carries_keys: bool = False
     ) -> Rows:
-        """Apply the nodes as one operator, and call the columns by their names in the plan, or others.
+        """Apply the nodes as one operator, with the column names of the plan, or others.
 
-        The end of a window goes with it, as the event time of its result, but not into the result of the query. The
-        kinds of rows stand behind the columns, and where they are carried before them the keys that are no columns.
+        The end of a window is carried along as event time, but not into the result of the query. The row kinds come
+        after the columns, and before them, with `carries_keys`, the keys that are not columns.
 
         Raises:
             RefusedError: the rows are upserts, and have lost a key.
@@ -175,11 +173,11 @@ class Relation:
         )
         keys = self._keys(ids, carried)
         renamed = {**self._times(ids, has_end=end is not None), **keys}
-        stream = self.stream._then(self._label(called), lambda _: segment, renamed=renamed)
+        stream = self.stream._transformed(self._label(called), lambda _: segment, renamed=renamed)
         return replace(rows, stream=stream, roles={column: _renamed(role, keys) for column, role in self.roles.items()})
 
     def _end_of_window(self, names: Mapping[int, str]) -> Column | None:
-        """The end of windows, computed of a column; None where it is not the event time, or a column itself."""
+        """Return the end of windows, computed from a column; None if it is a column, or not the event time."""
         if self.stream.flow.type.event_time != OF_WINDOWS:
             return None
         if any(isinstance(role, IsEventTime) for role in self.roles.values()):
@@ -190,7 +188,7 @@ class Relation:
         return None
 
     def _times(self, names: Mapping[int, str], *, has_end: bool) -> dict[str, str]:
-        """The new name of the column of the event time; an empty one where it is gone."""
+        """Return the new name of the event time column; an empty one if it is gone."""
         event_time = self.stream.flow.type.event_time
         if event_time is None:
             return {}
@@ -200,28 +198,28 @@ class Relation:
 
     @property
     def _lost_keys(self) -> tuple[str, ...]:
-        """The keys of upserts that are no columns of the relation."""
+        """The keys of upserts that are not columns of the relation."""
         found = {role.name for role in self.roles.values() if isinstance(role, IsKey | IsNumber)}
         return tuple(key for key in self.stream.changelog.keys or () if key not in found)
 
     def _keys(self, names: Mapping[int, str], carried: tuple[str, ...]) -> dict[str, str]:
-        """The new names of the keys of upserts."""
+        """Return the new names of the keys of upserts."""
         keys = self.stream.changelog.keys or ()
-        # Of several columns that are the key, it is the first.
+        # If several columns are the key, the first one is used.
         roles = reversed(list(self.roles.items()))
         found = {role.name: names[column] for column, role in roles if isinstance(role, IsKey | IsNumber)}
         lost = [self._written(key) for key in self._lost_keys if key not in carried]
         if lost:
             raise RefusedError(
-                f"the rows are upserts by {', '.join(map(self._written, keys))}, and the SELECT leaves"
-                f" out {', '.join(lost)}: nothing would tell which of them still holds; add {' and '.join(lost)} to the"
+                f"the rows are upserts by {', '.join(map(self._written, keys))}, but the SELECT leaves"
+                f" out {', '.join(lost)}, so the current rows would be unknown; add {' and '.join(lost)} to the"
                 " SELECT",
                 self.position,
             )
         return {**found, **{key: key for key in self._lost_keys}}
 
     def _written(self, key: str) -> str:
-        """A key as the query calls it: with its table, where several have such a column."""
+        """Return a key as written in the query: with its table, if several have such a column."""
         place = self.stream.columns.index(key)
         if place >= len(self.attributes):
             return key
@@ -240,23 +238,23 @@ def _renamed(role: Role, keys: Mapping[str, str]) -> Role:
 
 
 def keyed_by(stream: DataStream, keys: Sequence[str]) -> KeyedStream:
-    """The stream by these columns; without any all its rows are of one key."""
+    """Key a stream by columns; without columns all rows have one key."""
     return stream.key_by(*map(ddl_name, keys)) if keys else stream.key_by(only_key())
 
 
 def with_changelog(stream: DataStream, changelog: Changelog, event_time: EventTime | None = None) -> DataStream:
-    """The same rows, of which SQL knows what no operator states: their changelog and their event time."""
+    """Return the same rows, with the changelog and event time that only SQL knows."""
     return DataStream(stream.flow.typed(changelog, event_time))
 
 
 def label(verb: str, listed: Iterable[str]) -> str:
-    """The name of an operator; what is long is cut short."""
+    """Return the name of an operator, shortened if it is long."""
     text = ", ".join(listed)
     return f"{verb}({text if len(text) <= _LONGEST else text[: _LONGEST - 3] + '...'})"
 
 
 def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> tuple[str, ...]:
-    """The names, with numbers behind those that were there before. Case does not tell names apart, as in Spark."""
+    """Return the names, with numbers appended to repeated ones. Case does not matter, as in Spark."""
     seen = {name.lower() for name in taken}
     made = []
     for name in names:
@@ -292,7 +290,7 @@ def _role_of(expression: Expression, roles: Mapping[int, Role]) -> Role | None:
 
 
 def leaf(rows: Rows, node: PlanNode) -> Relation:
-    """The rows as those of a node: its columns are theirs, in their order, under its own ids."""
+    """Return the rows as those of a node: its columns are theirs, in order, under its own ids."""
     pairs = zip(rows.output, node.output, strict=True)
     return Relation(
         stream=rows.stream,

@@ -1,4 +1,4 @@
-"""ResultTable: the rows of a query that runs, for one who watches it. Upserts change rows, deletes end them."""
+"""ResultTable: the rows of a running query, for a viewer. Upserts change rows, deletes remove them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.console import TextRow
 
 ROWS_KEPT = 10_000
-"""Of rows that stay the last ones are kept; of upserts those of so many keys that came last."""
+"""The number of last rows kept; for upserts, of the keys that changed last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A result at one moment: its last rows, how many there are, and how many have come in all."""
+    """A result at one moment: its last rows, their number, and the number of changes so far."""
 
     columns: tuple[str, ...]
     rows: tuple[TextRow, ...]
@@ -42,7 +42,7 @@ class ResultTable:
         self._lock = Lock()
 
     def add(self, rows: Sequence[TextRow], left_out: int) -> None:
-        """Take rows of a batch, of which so many others are not shown."""
+        """Add the rows of a batch; `left_out` more are not shown."""
         with self._lock:
             self._changes += len(rows) + left_out
             if self._keys is None:
@@ -53,7 +53,7 @@ class ResultTable:
                 self._total = len(self._by_key)
 
     def shown(self, limit: int) -> Shown:
-        """Return the last rows, no more than `limit`; of upserts those that changed last."""
+        """Return the last rows, at most `limit`; of upserts those that changed last."""
         with self._lock:
             rows: Iterable[TextRow] = self._rows if self._keys is None else self._by_key.values()
             return Shown(columns=self._columns, rows=tuple(rows)[-limit:], total=self._total, changes=self._changes)

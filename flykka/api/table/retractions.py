@@ -1,4 +1,4 @@
-"""Aggregates of rows that change: a row counts no more when another one takes its place."""
+"""Aggregates of changing rows: a replaced row is retracted."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class RetractingAggregates:
     """Running aggregates of changing rows.
 
-    To counts and sums each row is added, and taken of them again. Where the least, the greatest or distinct values are
-    asked for as well, all rows of a key are kept, and aggregated again when one of them changes.
+    Counts and sums add each row, and subtract it when it is retracted. With min, max or distinct values, all rows of a
+    key are kept, and aggregated again when one changes.
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class RetractingAggregates:
         keys: Sequence[tuple[Column, str]],
         calls: Sequence[tuple[Expression, str]],
     ) -> None:
-        """Aggregate by keys, whose columns get these names, as those of the calls do.
+        """Aggregate by keys; keys and calls come with the names of their columns.
 
         Raises:
-            RefusedError: a call is of another function.
+            RefusedError: the function of a call is not supported.
         """
         self._rows = rows
         self._keys = tuple(keys)
@@ -51,7 +51,7 @@ class RetractingAggregates:
 
     @property
     def stream(self) -> DataStream:
-        """The keys, the calls, and where there are keys the kind of a row: a key without rows is deleted."""
+        """The keys, the calls, and with keys the kind of the row: a key without rows is deleted."""
         names, results = tuple(name for _, name in self._keys), tuple(name for _, name in self._calls)
         is_summed = all(each.supports_retraction for each in self._retracted)
         summands = {each.argument: each.summand for each in self._retracted} if is_summed else {}
@@ -67,14 +67,14 @@ class RetractingAggregates:
         return with_changelog(selected, Changelog(keys=names, row_kind=told if names else None))
 
     def _summed(self, changes: DataStream, keys: tuple[str, ...]) -> tuple[DataStream, Column]:
-        """Counts and sums of changes, and the kind of their row."""
+        """Return counts and sums of changes, and the kind of the result row."""
         kind = _kind(changes)
         sums = [column for call in self._retracted for column in call.sums(kind)]
         aggregated = keyed_by(changes, keys).aggregate(number_of_rows(kind).alias(self._number), *sums)
         return aggregated, kind_of_number(self._number)
 
     def _of_kept_rows(self, changes: DataStream, keys: tuple[str, ...]) -> tuple[DataStream, Column]:
-        """Aggregates of the rows that are there, and the kind of their row."""
+        """Return aggregates of the current rows, and the kind of the result row."""
         columns, kind = columns_of_rows(changes), _kind(changes)
         function = AggregatesOfChangingRows(
             keys=keys or (KEY_OF_ALL,),
@@ -92,14 +92,14 @@ class RetractingAggregates:
             function, state=lists_type(**{ROWS: rows.schema}), output=with_kind(output, kind)
         )
         if not keys:
-            # Aggregates of all rows have a row when none is left, too.
+            # Aggregates without keys have a row even if there are no input rows.
             counts = {call.count: call.current_count(kind) for call in self._retracted}
             aggregated = aggregated.with_columns(counts)
         return aggregated, named(kind)
 
     @property
     def _arguments(self) -> DataStream:
-        """The keys by which rows change, those of the aggregate, and the values that are aggregated."""
+        """The keys by which rows change, the grouping keys, and the aggregated values."""
         columns, changelog = self._rows.columns, self._rows.stream.changelog
         assert changelog.keys is not None, "the rows change"
         arguments = []
@@ -135,7 +135,7 @@ class RetractingAggregates:
 
 def _kind(changes: DataStream) -> str:
     kind = changes.changelog.row_kind
-    assert kind is not None, "changes have kinds"
+    assert kind is not None, "changes have row kinds"
     return kind
 
 
@@ -146,15 +146,15 @@ def _check(call: Expression) -> None:
         )
     if call.called.kind not in AGGREGATES or len(call.called.children) != 1:
         raise RefusedError(
-            f"{call.sql} of rows that change cannot run: count, sum, avg, min and max of one argument can",
+            f"{call.sql} of changing rows cannot run: count, sum, avg, min and max of one argument can",
             call.position,
         )
     if call.java.isDistinct():
         check_compared(call.called.children[0], Use.KEY, call.sql, call.position)
     if call.called.kind in ("Min", "Max") and call.type_name.startswith(("struct", "array")):
         raise RefusedError(
-            f"{call.sql} of rows that change cannot run, as {call.type_name} has no order here: ROW_NUMBER() = 1 keeps"
-            " the least or greatest row of a key",
+            f"{call.sql} of changing rows cannot run, as {call.type_name} has no order here: ROW_NUMBER() = 1 keeps"
+            " the first or last row of a key",
             call.position,
         )
     if call.called.kind in ("Min", "Max"):

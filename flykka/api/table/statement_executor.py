@@ -57,9 +57,9 @@ class StatementExecutor:
         self._job_name: str | None = None
 
     def create_temporary_view(self, name: str, stream: DataStream, primary_key: str | Sequence[str] | None) -> None:
-        """Let queries find a stream, or upserts by a primary key. Raises `ProgramError`."""
+        """Register a stream as a view, as upserts if it has a primary key. Raises `ProgramError`."""
         if not isinstance(name, str) or not name.isidentifier():
-            raise ProgramError(f"a view is called by a name of letters, digits and underscores, not {name!r}")
+            raise ProgramError(f"the name of a view has only letters, digits and underscores, unlike {name!r}")
         if not isinstance(stream, DataStream):
             raise ProgramError(
                 f"create_temporary_view({name!r}, ...) takes a DataStream, not a {type(stream).__name__}"
@@ -68,8 +68,8 @@ class StatementExecutor:
             keys = (primary_key,) if isinstance(primary_key, str) else tuple(primary_key)
             if not keys or (missing := [key for key in keys if key not in stream.columns]):
                 raise ProgramError(
-                    f"create_temporary_view({name!r}, ...): a primary key is columns of the stream, which has"
-                    f" {', '.join(stream.columns)}; {missing[0]!r} is none of them"
+                    f"create_temporary_view({name!r}, ...): the primary key has {missing[0]!r}, but the columns of"
+                    f" the stream are {', '.join(stream.columns)}"
                     if keys
                     else f"create_temporary_view({name!r}, ...): the primary key has no column"
                 )
@@ -77,19 +77,19 @@ class StatementExecutor:
         self.statements.catalog.add_view(name, stream)
 
     def sql(self, query: str) -> DataStream:
-        """Write a query into the program. Raises `SqlError`."""
+        """Add a query to the program. Raises `SqlError`."""
         statement = self.statements.parsed(ScriptStatement.whole(query))
         with self.statements.taken_back(statement.source):
             if not statement.is_query:
                 raise RefusedError(
-                    "this is a command, and sql(...) takes a query: execute_sql(...) runs commands, explain_sql(...)"
-                    " takes a query to explain",
+                    "this is a command, but sql(...) takes a query: execute_sql(...) runs commands, explain_sql(...)"
+                    " explains a query",
                     statement.position,
                 )
         return self.statements.query(statement)
 
     def explain_sql(self, query: str) -> str:
-        """Explain a query, and leave the program as it was. Raises `SqlError`."""
+        """Explain a query, and leave the program unchanged. Raises `SqlError`."""
         with self._tried():
             stream = self.sql(query)
             return explanation(stream, leading_to(stream.flow.inputs))
@@ -100,7 +100,7 @@ class StatementExecutor:
         if len(found) > 1:
             with self.statements.taken_back(found[1]):
                 raise RefusedError(
-                    "execute_sql(...) runs one statement, and another one begins here", found[1].position
+                    "execute_sql(...) runs one statement, but another one starts here", found[1].position
                 )
         return self.execute(found[0] if found else ScriptStatement.whole(statement))
 
@@ -121,7 +121,7 @@ class StatementExecutor:
         return None
 
     def query(self, source: ScriptStatement) -> DataStream | None:
-        """The stream of a query; None for another statement."""
+        """Return the stream of a query; None for other statements."""
         with self.statements.taken_back(source):
             if source.members is not None or set_option(source.text) is not None:
                 return None
@@ -129,7 +129,7 @@ class StatementExecutor:
         return self.statements.query(statement) if statement.is_query else None
 
     def start_query(self, source: ScriptStatement) -> tuple[JobClient, ResultTable] | None:
-        """Start the job of a query, whose rows come to a table in the driver; None for another statement."""
+        """Start the job of a query, whose rows go to a table in the driver; None for other statements."""
         with self._taken_back():
             if (stream := self.query(source)) is None:
                 return None
@@ -137,7 +137,7 @@ class StatementExecutor:
             return self.execute_query(stream, CollectSink(table.add, ROWS_KEPT)), table
 
     def execute_query(self, stream: DataStream, sink: Sink) -> JobClient:
-        """Start the job of a query for one who watches: it begins with the input, whatever ran before."""
+        """Start the job of a query for a viewer: it reads the input from the start, ignoring earlier runs."""
         with self._taken_back():
             stream.sink_to(sink).name("result").uid(f"{QUERY}.sink")
             self._environment.from_checkpoint(None)
@@ -149,7 +149,7 @@ class StatementExecutor:
     def _run(self, statement: ParsedStatement) -> StatementResult:
         if statement.is_query:
             raise RefusedError(
-                "this is a query: sql(...) gives the stream of its rows, and INSERT INTO writes them to a table",
+                "this is a query: sql(...) returns the stream of its rows, INSERT INTO writes them to a table",
                 statement.position,
             )
         catalog = self.statements.catalog
@@ -193,13 +193,13 @@ class StatementExecutor:
             return statement, statement.command
 
     def explain_inserts(self, inserts: Sequence[tuple[ParsedStatement, Insert]]) -> str:
-        """Explain the job of these, and leave the program as it was. Raises `SqlError`."""
+        """Explain the job of these INSERTs, and leave the program unchanged. Raises `SqlError`."""
         with self._tried():
             return explanation_of_inserts([(each.table, self.statements.insert(of, each)) for of, each in inserts])
 
     def execute_inserts(self, inserts: Sequence[tuple[ParsedStatement, Insert]]) -> JobClient:
-        """Start the job of these. Raises `SqlError`, and as `execute_async`."""
-        # As Flink calls them.
+        """Start the job of these INSERTs. Raises `SqlError`, and as `execute_async`."""
+        # As in Flink.
         name = f"insert-into_{','.join(dict.fromkeys(each.table for _, each in inserts))}"
         with self._taken_back():
             for statement, insert in inserts:
@@ -208,24 +208,24 @@ class StatementExecutor:
 
     @contextmanager
     def _taken_back(self) -> Iterator[None]:
-        """Leave the program as it was where something is refused: it is not to come with the next job."""
+        """Leave the program unchanged if a statement is refused: its operators must not run with the next job."""
         before = self._environment.program.transformations
         try:
             yield
         except BaseException:
-            self._environment.program.take_back(
+            self._environment.program.remove_operators(
                 each for each in self._environment.program.transformations if each not in before
             )
             raise
 
     @contextmanager
     def _tried(self) -> Iterator[None]:
-        """Leave the program as it was."""
+        """Leave the program unchanged."""
         before = self._environment.program.transformations
         try:
             yield
         finally:
-            self._environment.program.take_back(
+            self._environment.program.remove_operators(
                 each for each in self._environment.program.transformations if each not in before
             )
 
@@ -236,7 +236,7 @@ _FORM = "SET 'key' = 'value'"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetOption:
-    """SET 'key' = 'value', with the place of the key."""
+    """SET 'key' = 'value', with the position of the key."""
 
     key: str
     value: str
@@ -262,14 +262,14 @@ _OF_FLINK = {
 
 
 def set_option(text: str) -> SetOption | None:
-    """The SET of a text; None for another statement. Raises `RefusedError` where it is not of the form."""
+    """Parse a SET statement; None for other statements. Raises `RefusedError` if it is malformed."""
     found = tokens(text)
     if not found or not found[0].matches("SET"):
         return None
     start = position_at(text, found[0].start)
     equals = next((number for number, token in enumerate(found) if token.matches("=")), None)
     if equals is None or equals < 2 or equals + 1 == len(found):
-        raise RefusedError(f"a setting is {_FORM}; settings are {', '.join(SETTINGS)}", start)
+        raise RefusedError(f"write a setting as {_FORM}; settings are {', '.join(SETTINGS)}", start)
     return SetOption(
         key=_said(text, found[1:equals]).lower(),
         value=_said(text, found[equals + 1 :]),
@@ -278,14 +278,12 @@ def set_option(text: str) -> SetOption | None:
 
 
 def with_option(settings: JobSettings, option: SetOption) -> JobSettings:
-    """The settings with it; the name of the job is not for these settings. Raises `RefusedError`."""
+    """Return the settings with an option other than the job name. Raises `RefusedError`."""
     known = _OF_JOBS.get(option.key)
     if known is None:
         meant = _OF_FLINK.get(option.key) or next(iter(get_close_matches(option.key, SETTINGS, n=1)), None)
         hint = f" (did you mean {meant!r}?)" if meant else ""
-        raise RefusedError(
-            f"there is no setting {option.key!r}{hint}; there are {', '.join(SETTINGS)}", option.position
-        )
+        raise RefusedError(f"unknown setting {option.key!r}{hint}; known: {', '.join(SETTINGS)}", option.position)
     try:
         return known.applied(settings, known.form.read(option.value))
     except (DurationError, FlykkaError, ValueError) as wrong:
@@ -293,12 +291,12 @@ def with_option(settings: JobSettings, option: SetOption) -> JobSettings:
 
 
 def _said(text: str, found: tuple[Token, ...]) -> str:
-    """The value of a single token; of several what is written."""
+    """Return the value of a single token; for several, their text."""
     return found[0].value if len(found) == 1 else text[found[0].start : found[-1].end]
 
 
 def listed_tables(catalog: Catalog) -> pd.DataFrame:
-    """A row for each table: its name, its connector, and what it is read from and written to."""
+    """Return a row for each table: its name, connector, source, sink and comment."""
     columns = ("table", "connector", "source", "sink", "comment")
     rows = [
         (
@@ -314,21 +312,21 @@ def listed_tables(catalog: Catalog) -> pd.DataFrame:
 
 
 def listed_views(catalog: Catalog) -> pd.DataFrame:
-    """A row for each view of a stream or a query."""
+    """Return a row for each view of a stream or query."""
     return _frame(("view",), [(name,) for name in catalog.views])
 
 
 def described(asked: Describe, catalog: Catalog, program: Program) -> pd.DataFrame:
-    """The columns of a table or a view with their types, and behind a line with `#` what else is known of it.
+    """Return the columns and types of a table or view, then lines with `#` for its other properties.
 
-    A view is planned for it where the program has not read it yet, and so is a table whose columns were not declared.
+    A view, or a table without declared columns, is planned if the program has not read it yet.
 
     Raises:
-        RefusedError: there is none.
+        RefusedError: there is no such table or view.
     """
     if asked.name not in catalog:
         known = ", ".join(catalog.names) or "none"
-        raise RefusedError(f"there is no table or view {asked.name} of streams; there are {known}", asked.position)
+        raise RefusedError(f"unknown table or view {asked.name}; known: {known}", asked.position)
     table = catalog.table(asked.name)
     rows: list[tuple[str, str]] = []
     if table is not None and (table.columns is not None or table.source is None):

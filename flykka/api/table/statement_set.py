@@ -1,4 +1,4 @@
-"""StatementSet: several INSERTs that are one job, by Flink's name."""
+"""StatementSet: several INSERTs that are one job; named as in Flink."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class StatementSet:
     """INSERTs of an environment that are executed as one job, in which each source is read once.
 
-    Made by `create_statement_set`. When it was executed it is empty, and takes others.
+    Created by `create_statement_set`. After `execute` it is empty, and can be filled again.
     """
 
     def __init__(self, executor: StatementExecutor) -> None:
@@ -25,25 +25,25 @@ class StatementSet:
         self._inserts: list[tuple[ParsedStatement, Insert]] = []
 
     def add_insert_sql(self, statement: str) -> Self:
-        """Take in an INSERT; the set itself.
+        """Add an INSERT, and return the set.
 
         Raises:
-            SqlError: it cannot be parsed, or is no INSERT.
+            SqlError: it cannot be parsed, or is not an INSERT.
         """
         self._inserts.append(self._executor.parsed_insert(ScriptStatement.whole(statement)))
         return self
 
     def explain(self) -> str:
-        """Tell the operators of the job, and the state that each keeps; nothing is added to the program.
+        """Describe the operators of the job and their state; the program is unchanged.
 
         Raises:
             SqlError: an INSERT cannot run.
-            ProgramError: there are none.
+            ProgramError: the set is empty.
         """
         return self._executor.explain_inserts(self._checked())
 
     def execute(self) -> JobClient:
-        """Start the job, and forget the INSERTs. Raises as `explain` does, and as `execute_async`."""
+        """Start the job, and empty the set. Raises as `explain` does, and as `execute_async`."""
         client = self._executor.execute_inserts(self._checked())
         self._inserts = []
         return client

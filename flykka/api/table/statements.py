@@ -1,4 +1,4 @@
-"""Statements: SQL texts that are parsed, planned and written into the program of an environment."""
+"""Statements: SQL texts that are parsed, planned and added to the program of an environment."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 def name_operators(
     program: Program, made: Iterable[Transformation], scope: str, streams: Mapping[str, DataStream]
 ) -> None:
-    """Give uids to the operators of a statement, inputs before what they feed.
+    """Give uids to the operators of a statement, inputs first.
 
-    `scope` is the table or view that it is for; `streams` are those that it reads, by their names. A uid is made of
-    what an operator is and reads, not of its place in the text: a condition or a column that is put in changes none,
-    and a savepoint fits the changed query. Of several that are alike each has a number, in the order of the plan.
+    `scope` is the table or view that they are for; `streams` are the streams that they read, by name. A uid depends on
+    the kind and inputs of an operator, not on its place in the text: adding a condition or column changes no uid, so a
+    savepoint fits the changed query. Equal operators are numbered in plan order.
     """
     taken = {each.uid for each in program.transformations}
     origins = {each.source: name for name, stream in streams.items() for each in stream.flow.inputs}
@@ -50,7 +50,7 @@ def name_operators(
         upstream = ",".join(dict.fromkeys(origins.get(read.source, read.source.uid) for read in each.inputs))
         if each.explicit_uid is None:
             kind = each.kind.lower().replace("_", "-")
-            # What is staged for a table is the table's, whatever its rows come from.
+            # The staged rows of a table belong to the table, whatever its inputs are.
             called = kind if each.kind is OperatorKind.SINK else f"{kind}({upstream})"
             program.set_uid(each, _free(f"{scope}.{called}", taken))
             taken.add(each.uid)
@@ -63,21 +63,21 @@ def _free(uid: str, taken: set[str]) -> str:
 
 
 _INSTEAD = {
-    "CreateTableAsSelect": "CREATE TABLE ... AS SELECT would be a job and a table at once: declare the table, and"
+    "CreateTableAsSelect": "CREATE TABLE ... AS SELECT would be both a table and a job: declare the table, and"
     " INSERT INTO it",
-    "UnresolvedWith": "WITH stands behind the table: INSERT INTO table WITH name AS (SELECT ...) SELECT ...",
+    "UnresolvedWith": "WITH comes after the table: INSERT INTO table WITH name AS (SELECT ...) SELECT ...",
     **dict.fromkeys(
         ("CreateFunction", "CreateUserDefinedFunction", "DropFunction"),
-        "functions are of this session: CREATE TEMPORARY FUNCTION, DROP TEMPORARY FUNCTION",
+        "functions belong to this session: use CREATE TEMPORARY FUNCTION, DROP TEMPORARY FUNCTION",
     ),
-    "CreateView": "views of streams are of this environment: CREATE TEMPORARY VIEW name AS SELECT ...",
-    "CreateTempViewUsing": "tables of streams are of this environment alone: CREATE TABLE name (columns) USING"
+    "CreateView": "views of streams belong to this environment: CREATE TEMPORARY VIEW name AS SELECT ...",
+    "CreateTempViewUsing": "tables of streams belong to this environment: CREATE TABLE name (columns) USING"
     " connector OPTIONS (...)",
 }
 
 
 QUERY = "query"
-"""The scope of the uids of a query that nobody has given a name."""
+"""The scope of the uids of a query without a name."""
 
 
 _NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
@@ -104,7 +104,7 @@ class Environment(Protocol):
 
     @property
     def sql_state_ttl_ms(self) -> int | None:
-        """The time that joins of streams in queries planned now keep rows for; None: for ever."""
+        """How long joins of streams in queries planned now keep rows; None: forever."""
 
     def from_source(
         self,
@@ -113,17 +113,17 @@ class Environment(Protocol):
         name: str | None = None,
         uid: str | None = None,
     ) -> DataStream:
-        """A stream of the rows of a source."""
+        """Return a stream of the rows of a source."""
 
     def from_checkpoint(self, checkpoint: str | None) -> object:
-        """Set where the next job begins."""
+        """Set where the next job starts."""
 
     def execute_async(self, job_name: str = ..., *, attached: bool = True) -> JobClient:
-        """Submit what leads to a sink."""
+        """Submit the operators that lead to a sink."""
 
 
 class Statements:
-    """Plans statements of one environment, by the tables and views of its catalog."""
+    """Plans the statements of one environment, with the tables and views of its catalog."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -142,12 +142,12 @@ class Statements:
         scope: str = QUERY,
         columns: tuple[str, ...] = (),
     ) -> DataStream:
-        """Write the operators of a query, the statement itself or a part of it, into the program; their stream.
+        """Add the operators of a query, the statement or a part of it, to the program, and return their stream.
 
-        With `columns` these are the names of its columns; `scope` is what it is for.
+        With `columns` these are its column names; `scope` is the prefix of its uids.
 
         Raises:
-            SqlError: it cannot be read, or not run on streams.
+            SqlError: it cannot be parsed, or cannot run on streams.
         """
         with self.taken_back(statement.source):
             parsed = statement.parsed
@@ -161,7 +161,7 @@ class Statements:
                 return Planner(streams, self._environment.sql_state_ttl_ms, statement.as_of).result(analyzed)
 
     def create_view(self, statement: ParsedStatement, view: CreateView) -> None:
-        """Let queries find the rows of a query. Raises `SqlError`."""
+        """Register the rows of a query as a view. Raises `SqlError`."""
 
         def plan() -> DataStream:
             return self.query(statement, view.query, scope=view.name, columns=view.columns)
@@ -169,8 +169,8 @@ class Statements:
         with self.taken_back(statement.source):
             if view.name in self.catalog and not view.replaces:
                 raise RefusedError(
-                    f"there is a table or view {view.name} already: CREATE OR REPLACE TEMPORARY VIEW puts another in"
-                    f" its place, DROP VIEW {view.name} makes room",
+                    f"there is already a table or view {view.name}: CREATE OR REPLACE TEMPORARY VIEW replaces it,"
+                    f" DROP VIEW {view.name} removes it",
                     statement.position,
                 )
             self.catalog.add_view(view.name, plan(), plan)
@@ -182,15 +182,15 @@ class Statements:
                 if table.if_not_exists:
                     return
                 raise RefusedError(
-                    f"there is a table or view {table.name} already: CREATE OR REPLACE TABLE puts another in its place,"
-                    " IF NOT EXISTS leaves it",
+                    f"there is already a table or view {table.name}: CREATE OR REPLACE TABLE replaces it,"
+                    " IF NOT EXISTS keeps it",
                     statement.position,
                 )
             made = declared_table(table, table.watermark, self._environment.spark)
             self.catalog.add_table(made, lambda: made.stream(self._environment.from_source))
 
     def drop(self, dropped: Drop) -> None:
-        """Forget a table or a view. Raises `RefusedError` where there is none."""
+        """Remove a table or view. Raises `RefusedError` if it does not exist."""
         is_there = dropped.name in self.catalog and (self.catalog.table(dropped.name) is None) == dropped.is_view
         if is_there:
             self.catalog.drop(dropped.name)
@@ -201,16 +201,16 @@ class Statements:
                 else ("table", tuple(table.name for table in self.catalog.tables))
             )
             raise RefusedError(
-                f"there is no {what} {dropped.name} of streams; there are {', '.join(names) or 'none'}",
+                f"unknown {what} {dropped.name}; known: {', '.join(names) or 'none'}",
                 dropped.position,
             )
 
     def insert(self, statement: ParsedStatement, insert: Insert) -> DataStream:
-        """Write the rows of a query to the sink of a table; the stream that goes there.
+        """Write the rows of a query to the sink of a table, and return their stream.
 
         Raises:
-            SqlError: there is no such table, it cannot be written, or its rows are of other columns; or the query
-                cannot run, or gives upserts to a table that only adds rows.
+            SqlError: there is no such table, it cannot be written, or its columns are different; or the query cannot
+                run, or gives upserts to a table that only appends.
         """
         with self.taken_back(statement.source), _placed(insert.position):
             table = self._target(insert)
@@ -221,29 +221,29 @@ class Statements:
                     self._stored(statement.parsed, insert, table, analyzed)
                 )
                 _check_changelog(table, stream)
-                assert table.sink is not None, "it was looked at"
+                assert table.sink is not None, "it was checked"
                 written = stream.select_expr(*table.sink.encoded) if table.sink.encoded else stream
                 written.sink_to(table.sink.sink).name(f"{table.name}: {table.sink.sink}")
                 return stream
 
     @contextmanager
     def taken_back(self, source: ScriptStatement) -> Iterator[None]:
-        """Leave the program as it was where a statement is refused, and raise it as a `SqlError`."""
+        """Leave the program unchanged if a statement is refused, and raise the error as a `SqlError`."""
         before = self._environment.program.transformations
         try:
             yield
         except (SqlTextError, RefusedError) as wrong:
             program = self._environment.program
-            program.take_back(each for each in program.transformations if each not in before)
+            program.remove_operators(each for each in program.transformations if each not in before)
             raise self._error(source.script, wrong) from None
 
     def refused(self, statement: ParsedStatement) -> RefusedError:
-        """The refusal of a command that cannot run."""
+        """Create the error for a command that cannot run."""
         hint = _INSTEAD.get(statement.parsed.plan.kind, f"this command cannot run on streams; {_RUNS}")
         return RefusedError(hint, statement.position)
 
     def _streams(self, statement: Statement, query: PlanNode) -> dict[str, DataStream]:
-        """The streams of the tables and views that a query reads."""
+        """Return the streams of the tables and views that a query reads."""
         found: dict[str, DataStream] = {}
         for name, position in sorted(statement.reads(query).items()):
             if name in self.catalog:
@@ -253,7 +253,7 @@ class Statements:
 
     @contextmanager
     def _named(self, scope: str, streams: Mapping[str, DataStream]) -> Iterator[None]:
-        """Give uids to the operators that are written within."""
+        """Give uids to the operators that are added within the context."""
         program = self._environment.program
         before = program.transformations
         yield
@@ -263,19 +263,19 @@ class Statements:
         if insert.table not in self.catalog:
             known = ", ".join(table.name for table in self.catalog.tables if table.sink is not None) or "none"
             raise RefusedError(
-                f"there is no table {insert.table} to write to; tables with a sink: {known}. CREATE TABLE"
-                f" {insert.table} (...) USING connector OPTIONS (...) declares one",
+                f"unknown table {insert.table}; tables with a sink: {known}. CREATE TABLE"
+                f" {insert.table} (...) USING connector OPTIONS (...) declares it",
                 insert.position,
             )
         table = self.catalog.table(insert.table)
         if table is None:
-            raise RefusedError(f"{insert.table} is a view, and rows are written to tables", insert.position)
+            raise RefusedError(f"{insert.table} is a view; INSERT INTO writes to tables", insert.position)
         if table.sink is None:
             raise RefusedError(f"the table {table.name} cannot be written: {table.unwritable}", insert.position)
         return table
 
     def _stored(self, statement: Statement, insert: Insert, table: DeclaredTable, plan: PlanNode) -> PlanNode:
-        """The rows of a query as those of a table."""
+        """Convert the rows of a query to those of a table."""
         if insert.columns:
             _check_number(insert.columns, plan, insert.position)
         plan = statement.renamed(plan, insert.columns) if insert.columns else plan
@@ -305,51 +305,51 @@ def _prototypes(streams: Mapping[str, DataStream]) -> dict[str, DataFrame]:
 def _check_number(columns: tuple[str, ...], plan: PlanNode, position: Position | None) -> None:
     if len(columns) != len(plan.output):
         raise RefusedError(
-            f"{counted(len(columns), 'name')} of columns, {', '.join(columns)}, and the query has"
-            f" {len(plan.output)}: {', '.join(each.name for each in plan.output)}",
+            f"{counted(len(columns), 'column name')} ({', '.join(columns)}) for"
+            f" {counted(len(plan.output), 'column')} of the query: {', '.join(each.name for each in plan.output)}",
             position,
         )
 
 
 @contextmanager
 def _placed(position: Position | None) -> Iterator[None]:
-    """Give a place to errors that have none."""
+    """Give a position to errors without one."""
     try:
         yield
     except (SqlTextError, RefusedError) as wrong:
         wrong.position = wrong.position or position
         raise
     except SqlError:
-        raise  # It is one of another text, that of a view.
+        raise  # It belongs to another text, that of a view.
     except (ProgramError, SparkBridgeError) as wrong:
         raise RefusedError(str(wrong), position) from None
 
 
 def _check_changelog(table: DeclaredTable, stream: DataStream) -> None:
-    """Raise `RefusedError` where rows that take the place of others would go to a table that only adds them."""
+    """Raise `RefusedError` if rows that replace others would go to a table that only appends."""
     keys, sink = stream.changelog.keys, table.sink
-    assert sink is not None, "it was looked at"
+    assert sink is not None, "it was checked"
     if keys is None or sink.shows:
         return
     by = f"by ({', '.join(keys)})" if keys else "of one row, without a key"
     if not sink.keys:
         raise RefusedError(
-            f"the rows are upserts {by}: the newest row of each key holds, and {table.name}, USING {table.connector},"
-            " would keep all that were ever emitted. Tables USING delta or postgres with PRIMARY KEY"
+            f"the rows are upserts {by}: only the newest row of each key is current, but {table.name}, USING"
+            f" {table.connector}, would keep all rows ever emitted. Tables USING delta or postgres with PRIMARY KEY"
             f" ({', '.join(keys) or 'column'}) NOT ENFORCED take them, and USING print shows them; GROUP BY window(...)"
             " gives each result once",
             None,
         )
     if {key.lower() for key in keys} != {key.lower() for key in sink.keys}:
         raise RefusedError(
-            f"the rows are upserts {by}, and the primary key of {table.name} is ({', '.join(sink.keys)}): rows would be"
-            " lost or stay that no longer hold. Declare the same columns, or group by those of the table",
+            f"the rows are upserts {by}, but the primary key of {table.name} is ({', '.join(sink.keys)}): rows would be"
+            " lost, or stay though outdated. Declare the same columns, or group by those of the table",
             None,
         )
     if sink.unordered:
         raise RefusedError(
-            f"the rows are upserts {by}, of which several may come of one key between two checkpoints, and"
-            f" {table.connector} is not told which is the last: OPTIONS (sequence_by 'n') of {table.name} names a"
+            f"the rows are upserts {by}: a key may have several between two checkpoints, and"
+            f" {table.connector} cannot tell which is the last. OPTIONS (sequence_by 'n') of {table.name} names a"
             " column that grows with each, such as count(*) AS n",
             None,
         )

@@ -1,4 +1,4 @@
-"""Joins of two streams in SQL: what their condition says of time makes an interval join of them, or a regular one."""
+"""Joins of two streams in SQL: an interval join if the condition bounds their event times, else a regular join."""
 
 from __future__ import annotations
 
@@ -58,38 +58,39 @@ _HALF = frozenset({"semi", "anti"})
 
 
 def changing_join(node: PlanNode, kind: str, sides: Mapping[Side, Rows], condition: JoinCondition) -> Relation:
-    """The rows of a join that a later row may change: upserts and deletes.
+    """Plan a join whose results may change with later rows: upserts and deletes.
 
     Raises:
-        RefusedError: a side has no keys by which its rows could be told apart, or the ON says more of an outer join
-            than that columns are equal.
+        RefusedError: a side has no keys to identify its rows, or the ON of an outer join is more than equalities
+            of
+            columns.
     """
     if kind not in _KINDS or not condition.keys:
         raise RefusedError(
-            f"{kind} JOIN of two streams needs an equality of the two in its ON, as in a.id = b.auction: it says to"
-            " which subtask the rows go that meet",
+            f"{kind} JOIN of two streams needs an equality of both in its ON, as in a.id = b.auction: it decides to"
+            " which subtask matching rows go",
             node.position,
         )
     for side, rows in sides.items():
         if rows.stream.changelog.keys is None and not (kind in ("LEFT SEMI", "LEFT ANTI") and side is Side.RIGHT):
             raise RefusedError(
-                f"{kind} JOIN of two streams: a result may change when a row of the other stream comes, and the rows of"
-                f" the {side} one have no key to tell which result it was. Declare its PRIMARY KEY"
+                f"{kind} JOIN of two streams: a new row of the other stream may change a result, but the rows of"
+                f" the {side} one have no key to identify the result. Declare its PRIMARY KEY"
                 " (create_temporary_view(name, stream, primary_key=...)), or bound the difference of the two event"
                 " times in the ON, as in b.at BETWEEN a.at AND a.at + INTERVAL 10 MINUTES",
                 node.position,
             )
     if condition.rest and kind != "INNER":
         raise RefusedError(
-            f"{condition.rest[0].sql} in the ON of a {kind} JOIN of rows that change cannot run: of such the ON says"
-            " which columns are equal. What it asks of one stream can stand in a WHERE of a subquery of that stream",
+            f"{condition.rest[0].sql} in the ON of a {kind} JOIN of changing rows cannot run: such an ON can only have"
+            " equalities of columns. A condition on one stream can be in a WHERE of a subquery of that stream",
             condition.rest[0].position or node.position,
         )
     return _ChangingJoin(node, _KINDS[kind], sides, condition).relation()
 
 
 class _ChangingJoin:
-    """A join of rows that change, of which those of both sides are brought together as one stream."""
+    """A join of changing rows, in which the rows of both sides are united into one stream."""
 
     def __init__(self, node: PlanNode, kind: str, sides: Mapping[Side, Rows], condition: JoinCondition) -> None:
         self._node = node
@@ -139,7 +140,7 @@ class _ChangingJoin:
         return leaf(where_true(rows, reduce(and_, rest)) if rest else rows, self._node)
 
     def _told_apart(self, side: Side, rows: Rows) -> Rows:
-        """The rows of a side; where a row may get another key of the join, it is taken back from the one before."""
+        """Prepare the rows of a side; if the join key of a row may change, its retractions are added."""
         if rows.stream.changelog.keys is None:
             return rows
         keys = []
@@ -147,7 +148,7 @@ class _ChangingJoin:
             expression = each.of(side)
             if expression.column_id == COMPUTED:
                 raise RefusedError(
-                    f"{expression.sql} is computed of rows that change: compute it in a subquery, under a name, and"
+                    f"{expression.sql} is computed from changing rows: compute it in a subquery, with a name, and"
                     " join by that",
                     expression.position or self._node.position,
                 )
@@ -155,7 +156,7 @@ class _ChangingJoin:
         return rows if with_keys_in(rows, keys) else replace(rows, stream=normalized(rows.stream))
 
     def _row_keys(self, side: Side) -> tuple[str, ...]:
-        """The columns by which rows of a side are told apart: all, where nothing is asked but whether there is one."""
+        """Return the columns that identify rows of a side: all, if only existence matters."""
         rows = self._rows[side]
         keys = rows.called if rows.stream.changelog.keys is None else rows.stream.changelog.keys
         called = dict(zip(rows.called, self._called[side], strict=True))
@@ -163,10 +164,10 @@ class _ChangingJoin:
 
     @property
     def _result_keys(self) -> tuple[str, ...]:
-        """The keys of both sides, as far as one of results does not follow from the others.
+        """The keys of both sides, without those that follow from others.
 
-        What is joined by is among them: so a result that moves to another key of the join, and perhaps to another
-        subtask, is another result, whichever of the two changes comes first.
+        The join keys are among them: so a result that moves to another join key, and maybe to another subtask, is
+        another result, whichever of the two changes comes first.
         """
         keys = [*self._row_keys(Side.LEFT), *self._joined_by(Side.LEFT)]
         if self._kind not in _HALF and not (self._kind != "right" and self._is_unique(Side.RIGHT)):
@@ -175,27 +176,27 @@ class _ChangingJoin:
 
     @property
     def _alike(self) -> Mapping[str, str]:
-        """The columns of the right side that are equal to columns of the left one in every result, and these."""
+        """The columns of the right side that equal columns of the left one in every result, mapped to these."""
         if self._kind != "inner":
             return {}
         left, right = (self._joined_by(side) for side in Side)
         return dict(zip(right, left, strict=True))
 
     def _is_unique(self, side: Side) -> bool:
-        """True if there is at most one row of a side for each key of the join."""
+        """True if there is at most one row of a side for each join key."""
         rows = self._rows[side]
         names = {rows.names.get(key.of(side).column_id) for key in self._condition.keys}
         return self._kind != "full" and set(rows.stream.changelog.keys or ()) <= names
 
     def _joined_by(self, side: Side) -> list[str]:
-        """The columns of a side that are keys of the join, as far as they are columns."""
+        """Return the columns of a side that are join keys; computed keys are left out."""
         rows = self._rows[side]
         called = dict(zip(rows.names, self._called[side], strict=True))
         found = (called.get(key.of(side).column_id) for key in self._condition.keys)
         return [name for name in found if name is not None]
 
     def _one_side(self, side: Side) -> DataStream:
-        """The rows of a side with the columns of both, the keys, the side and their kind."""
+        """Return the rows of a side with the columns of both, the keys, the side and the row kind."""
         rows = self._rows[side]
         columns, kind = rows.columns, rows.stream.changelog.row_kind
         made: list[Column] = []
@@ -222,17 +223,17 @@ _OUTER: Mapping[str, frozenset[Side]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSettings:
-    """Settings of a join beside its node: the ids of columns that the query reads, and how long rows are kept."""
+    """Settings of a join: the ids of columns that the query reads, and how long rows are kept."""
 
     read: frozenset[int]
     time_to_live_ms: int | None
 
 
 def streams_joined(node: PlanNode, kind: str, left: Relation, right: Relation, settings: JoinSettings) -> Relation:
-    """The rows of a join of two streams.
+    """Plan a join of two streams.
 
     Raises:
-        RefusedError: no equality of the two sides says which rows meet, or results would change later.
+        RefusedError: the condition has no equality of the two sides, or results would change later.
     """
     return _Join(node, kind, {Side.LEFT: left.settled(), Side.RIGHT: right.settled()}, settings).relation()
 
@@ -248,7 +249,7 @@ class _Join:
         self._condition = taken_apart(() if node.condition is None else tuple(node.condition.conjuncts()), sides)
 
     def relation(self) -> Relation:
-        """The rows, of those columns of the node that are read."""
+        """Return the rows, with those columns of the node that are read."""
         condition, interval = self._condition, self._condition.interval
         is_changing = any(rows.stream.changelog.keys is not None for rows in self._sides.values())
         if is_changing or self._kind not in _OUTER or (interval is None and _OUTER[self._kind]):
@@ -272,24 +273,24 @@ class _Join:
     def _check(self) -> None:
         if not self._condition.keys:
             raise RefusedError(
-                f"{self._kind} JOIN of two streams needs an equality of the two in its ON, as in a.id = b.auction: it"
-                " says to which subtask the rows go that meet. A table that stays needs none",
+                f"{self._kind} JOIN of two streams needs an equality of both in its ON, as in a.id = b.auction: it"
+                " decides to which subtask matching rows go. A join with a fixed table does not need it",
                 self._node.position,
             )
         interval = self._condition.interval
         if interval is not None and interval.is_empty:
             raise RefusedError(
-                f"no rows meet in this {self._kind} JOIN: its ON bounds the difference of the two event times so that"
-                " none can lie between the bounds",
+                f"no rows can match in this {self._kind} JOIN: no difference of the two event times is within the"
+                " bounds in its ON",
                 self._node.position,
             )
         left, right = (self._sides[side].stream for side in Side)
         check_one_program(f"{self._kind} JOIN", left.flow.program, right.flow.program)
 
     def _times(self, output: Sequence[Attribute], names: Sequence[str]) -> tuple[EventTime | None, dict[int, Role]]:
-        """The event time of results, and what their columns mean: nothing where they may be behind the watermark.
+        """Return the event time and the roles of results; nothing if they may be later than the watermark allows.
 
-        Of rows that meet, the later one is not behind it; of windows all are there before the watermark has passed.
+        The later one of two matched rows is on time; all results of a window come before the watermark passes it.
         """
         if self._condition.is_of_windows:
             return self._of_windows(output, names)
@@ -307,7 +308,7 @@ class _Join:
         return None, {}
 
     def _of_windows(self, output: Sequence[Attribute], names: Sequence[str]) -> tuple[EventTime, dict[int, Role]]:
-        """Results of windows stay such, by the columns of sides that have no nulls."""
+        """Return event time and roles of window results, from the sides without nulls."""
         roles: dict[int, Role] = {}
         for side, rows in self._sides.items():
             if _OUTER[self._kind] <= {side}:
@@ -340,12 +341,12 @@ class _Join:
         return DataStream(left.flow.emitted(joined, StreamType(prototype=prototype, event_time=event_time)))
 
     def _meets_none_without_time(self, side: Side) -> bool:
-        """True if results have rows of the side that may be without an event time, by which the join keeps rows."""
+        """True if the results include rows of the side that may have no event time."""
         schema = self._sides[side].stream.schema
         return side in _OUTER[self._kind] and schema[self._event_time(side).column].nullable
 
     def _without_time(self, side: Side, output: Sequence[Attribute], names: Sequence[str]) -> DataStream:
-        """The results of rows without an event time: they meet none, since no time is between bounds with it."""
+        """Return the results of rows without an event time: they match no row, as no bound holds for them."""
         rows, other = self._sides[side], self._sides[side.other]
         columns = [
             named(rows.names[each.id])
@@ -393,13 +394,13 @@ class _Join:
         return JoinedRows(prototype=prototype, keys=keys, event_time=self._event_time(side))
 
     def _event_time(self, side: Side) -> EventTime:
-        """The event time by which rows are kept.
+        """Return the event time by which rows are kept.
 
-        Of results of windows it is a millisecond earlier: those that meet none come out with the last watermark at
-        which they are not late.
+        For results of windows it is a millisecond earlier: unmatched rows are emitted with the last watermark at which
+        they are not late.
         """
         event_time = self._sides[side].stream.flow.type.event_time
-        assert event_time is not None, "the bounds of the condition are of event times"
+        assert event_time is not None, "the condition bounds event times"
         if not self._condition.is_of_windows:
             return event_time
         return EventTime(column=event_time.column, offset_ms=event_time.offset_ms - 1)
@@ -412,5 +413,5 @@ class _Join:
         return tuple(columns.column(key.of(side)) for key in self._condition.keys)
 
     def _end(self) -> Column:
-        """The end of the window, of whichever side is there."""
+        """Return the end of the window, from the side that has one."""
         return first_of(*(named_of(side, self._event_time(side).column) for side in Side))

@@ -1,4 +1,4 @@
-"""Temporal joins in SQL: FOR SYSTEM_TIME AS OF the event time of the left stream, behind the name of the right one."""
+"""Temporal joins in SQL: FOR SYSTEM_TIME AS OF the event time of the left stream, after the name of the right one."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _KINDS = {"INNER": False, "CROSS": False, "LEFT OUTER": True}
 
 
 class AsOfClauses:
-    """The clauses of a text: which of its joins are temporal ones, and which clauses are of none."""
+    """The clauses of a text: which joins are temporal, and which clauses belong to no join."""
 
     def __init__(self, clauses: Sequence[AsOfClause]) -> None:
         self._left = {clause.table: clause for clause in clauses}
 
     def of(self, join: PlanNode) -> AsOfClause | None:
-        """The clause behind the table that is the right side of a join; None where there is none."""
+        """Take the clause of the right side of a join, or None."""
         place = self._place(join)
         return None if place is None else self._left.pop(place)
 
     def is_temporal(self, join: PlanNode) -> bool:
-        """True if there is a clause behind the right side of a join."""
+        """True if the right side of a join has a clause."""
         return self._place(join) is not None
 
     def _place(self, join: PlanNode) -> Position | None:
@@ -54,22 +54,22 @@ class AsOfClauses:
         return node.position
 
     def check(self) -> None:
-        """Raise `RefusedError` where a clause was of no join."""
+        """Raise `RefusedError` if a clause belongs to no join."""
         for clause in self._left.values():
             raise refused_clause(clause)
 
 
 def refused_clause(clause: AsOfClause) -> RefusedError:
-    """The refusal of a clause that stands elsewhere than at the right side of a join of streams."""
+    """Create the error for a clause that is not at the right side of a join of streams."""
     return RefusedError(
-        f"FOR SYSTEM_TIME AS OF {clause.display_name} stands at the right side of a JOIN of two streams, behind a"
+        f"FOR SYSTEM_TIME AS OF {clause.display_name} belongs at the right side of a JOIN of two streams, after a"
         f" stream of versions: {FORM}",
         clause.position,
     )
 
 
 def column_of(clause: AsOfClause, join: PlanNode) -> int:
-    """The id of the column that a clause names, which is one of the left side.
+    """Return the id of the column that a clause names, which must be one of the left side.
 
     Raises:
         RefusedError: the left side has no such column.
@@ -79,9 +79,9 @@ def column_of(clause: AsOfClause, join: PlanNode) -> int:
     if len(found) == 1:
         return found[0].id
     if len(found) > 1:
-        why = f"several columns of the left side are called {clause.display_name}"
+        why = f"several columns of the left side are named {clause.display_name}"
     elif right.columns_named(clause.column):
-        why = f"{clause.display_name} is a column of the right side, and the time is the event time of the left one"
+        why = f"{clause.display_name} is a column of the right side; the time must be the event time of the left one"
     else:
         why = f"the left side has no column {clause.display_name}, only {', '.join(each.name for each in left.output)}"
     raise RefusedError(f"FOR SYSTEM_TIME AS OF {clause.display_name}: {why}, as in {FORM}", clause.position)
@@ -89,25 +89,26 @@ def column_of(clause: AsOfClause, join: PlanNode) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeOfVersion:
-    """The column at whose time versions hold, and where the clause names it."""
+    """The column whose time selects the version, and the clause that names it."""
 
     column: int
     clause: AsOfClause
 
     @property
     def position(self) -> Position:
-        """The place of the column."""
+        """The position of the column."""
         return self.clause.position
 
 
 def temporally_joined(
     node: PlanNode, left: Relation, right: Relation, time: TimeOfVersion, read: frozenset[int]
 ) -> Relation:
-    """The rows of a temporal join, with those of its columns that are `read`.
+    """Plan a temporal join, with those of its columns that are `read`.
 
     Raises:
-        RefusedError: the kind of the join is none that can run, the time is not the event time of the left stream, a
-            side has none or the left one changes, or the ON has no equality with the key of the right one.
+        RefusedError: the kind of join is not supported, the time is not the event time of the left stream, a side
+            has
+            no event time, the left rows change, or the ON has no equality with the key of the right side.
     """
     left.check_append_only("The left side of a temporal JOIN", node)
     return _TemporalJoin(node, {Side.LEFT: left.settled(), Side.RIGHT: right.settled()}, time, read).relation()
@@ -123,7 +124,7 @@ class _TemporalJoin:
         self._rest: list[Expression] = []
 
     def relation(self) -> Relation:
-        """The rows, of those columns of the node that are read."""
+        """Return the rows, with those columns of the node that are read."""
         self._check_kind()
         self._check_times()
         self._take_apart()
@@ -147,8 +148,8 @@ class _TemporalJoin:
     def _check_kind(self) -> None:
         if self._node.join_type not in _KINDS:
             raise RefusedError(
-                f"{self._node.join_type} JOIN FOR SYSTEM_TIME AS OF cannot run: a version that no row has met may be"
-                " met by the next one. JOIN and LEFT JOIN can",
+                f"{self._node.join_type} JOIN FOR SYSTEM_TIME AS OF cannot run: the next row may match a version that"
+                " had no match. JOIN and LEFT JOIN can",
                 self._node.position,
             )
 
@@ -164,20 +165,20 @@ class _TemporalJoin:
             )
         if not isinstance(left.roles.get(self._time.column), IsEventTime):
             raise RefusedError(
-                f"{what}: the version is the one that holds at the event time of the left stream, which is"
+                f"{what}: the time must be the event time of the left stream, which is"
                 f" {event_time.column}: FOR SYSTEM_TIME AS OF {event_time.column}",
                 self._time.position,
             )
         if right.stream.flow.type.event_time is None:
             raise RefusedError(
-                f"{what}: the right stream has no event time to say from when on a version holds:"
+                f"{what}: the right stream has no event time, from which a version is valid:"
                 f" {without_event_time(right.stream)}",
                 self._time.position,
             )
         check_one_program(f"{self._node.join_type} JOIN", left.stream.flow.program, right.stream.flow.program)
 
     def _take_apart(self) -> None:
-        """Part the condition into keys and the rest; of versions with a key only that is one."""
+        """Split the condition into keys and the rest; if versions have a key, only that is used."""
         right = self._sides[Side.RIGHT]
         wanted = right.stream.changelog.keys
         condition = self._node.condition
@@ -191,14 +192,14 @@ class _TemporalJoin:
         missing = [key for key in wanted or () if key not in of_right]
         if missing:
             raise RefusedError(
-                f"the rows of the right stream are {right.stream.changelog}, so that is what a version is of, and the"
+                f"the rows of the right stream are {right.stream.changelog}, which is the key of a version, but the"
                 f" ON has no equality of {', '.join(missing)} with an expression of the left stream",
                 self._node.position,
             )
         if not self._keys:
             raise RefusedError(
-                f"{self._node.join_type} JOIN FOR SYSTEM_TIME AS OF needs an equality of the two streams in its ON, as"
-                " in o.currency = r.currency: it says of what a row of the right one is a version",
+                f"{self._node.join_type} JOIN FOR SYSTEM_TIME AS OF needs an equality of both streams in its ON, as"
+                " in o.currency = r.currency: it is the key of the versions in the right one",
                 self._node.position,
             )
 
@@ -226,7 +227,7 @@ class _TemporalJoin:
 
     def _event_time(self, side: Side) -> EventTime:
         event_time = self._sides[side].stream.flow.type.event_time
-        assert event_time is not None, "it was looked at"
+        assert event_time is not None, "it was checked"
         return event_time
 
     def _column(self, column: int) -> Column:

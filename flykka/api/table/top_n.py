@@ -1,4 +1,4 @@
-"""First rows: ROW_NUMBER() over an order, whose number a WHERE bounds."""
+"""First rows: ROW_NUMBER() over an order, bounded by a WHERE."""
 
 from __future__ import annotations
 
@@ -40,11 +40,10 @@ WRITE = "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY ... ORDER BY .
 
 
 def first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> Relation:
-    """The first rows by an order, with their number.
+    """Plan the first rows of an order, with their number.
 
     Raises:
-        RefusedError: it is another function than ROW_NUMBER(), or nothing bounds the number, or no operator keeps so
-            many rows.
+        RefusedError: it is not ROW_NUMBER(), the number has no bound, or the bound is too large.
     """
     number, function = _numbered(node)
     limit = bounds.get(number.id)
@@ -52,8 +51,8 @@ def first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> Relation:
         raise unbounded(node)
     if function != "RowNumber" or limit is None:
         raise RefusedError(
-            "window functions, OVER (...), cannot run on a stream, of whose rows more may always come. What can is"
-            f" ROW_NUMBER() with a bound: {WRITE}; and GROUP BY window(...)",
+            "window functions, OVER (...), cannot run on a stream, which may always have more rows."
+            f" ROW_NUMBER() with a bound can: {WRITE}; and so can GROUP BY window(...)",
             node.position,
         )
     rows = relation.settled()
@@ -64,27 +63,27 @@ def first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> Relation:
 
 
 def without_number(relation: Relation, column: int) -> Rows:
-    """Upserts of which only those of number 1 are left: the number, in a column, no longer tells them apart."""
+    """Return only the upserts with number 1: the number is a column, and no longer one of the keys."""
     rows = relation.settled(carries_keys=True)
     log, number = rows.stream.changelog, rows.roles[column]
-    assert isinstance(number, IsNumber), "the condition is about a number of rows"
+    assert isinstance(number, IsNumber), "the condition bounds a row number"
     keys = tuple(key for key in log.keys or () if key != number.name)
     roles = {**rows.roles, column: replace(number, limit=1)}
     return replace(rows, stream=with_changelog(rows.stream, replace(log, keys=keys)), roles=roles)
 
 
 def unbounded(node: PlanNode) -> RefusedError:
-    """The refusal of ROW_NUMBER() without a bound."""
+    """Create the error for ROW_NUMBER() without a bound."""
     return RefusedError(
         "ROW_NUMBER() needs a bound, as a stream may always have more rows: a WHERE that compares its number with a"
         f" constant. {WRITE}. Above another window function, an aggregate or an outer join a WHERE does not bound it,"
-        " as these would see fewer rows; and all who read a common table have to bound it",
+        " as these would see fewer rows; and all readers of a common table must bound it",
         node.position,
     )
 
 
 def _numbered(node: PlanNode) -> tuple[Attribute, str]:
-    """The column that the window function makes, and the kind of function."""
+    """Return the column of the window function, and the kind of function."""
     made = node.part("windowExpressions")
     kind = made[0].children[0].children[0].kind if len(made) == 1 else ""
     return made[0].attribute, kind
@@ -97,7 +96,7 @@ def _window(partition: Expression, rows: Rows) -> IsWindow | None:
 
 def _of_windows(node: PlanNode, rows: Rows, window: IsWindow, limit: int) -> Relation:
     if window.panes is None:
-        raise RefusedError("the first rows of sessions cannot be found: sessions have no common ends", node.position)
+        raise RefusedError("first rows of sessions cannot run: sessions have no common ends", node.position)
     number, _ = _numbered(node)
     columns = rows.columns
     others = tuple(each for each in node.part("partitionSpec") if _window(each, rows) is None)
@@ -115,7 +114,7 @@ def _of_windows(node: PlanNode, rows: Rows, window: IsWindow, limit: int) -> Rel
 
 
 def _of_all(node: PlanNode, rows: Rows, limit: int) -> Relation:
-    """The first rows of each key so far: where another row than before has a number, it takes its place."""
+    """Plan the first rows of each key so far: a new row with the same number replaces the old one."""
     number, _ = _numbered(node)
     keys = tuple(partition_name(each, rows) for each in node.part("partitionSpec"))
     names = rows.called
@@ -135,7 +134,7 @@ def _of_all(node: PlanNode, rows: Rows, limit: int) -> Relation:
         .process_table(function, state=state, output=output)
         .name(f"first {limit} of {', '.join(keys) or 'all'}")
     )
-    # A number that is always 1 tells nothing.
+    # A number that is always 1 identifies nothing.
     by = (*keys, called) if limit > 1 else keys
     roles: dict[int, Role] = {
         each.column_id: IsKey(name=partition_name(each, rows)) for each in node.part("partitionSpec")
@@ -145,7 +144,7 @@ def _of_all(node: PlanNode, rows: Rows, limit: int) -> Relation:
 
 
 def ordered_rows(node: PlanNode, rows: Rows) -> tuple[DataStream, tuple[RowOrder, ...]]:
-    """The rows with the values that they are ordered by, each in a column."""
+    """Return the rows with each ordering value in a column."""
     orders: list[RowOrder] = []
     computed: dict[str, Column] = {}
     columns = rows.columns
@@ -164,11 +163,11 @@ def ordered_rows(node: PlanNode, rows: Rows) -> tuple[DataStream, tuple[RowOrder
 
 
 def partition_name(partition: Expression, rows: Rows) -> str:
-    """The column of a PARTITION BY. Raises `RefusedError` where it is computed."""
+    """Return the column of a PARTITION BY. Raises `RefusedError` if it is computed."""
     name = rows.names.get(partition.column_id)
     if name is None:
         raise RefusedError(
-            f"PARTITION BY {partition.sql} is no column of the rows: compute it in a subquery, under a name",
+            f"PARTITION BY {partition.sql} is not a column of the rows: compute it in a subquery, with a name",
             partition.position,
         )
     return name

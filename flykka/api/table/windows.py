@@ -1,7 +1,7 @@
-"""The windows of a GROUP BY: found again in what Spark's analyzer has made of `window(...)` and `session_window(...)`.
+"""The windows of a GROUP BY, reconstructed from Spark's analysis of `window(...)` and `session_window(...)`.
 
-It computes the window of each row in a node below the aggregate (several for sliding windows). Operators of streams cut
-rows into windows themselves, so that node is left out, and its windows are read off the expression that makes them.
+Spark computes the window of each row in a node below the aggregate (several for sliding windows). Operators of streams
+assign windows themselves, so that node is left out, and the windows are read from its expression.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MICROS_PER_DAY = 86_400_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutRows:
-    """Rows of `source` are cut into windows over `time`; the grouping `expression` stands for the window."""
+    """Rows of `source` are cut into windows over `time`; the grouping `expression` is the window."""
 
     expression: Expression
     source: PlanNode
@@ -35,7 +35,7 @@ class CutRows:
 
     @property
     def panes(self) -> TumblingEventTimeWindows | None:
-        """Windows in which results of one window are, and of no other, by their event time; None for sessions."""
+        """Windows over the event time of results that group exactly the results of one window; None for sessions."""
         if isinstance(self.windows, EventTimeSessionWindows):
             return None
         size, slide, offset = self.windows.size_ms, self.windows.slide_ms, self.windows.offset_ms
@@ -48,10 +48,10 @@ class CutRows:
 
 
 def cut_rows(aggregate: PlanNode) -> CutRows | None:
-    """The windows by which an aggregate groups; None where it groups by none, or by one that was computed before.
+    """Return the windows that an aggregate groups by; None without windows, or if they were computed before.
 
     Raises:
-        RefusedError: the windows are none that a stream can be cut into.
+        RefusedError: the windows are not supported on streams.
     """
     for expression in aggregate.part("groupingExpressions"):
         is_session = "spark.sessionWindow" in expression.marks
@@ -72,7 +72,7 @@ def cut_rows(aggregate: PlanNode) -> CutRows | None:
 
 
 def _made(aggregate: PlanNode, window: Expression) -> tuple[PlanNode, Expression] | None:
-    """The node below the one that computes windows, and the struct that it computes."""
+    """Return the node below the one that computes windows, and the struct that it computes."""
     node = aggregate.children[0]
     while node.kind == "Filter":
         node = node.children[0]

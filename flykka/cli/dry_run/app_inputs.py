@@ -1,8 +1,8 @@
-"""Files of this machine that an app reads while it declares its program: its modules, and the files that it opens.
+"""The local files that an app reads while it defines its program: its modules, and the files that it opens.
 
-Python tells of every file that is opened and every folder that is listed (its audit events), so a YAML file with the
-names of columns counts as a module does. What comes with Python, with flykka and with installed packages is left out:
-their versions stand for it. What Spark reads it reads in the JVM, and is not seen here.
+Python's audit events report every file that is opened and every folder that is listed, so a YAML file with column names
+counts like a module. Files of Python, flykka and installed packages are left out: their versions represent them. Spark
+reads files in the JVM, which is invisible here.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ _ELSEWHERE = ("/proc/", "/sys/", "/dev/", f"{Path(flykka.__file__).parent}/", f"
 
 @value("plan.app_input")
 class AppInput(Value):
-    """A file or a folder that was read, and a digest of what was in it; of a large file, of its size and time."""
+    """A file or folder that was read, with a digest of its content; for a large file, of its size and modification
+    time.
+    """
 
     path: str
     digest: str
 
 
 class AppInputs:
-    """Notes what is read in this process from `__enter__` to `__exit__`, on whatever thread. One at a time."""
+    """Records the files read in this process from `__enter__` to `__exit__`, on any thread. One at a time."""
 
     def __init__(self, app: str, began_ns: int) -> None:
         self._began_ns = began_ns
@@ -48,8 +50,8 @@ class AppInputs:
     def __enter__(self) -> Self:
         global _current, _is_hooked
         if not _is_hooked:
-            # A hook cannot be taken away again.
-            sys.addaudithook(_hear)
+            # A hook cannot be removed again.
+            sys.addaudithook(_on_audit_event)
             _is_hooked = True
         _current = self
         return self
@@ -61,41 +63,41 @@ class AppInputs:
         _current = None
         self._paths.update(file for module in list(sys.modules.values()) if (file := _file_of(module)))
 
-    def note(self, path: str) -> None:
-        """Take in what is about to be read. Never raises: the error would be that of the reading code."""
+    def record(self, path: str) -> None:
+        """Record a file before it is read. Never raises, because the reading code would get the error."""
         self._paths.add(os.path.abspath(path))
 
     def read(self) -> tuple[AppInput, ...] | None:
-        """Return the files that were read and still exist, by path; None where some have changed since."""
-        found = []
+        """Return the files that were read and still exist, by path; None if some have changed since."""
+        inputs = []
         for path in sorted(self._paths):
-            if not _is_of_the_app(path) or not (digest := digest_of(path)):
+            if not _belongs_to_app(path) or not (digest := digest_of(path)):
                 continue
             with suppress(FileNotFoundError):
-                # It may have been read before it was written, or after that.
+                # The app may have written it, before or after it read it.
                 if os.stat(path).st_mtime_ns >= self._began_ns:
                     return None
-            found.append(AppInput(path=path, digest=digest))
-        return tuple(found)
+            inputs.append(AppInput(path=path, digest=digest))
+        return tuple(inputs)
 
 
 def digest_of(path: str) -> str:
-    """A digest of what is in a file, or of the names in a folder; empty where it is neither, or cannot be read."""
+    """Return a digest of a file's content, or of the names in a folder; empty if it is neither or cannot be read."""
     try:
-        found = os.stat(path)
-        if stat.S_ISDIR(found.st_mode):
+        status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
             return _digest("\0".join(sorted(os.listdir(path))).encode("utf-8", "surrogateescape"))
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             return ""
-        if found.st_size > _LARGE_FILE_BYTES:
-            return f"{found.st_size} bytes of {found.st_mtime_ns}"
+        if status.st_size > _LARGE_FILE_BYTES:
+            return f"{status.st_size} bytes of {status.st_mtime_ns}"
         return _digest(Path(path).read_bytes())
     except OSError:
         return ""
 
 
 def environment_digest(inputs: Iterable[AppInput]) -> str:
-    """A digest of the environment variables whose names stand in the Python files among `inputs`."""
+    """Return a digest of the environment variables whose names occur in the Python files among `inputs`."""
     words: set[str] = set()
     for each in inputs:
         if each.path.endswith(".py"):
@@ -112,7 +114,7 @@ def _file_of(module: object) -> str | None:
     return os.path.abspath(file) if isinstance(file, str) else None
 
 
-def _is_of_the_app(path: str) -> bool:
+def _belongs_to_app(path: str) -> bool:
     return not path.startswith(_ELSEWHERE) and not any(part in f"{path}/" for part in _PACKAGES)
 
 
@@ -120,16 +122,16 @@ _current: AppInputs | None = None
 _is_hooked = False
 
 
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+def _on_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
     noting = _current
     if noting is None:
         return
     if event == "open":
         path, _, flags = arguments
         if isinstance(path, str | bytes) and isinstance(flags, int) and not flags & _WRITES:
-            noting.note(os.fsdecode(path))
+            noting.record(os.fsdecode(path))
     elif event in _LISTED:
         (path,) = arguments
-        # What is listed to find modules holds much besides: the modules themselves count.
+        # A listing that searches for modules contains much else: only the modules count.
         if isinstance(path, str | bytes) and (folder := os.fsdecode(path)) not in sys.path:
-            noting.note(folder)
+            noting.record(folder)

@@ -1,4 +1,4 @@
-"""An app up to its first `execute`: what it wrote down, and nothing of it is run."""
+"""Runs an app up to its first `execute`, and takes the program that it has defined without running it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from flykka.views.plan.program_plan import ProgramPlan, program_plan
 
 
 class ProgramAbort(BaseException):
-    """The app has come to the end of what is of interest (Flink's ProgramAbortException).
+    """Ends the app after its first `execute` (Flink's ProgramAbortException).
 
-    Not an Exception: an app that handles what its job may raise must not go on without the job.
+    Not an Exception: an app that handles errors of its job must not continue without the job.
     """
 
 
 class DryRun(Launch):
-    """Lets an app write its first job down, and ends it there."""
+    """A launch that ends the app when it executes its first job."""
 
     only_plans = True
 
@@ -33,18 +33,18 @@ class DryRun(Launch):
         super().__init__(options)
         self.made: tuple[ProgramPlan, JobGraph] | None = None
         self.read_data = False
-        """True if Spark has run anything for what is `made`: a program that is written down needs no row."""
+        """True if Spark has run anything for the plan: defining a program reads no rows."""
         self._jobs_before = jobs_run()
         self._environments: list[StreamExecutionEnvironment] = []
 
     def starting_spark(self, master: str) -> AbstractContextManager[None]:
         return spark_start(RichConsole(stderr=True, force_jupyter=False), master)
 
-    def environment_made(self, environment: StreamExecutionEnvironment) -> None:
+    def environment_created(self, environment: StreamExecutionEnvironment) -> None:
         self._environments.append(environment)
 
-    def program_written(self, environment: StreamExecutionEnvironment, job_name: str) -> None:
-        """Make the graphs of the job. Raises `ProgramAbort`."""
+    def before_execute(self, environment: StreamExecutionEnvironment, job_name: str) -> None:
+        """Build the graphs of the job. Raises `ProgramAbort`."""
         if self.made is None:
             job_graph = environment.get_job_graph(job_name)
             plan = program_plan(environment.get_stream_graph(), job_graph, environment.task_manager_budget)
@@ -53,7 +53,7 @@ class DryRun(Launch):
         raise ProgramAbort
 
     def forgotten_operators(self) -> int:
-        """The number of operators that were declared and that no job was made of."""
+        """Return the number of operators that were defined but belong to no job."""
         return sum(len(environment.pending_uids) for environment in self._environments)
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class DryRun(Launch):
 
 
 def dry_run(app: App, launch: DryRun, *, verbose: bool) -> tuple[ProgramPlan, JobGraph] | int:
-    """The plan and the graph of the app's first job; where it makes none that is told, and the exit code is given."""
+    """Return the plan and graph of the app's first job; without a job, print the reason and return the exit code."""
     with ExitStack() as last_first:
         last_first.enter_context(launched(launch))
         last_first.callback(launch.close)
@@ -76,11 +76,11 @@ def dry_run(app: App, launch: DryRun, *, verbose: bool) -> tuple[ProgramPlan, Jo
             return fail("flykka: interrupted", CANCELLED)
         except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the app's, and told with the exit code
             if launch.made is None:
-                return _told(app, raised, verbose=verbose)
+                return _failed(app, raised, verbose=verbose)
     return launch.made or _no_job(app, launch.forgotten_operators())
 
 
-def _told(app: App, raised: BaseException, *, verbose: bool) -> int:
+def _failed(app: App, raised: BaseException, *, verbose: bool) -> int:
     if isinstance(raised, SystemExit):
         text = raised.code if isinstance(raised.code, str) else f"flykka: {app.path} has ended before it executed a job"
         print(text, file=sys.stderr)

@@ -1,9 +1,9 @@
-"""The first job of an app: as it was seen before, where nothing has changed since, else by a dry run.
+"""The first job of an app: from the cache if nothing has changed since, else by a dry run.
 
-Plans are kept in the user's cache folder. One is found again where the app, its arguments, the options, the working
-folder, the installed packages and all that the app has read (`app_inputs`) are the same. That is less than all that a
-program may depend on: an environment variable whose name is put together, the clock, a database. So the user is told
-that a plan was kept, and nothing that runs rests on one: `flykka run` looks for itself.
+Plans are cached in the user's cache folder. A cached plan is used if the app, its arguments, the options, the working
+folder, the installed packages and all files that the app has read (`app_inputs`) are the same. A program may depend on
+more: an environment variable whose name is computed, the clock, a database. Therefore the user is informed that a plan
+is cached, and nothing that runs depends on one: `flykka run` never uses the cache.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from flykka.spark_bridge.session.cache_folder import cache_folder
 from flykka.views.plan.program_plan import ProgramPlan
 
 _SUFFIX = ".plan"
-_KEPT = 200
-"""Plans: the oldest one goes when there are more."""
+_LIMIT = 200
+"""The maximum number of plans; the oldest ones are deleted."""
 _OF_SPARK = ("SPARK_", "PYSPARK_", "HADOOP_", "JAVA_")
 
 
 @value("plan.cached")
 class CachedPlan(Value):
-    """The plan and the graph of an app's first job as they were at `made_ms` (Unix time), and what the app had read."""
+    """The plan and graph of an app's first job as of `made_ms` (Unix time), with the files that the app had read."""
 
     made_ms: int
     inputs: tuple[AppInput, ...]
@@ -46,13 +46,13 @@ class CachedPlan(Value):
 
 
 class PlanCache:
-    """The cached plan of one app with these options."""
+    """The cache entry of one app with these options."""
 
     def __init__(self, app: App, options: LaunchOptions) -> None:
         self._file = cache_folder() / "plans" / f"{_key(app, options)}{_SUFFIX}"
 
     def find(self) -> CachedPlan | None:
-        """The plan, where nothing that it was made of has changed."""
+        """Return the plan if none of its inputs has changed."""
         try:
             cached = decode(self._file.read_bytes())
         except (OSError, DecodeError):
@@ -61,8 +61,8 @@ class PlanCache:
             return None
         return cached if environment_digest(cached.inputs) == cached.environment else None
 
-    def keep(self, plan: ProgramPlan, job_graph: JobGraph, inputs: tuple[AppInput, ...]) -> None:
-        """Keep a plan that was made now; where that cannot be written, there is none to find."""
+    def store(self, plan: ProgramPlan, job_graph: JobGraph, inputs: tuple[AppInput, ...]) -> None:
+        """Cache a new plan; write errors are ignored."""
         cached = CachedPlan(
             made_ms=time.time_ns() // 1_000_000,
             inputs=inputs,
@@ -72,17 +72,17 @@ class PlanCache:
         )
         with suppress(OSError):
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with NamedTemporaryFile(dir=self._file.parent, delete=False) as written:
-                written.write(encode(cached))
-            os.replace(written.name, self._file)
+            with NamedTemporaryFile(dir=self._file.parent, delete=False) as temporary:
+                temporary.write(encode(cached))
+            os.replace(temporary.name, self._file)
             by_age = sorted(self._file.parent.glob(f"*{_SUFFIX}"), key=lambda file: file.stat().st_mtime_ns)
-            for file in by_age[:-_KEPT]:
+            for file in by_age[:-_LIMIT]:
                 file.unlink()
 
 
 def _key(app: App, options: LaunchOptions) -> str:
-    """All that decides about a plan and is known before the app has run; how state may be restored does not."""
-    known = (
+    """Return a digest of all known inputs of a plan before the app runs; options for restoring state are not inputs."""
+    inputs = (
         (os.path.abspath(app.path), *app.arguments),
         sorted((name, repr(value)) for name, value in options.all_values().items()),
         os.getcwd(),
@@ -91,46 +91,50 @@ def _key(app: App, options: LaunchOptions) -> str:
         _flykka(),
         sorted((name, text) for name, text in os.environ.items() if name.startswith(_OF_SPARK)),
     )
-    return hashlib.sha256(repr(known).encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256(repr(inputs).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _installed() -> list[str]:
-    """The packages that can be imported, with their versions, as their folders are called."""
+    """List the installed packages with their versions, by the names of their folders."""
     there = [entry for folder in sys.path if os.path.isdir(folder) for entry in os.listdir(folder)]
     return sorted(entry for entry in there if entry.endswith((".dist-info", ".egg-info")))
 
 
 def _flykka() -> list[tuple[str, int, int]]:
-    """The files of flykka: one that is run from its sources has the same version before and after an edit."""
+    """List the files of flykka: when it runs from its sources, an edit does not change its version."""
     root = Path(flykka.__file__).parent
     files = (Path(folder, name) for folder, _, names in os.walk(root, followlinks=True) for name in names)
     stats = ((str(file), file.stat()) for file in files if file.suffix == ".py")
-    return sorted((file, found.st_mtime_ns, found.st_size) for file, found in stats)
+    return sorted((file, status.st_mtime_ns, status.st_size) for file, status in stats)
 
 
 def first_job(
     app: App, options: LaunchOptions, *, verbose: bool = False, cached: bool = True
 ) -> tuple[ProgramPlan, JobGraph] | int:
-    """The plan and the graph of the app's first job; where it makes none that is told, and the exit code is given.
+    """Return the plan and the graph of the app's first job; without a job, print the reason and return the exit code.
 
-    One that is not to come from the cache goes there all the same, unless Spark has read data for it: a schema that
-    was taken from files may be another one tomorrow.
+    A new plan is cached even if the cache was not to be read, unless Spark has read data for it: a schema inferred from
+    files may change.
     """
     cache = PlanCache(app, options)
-    if cached and (found := cache.find()) is not None:
-        print(f"flykka: {app.path} as seen {_when(found.made_ms)}; --no-cache looks again", file=sys.stderr)
-        return found.plan, found.job_graph
-    # Spark's packages take a second to load, and a plan that is known needs none of them.
+    if cached and (plan := cache.find()) is not None:
+        print(f"flykka: {app.path} as seen {_time_text(plan.made_ms)}; --no-cache looks again", file=sys.stderr)
+        return plan.plan, plan.job_graph
+    # Loading Spark's packages takes a second, and a cached plan needs none of them.
     from flykka.cli.dry_run.dry_run import DryRun, dry_run
 
     launch = DryRun(options)
     with AppInputs(app.path, time.time_ns()) as inputs:
-        made = dry_run(app, launch, verbose=verbose)
-    if not isinstance(made, int) and not launch.read_data and (read := inputs.read()) is not None:
-        cache.keep(*made, read)
-    return made
+        job = dry_run(app, launch, verbose=verbose)
+    if not isinstance(job, int) and not launch.read_data and (read := inputs.read()) is not None:
+        cache.store(*job, read)
+    return job
 
 
-def _when(made_ms: int) -> str:
-    made = datetime.fromtimestamp(made_ms / 1000).astimezone()
-    return f"at {made:%H:%M}" if made.date() == datetime.now().astimezone().date() else f"on {made:%Y-%m-%d at %H:%M}"
+def _time_text(made_ms: int) -> str:
+    time_made = datetime.fromtimestamp(made_ms / 1000).astimezone()
+    return (
+        f"at {time_made:%H:%M}"
+        if time_made.date() == datetime.now().astimezone().date()
+        else f"on {time_made:%Y-%m-%d at %H:%M}"
+    )

@@ -1,4 +1,4 @@
-"""The commands of `flykka ha`, and what its help says."""
+"""The commands of `flykka ha`, and their help."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import argparse
 from flykka.cli.arguments import add_commands, describe
 
 EPILOG = """\
-STORE is what --high-availability of `flykka run` was given: a folder, or
+STORE is the value of --high-availability of `flykka run`: a folder, or
 zookeeper://HOST:PORT/PATH?storage_dir=DIR.
 
 exit codes:
-  0  all is well
+  0  success
   1  the store cannot be used, or a driver leads in it
   2  the command line is wrong
 """
 
 _DESCRIPTION = """\
-An application with a store of high availability goes on with its jobs when it is
-run again. Where nobody is going to do that, as after a crash of an application
-that was given up, its run stays open and its jobs stay noted: these commands show
-that, and forget it.
+An application with a high-availability store continues its jobs when it is run
+again. If it will not be run again, for example after the crash of an application
+that was abandoned, its run stays open and its jobs stay recorded: these commands
+show and delete these records.
 """
 
 _EXAMPLES = """\
@@ -31,8 +31,8 @@ examples:
 """
 
 _COMMANDS = {
-    "show": ("flykka.cli.ha.store:configure_show", "the run and the jobs that are kept in a store"),
-    "clean": ("flykka.cli.ha.store:configure_clean", "conclude the run and forget its jobs, where no driver leads"),
+    "show": ("flykka.cli.ha.store:configure_show", "show the run and the jobs in a store"),
+    "clean": ("flykka.cli.ha.store:configure_clean", "conclude the run and delete its jobs, if no driver leads"),
 }
 
 

@@ -1,4 +1,4 @@
-"""`flykka ha show` and `flykka ha clean`: what is kept in a store, and how it is forgotten."""
+"""`flykka ha show` and `flykka ha clean`: show and delete the content of a store."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from flykka.actors.high_availability.services import HighAvailabilityServices
 from flykka.cli.arguments import describe
 from flykka.cli.exit_codes import FAILED, OK, fail
 from flykka.cli.ha.command import EPILOG
-from flykka.cluster.high_availability.leftovers import LeftJob, Leftovers, forget, leading, leftovers
+from flykka.cluster.high_availability.store_contents import StoreContents, StoredJob, forget, leading, store_contents
 from flykka.cluster.high_availability.stores import FolderSettings, services_of, store_settings
 from flykka.errors import ClusterError, ProgramError
 
 _PATIENCE = 3.0
-"""Seconds until a store in which nobody leads must have been won."""
+"""Seconds to wait for leadership of a store without a leader."""
 
 _CLEAN = """\
-Conclude the run of an application, and forget its jobs and their results: run again,
-the application begins a new run. It is refused while a driver leads. What is
-forgotten is shown before, and asked about.
+Conclude the run of an application, and delete the records of its jobs and their
+results: when it is run again, the application begins a new run. Refused while a
+driver leads. The records are shown and must be confirmed first.
 
-Checkpoints are not deleted: their paths are shown, and a job goes on from one with
+Checkpoints are not deleted: their paths are shown, and a job continues from one with
 `flykka run APP.py --from-checkpoint PATH`.
 """
 
 _SHOW = """\
-Show the run of the application and its jobs: those that it goes on with, and those
-that have ended in it, each with its latest checkpoint. Anybody may look, also while
+Show the run of the application and its jobs: those that it will continue, and those
+that have ended, each with its latest checkpoint. This works at any time, even while
 a driver leads.
 """
 
@@ -44,7 +44,7 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
 def configure_clean(parser: argparse.ArgumentParser) -> None:
     describe(parser, _CLEAN, EPILOG)
     _add_store(parser)
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     parser.set_defaults(run=_clean, parser=parser)
 
 
@@ -54,30 +54,30 @@ def _show(options: argparse.Namespace) -> int:
 
 def _print(services: HighAvailabilityServices) -> int:
     leader = services.leader()
-    print(_shown(leftovers(services)))
+    print(_contents_text(store_contents(services)))
     if leader is not None and leader.rest_address is not None:
-        print(f"the driver that has led last answers at {leader.rest_address}, if it lives")
+        print(f"the last leading driver answers at {leader.rest_address}, if it is still running")
     return OK
 
 
 def _clean(options: argparse.Namespace) -> int:
     if not options.yes and not sys.stdin.isatty():
-        options.parser.error("there is nobody to be asked: say --yes")
+        options.parser.error("there is no terminal for a confirmation: pass --yes")
     return _with_store(options, lambda services: _forget(services, asks=not options.yes))
 
 
 def _forget(services: HighAvailabilityServices, *, asks: bool) -> int:
     with leading(services, _PATIENCE) as store:
-        found = leftovers(services)
-        print(_shown(found))
-        if found.is_empty:
-            print("there is nothing to forget")
+        contents = store_contents(services)
+        print(_contents_text(contents))
+        if contents.is_empty:
+            print("there is nothing to delete")
             return OK
-        if asks and input("forget the run and its jobs? checkpoints stay [y/N] ").strip().lower() not in ("y", "yes"):
-            print("nothing was forgotten")
+        if asks and input("delete the run and its jobs? checkpoints stay [y/N] ").strip().lower() not in ("y", "yes"):
+            print("nothing was deleted")
             return FAILED
-        forget(store, found.run)
-    print("forgotten: the application begins a new run")
+        forget(store, contents.run)
+    print("deleted: the application begins a new run")
     return OK
 
 
@@ -86,7 +86,7 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
 
 
 def _with_store(options: argparse.Namespace, act: Callable[[HighAvailabilityServices], int]) -> int:
-    """Do something with the store that was named; the exit code. Ends with a usage error where there is none."""
+    """Open the store, run `act` and return its exit code. Ends with a usage error if there is no such store."""
     try:
         settings = store_settings(options.store)
     except ProgramError as refused:
@@ -107,14 +107,14 @@ def _with_store(options: argparse.Namespace, act: Callable[[HighAvailabilityServ
         return fail(f"flykka ha: {refused}", FAILED)
 
 
-def _shown(found: Leftovers) -> str:
-    if found.run is None:
+def _contents_text(contents: StoreContents) -> str:
+    if contents.run is None:
         return "no application has run with this store"
-    state = "concluded" if found.run.is_concluded else "open: the application goes on with it when it is run again"
-    return "\n".join([f"run {found.run.run_id} ({state})", *(_line(job) for job in found.jobs)])
+    state = "concluded" if contents.run.is_concluded else "open: the application continues it when it is run again"
+    return "\n".join([f"run {contents.run.run_id} ({state})", *(_line(job) for job in contents.jobs)])
 
 
-def _line(job: LeftJob) -> str:
+def _line(job: StoredJob) -> str:
     name = "" if job.name is None else f" {job.name!r}"
     state = "not ended" if job.status is None else str(job.status)
     checkpoint = "no checkpoint" if job.checkpoint is None else job.checkpoint

@@ -1,4 +1,4 @@
-"""Commands for jobs of a running flykka, which is asked by its REST interface.
+"""Commands for jobs of a running flykka, by its REST interface.
 
-Not here: commands for the jobs of this process.
+Commands for jobs of this process are elsewhere.
 """

@@ -1,4 +1,4 @@
-"""`flykka run`: an app, its jobs on the screen, and what Ctrl-C does to them.
+"""`flykka run`: runs an app, displays its jobs, and handles Ctrl-C.
 
-Not here: the picture of a job (`console`).
+The display of a job is in `console`.
 """

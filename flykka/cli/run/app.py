@@ -1,4 +1,4 @@
-"""An app: a Python script that is run as `python` runs it, and whose errors are told without our own frames."""
+"""An app: a Python script that runs as with `python`, and whose errors are shown without flykka's own frames."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from flykka.runtime.secrets import masked
 _OURS = str(Path(flykka.__file__).parent)
 _MACHINERY = ("/pyspark/", "/py4j/")
 _NO_SESSION = """
-flykka: there is no Spark session yet: get_execution_environment(...) makes it. Put this line behind that, or into a
-function that is called behind it. A UDF may stay where it is when its return type is a type and no text, as in
+flykka: there is no Spark session yet: get_execution_environment(...) creates it. Move this line after that, or into a
+function that is called later. A UDF may stay here if its return type is a type object instead of a text, as in
 F.udf(function, LongType())."""
 
 
 class App:
     needs_jobs = True
-    """True if it has done nothing where it has run no job."""
+    """True if an app that runs no job has failed."""
 
     def __init__(self, path: str, arguments: Sequence[str] = ()) -> None:
         self.path = path
         self.arguments = tuple(arguments)
 
     def problem(self) -> str | None:
-        """Tell why it cannot be run at all; None where it can."""
+        """Describe why the app cannot be run at all, or return None."""
         path = Path(self.path)
         if path.is_dir():
             return f"{self.path} is a folder: name the Python file of the app"
@@ -44,7 +44,9 @@ class App:
         return None
 
     def run(self) -> None:
-        """Run it as `__main__`, its folder first on the path. What it raises is raised, SystemExit too."""
+        """Run the script as `__main__`, with its folder first on the path. All of its errors are raised, even
+        SystemExit.
+        """
         before = list(sys.argv), list(sys.path)
         sys.argv[:] = [self.path, *self.arguments]
         sys.path.insert(0, str(Path(self.path).resolve().parent))
@@ -56,37 +58,37 @@ class App:
     def explained(self, raised: BaseException, *, whole: bool = False) -> str:
         """Return the text for an error of the app, the error itself last.
 
-        One of flykka's own is told with the line of the app that it came from, any other with its traceback, in which
-        the frames of flykka and of what drives Spark are left out unless the `whole` is wanted.
+        An error of flykka is shown with the line of the app that caused it; any other with its traceback, without the
+        frames of flykka and PySpark unless `whole` is set.
         """
         return masked(self._explained(raised, whole)) + ("" if is_ours(raised) and not whole else _hint(raised))
 
     def _explained(self, raised: BaseException, whole: bool) -> str:
         if whole:
-            _tell_all(raised)
+            _include_causes(raised)
             return "".join(TracebackException.from_exception(raised).format()).rstrip()
-        told = TracebackException.from_exception(raised)
+        report = TracebackException.from_exception(raised)
         if not is_ours(raised):
-            self._leave_out(told)
-            return "".join(told.format()).rstrip()
-        frames = self._of_the_app(told.stack)
+            self._remove_library_frames(report)
+            return "".join(report.format()).rstrip()
+        frames = self._app_frames(report.stack)
         where = f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}\n" if frames else ""
         return f"{where}flykka: {type(raised).__name__}: {raised}"
 
-    def _leave_out(self, told: TracebackException) -> None:
-        told.stack = StackSummary.from_list(self._of_the_app(told.stack))
-        for before in (told.__cause__, told.__context__):
+    def _remove_library_frames(self, report: TracebackException) -> None:
+        report.stack = StackSummary.from_list(self._app_frames(report.stack))
+        for before in (report.__cause__, report.__context__):
             if before is not None:
-                self._leave_out(before)
+                self._remove_library_frames(before)
 
-    def _of_the_app(self, stack: StackSummary) -> list[FrameSummary]:
-        """The frames from the app's first one on, without those that are not its author's concern."""
+    def _app_frames(self, stack: StackSummary) -> list[FrameSummary]:
+        """Return the frames from the app's first one on, without frames of libraries."""
         numbers = (number for number, frame in enumerate(stack) if frame.filename == self.path)
-        return [frame for frame in stack[next(numbers, 0) :] if not _is_machinery(frame.filename)]
+        return [frame for frame in stack[next(numbers, 0) :] if not _is_internal(frame.filename)]
 
 
 def app_of(options: argparse.Namespace) -> App:
-    """The app that a command line names. Ends the command with a usage error where it cannot be run at all."""
+    """Return the app that a command line names. Ends the command with a usage error if it cannot be run at all."""
     app = App(options.app, options.arguments)
     if (problem := app.problem()) is not None:
         options.parser.error(problem)
@@ -94,27 +96,27 @@ def app_of(options: argparse.Namespace) -> App:
 
 
 def is_ours(raised: BaseException) -> bool:
-    """True if an error is one of flykka's: its text was written for the reader, and says what to do."""
+    """Return True if an error is one of flykka's, whose text already explains what to do."""
     return isinstance(raised, FlykkaError) or type(raised).__module__.split(".")[0] == "flykka"
 
 
 def _hint(raised: BaseException) -> str:
-    """Advice to print below an error of Spark's; empty where there is none."""
+    """Return advice to print below an error of Spark, or an empty text."""
     stack = traceback.extract_tb(raised.__traceback__)
     if not stack or "/pyspark/" not in stack[-1].filename:
         return ""
-    # PySpark says it in a text, or only asserts it: `assert SparkContext._active_spark_context is not None`.
+    # PySpark raises an error, or only asserts: `assert SparkContext._active_spark_context is not None`.
     asserts = isinstance(raised, AssertionError) and "_active_spark_context" in (stack[-1].line or "")
     return _NO_SESSION if asserts or "SESSION_OR_CONTEXT_NOT_EXISTS" in str(raised) else ""
 
 
-def _tell_all(raised: BaseException) -> None:
-    """Have a traceback give what errors came of, also where that was left out: Spark's own stack is long."""
+def _include_causes(raised: BaseException) -> None:
+    """Include the causes of errors in a traceback even if they are suppressed: Spark's own stack is long."""
     each: BaseException | None = raised
     while each is not None:
         each.__suppress_context__ = False
         each = each.__cause__ or each.__context__
 
 
-def _is_machinery(file: str) -> bool:
+def _is_internal(file: str) -> bool:
     return file.startswith((_OURS, "<frozen")) or any(part in file for part in _MACHINERY)

@@ -1,4 +1,4 @@
-"""The arguments of `flykka run`: what they are called, what is said about them, and what is wrong with them."""
+"""The arguments of `flykka run`: their names, help texts and checks."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from flykka.cli.run.app import app_of
 _USAGE = "flykka run APP.py [OPTIONS] [ARGUMENT ...] [-- ARGUMENT ...]"
 
 _DESCRIPTION = """\
-Run an app: a Python script that makes jobs. It runs as with `python APP.py`, and
-every job that it executes is shown: live where there is a terminal, else as plain
-lines. At the end of each job there is a summary.
+Run an app: a Python script that executes jobs. It runs as with `python APP.py`, and
+every job that it executes is shown: live on a terminal, else as plain lines, with a
+summary at the end.
 
-What is no option of flykka's is handed to the app; what looks like an option and
-is meant for the app goes behind `--`.
+Arguments that are not options of flykka are passed to the app; put options for the
+app after `--`.
 
-An option given here has the last word: it wins over what the app says for its
-environment as a whole (such as env.set_parallelism or env.set_checkpoint_dir).
-What the app says of a single operator (such as stream.set_parallelism) stays.
+Options given here override the settings that the app makes for its environment (such
+as env.set_parallelism or env.set_checkpoint_dir), but not those that it makes for a
+single operator (such as stream.set_parallelism).
 
 Each option has one name everywhere: --checkpoint-interval here is
 checkpoint_interval in a file (flykka.yaml, or [tool.flykka] of pyproject.toml, in
 the working folder, or --config), FLYKKA_CHECKPOINT_INTERVAL as an environment
-variable, and a key of get_execution_environment(configuration={...}). The command
-line wins over environment variables, these over the app, the app over the file.
+variable, and a key of get_execution_environment(configuration={...}). The command line
+overrides environment variables, these override the app, and the app overrides the
+file.
 """
 
 _EPILOG = f"""\
 while it runs:
-  Ctrl-C once stops: the jobs take a last checkpoint, publish what it holds and
-  finish; the checkpoint is kept. With a savepoint directory the last one is a
-  savepoint.
-  Ctrl-C twice cancels; the last checkpoint that was complete is kept, unless
-  --retention deletes it.
-  SIGTERM is as good as a Ctrl-C; SIGHUP only stops.
+  Ctrl-C once stops: the jobs take a last checkpoint, publish its output and finish;
+  the checkpoint is retained. With a savepoint directory it is a savepoint.
+  Ctrl-C twice cancels; the last completed checkpoint is retained, unless --retention
+  deletes it.
+  SIGTERM acts like Ctrl-C; SIGHUP only stops.
 
-run again, the same command continues where the jobs left off, stopped, cancelled
-or killed; that needs a checkpoint folder that was named. A job that has come to the end of
-its input, or whose rows are there without a checkpoint, is refused: no row is
-published twice. --fresh and --overwrite say what else is wanted.
+Run again, the same command continues jobs that were stopped, cancelled or killed; this
+requires an explicit checkpoint folder. A job that has finished, or whose output exists
+without a checkpoint, is refused, so that no row is published twice. Use --fresh or
+--overwrite to start it again.
 
 examples:
   flykka run delays.py
@@ -63,7 +63,7 @@ examples:
 _OF_START = [option for option in OPTIONS.values() if option.group is OptionGroup.START]
 _FLAGS = tuple(name for option in _OF_START if option.form.read is flag for name in option.flags)
 _STARTS = tuple(name for option in _OF_START if option.form.read is not flag for name in option.flags)
-"""Options with a value that say where the first job starts."""
+"""Options with a value that set from where the first job starts."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -74,21 +74,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a launch: its cluster, its jobs, and how they are watched."""
+    """Add the options of a launch: its cluster, its jobs, and their monitoring."""
     for heading in OptionGroup:
         group = parser.add_argument_group(heading)
         for option in OPTIONS.values():
             if option.group is heading:
                 add_option(group, option)
         if heading is OptionGroup.REST:
-            group.add_argument("--no-rest", action="store_true", help="answer none, unless something else says so")
+            group.add_argument("--no-rest", action="store_true", help="start no server, unless another option does")
     add_config(parser)
     parser.add_argument("--verbose", action="store_true", help="show errors with all their frames and Spark's traces")
 
 
 def _run(options: argparse.Namespace) -> int:
     app, launch = app_of(options), launch_options(options)
-    # What follows takes a second to load, and a wrong command line should not have to wait for it.
+    # The imports below take a second, and a wrong command line should not wait for them.
     from flykka.cli.run.execution import run
 
     return run(
@@ -100,9 +100,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def continuing(command_line: Sequence[str], *start: str) -> list[str]:
-    """The command line that continues what this one has begun: the same, but for the options that say where to start.
+    """Return the command line that continues the jobs of this one: the same without the options of the start.
 
-    `start` are those that are needed; without any a job continues where it left off.
+    `start` are options to add; without any, jobs continue where they stopped.
     """
     words = list(command_line)
     theirs = words[words.index("--") :] if "--" in words else []
@@ -110,7 +110,7 @@ def continuing(command_line: Sequence[str], *start: str) -> list[str]:
 
 
 def _without_start(words: Sequence[str]) -> list[str]:
-    kept: list[str] = []
+    others: list[str] = []
     skips = False
     for word in words:
         if skips:
@@ -118,5 +118,5 @@ def _without_start(words: Sequence[str]) -> list[str]:
         elif word in _STARTS:
             skips = True
         elif word not in _FLAGS and not word.startswith(tuple(f"{option}=" for option in _STARTS)):
-            kept.append(word)
-    return kept
+            others.append(word)
+    return others

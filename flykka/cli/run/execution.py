@@ -1,4 +1,4 @@
-"""`flykka run`: an app from its first line to the exit code. With it everything is loaded, Spark included."""
+"""`flykka run`: runs an app from its first line to the exit code. This module loads everything, including Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flykka.api.job_settings import JobSettings
 from flykka.api.launch import Launch, LaunchOptions, Look, launched
 from flykka.cli.exit_codes import CANCELLED, FAILED, OK
 from flykka.cli.run.app import App
-from flykka.cli.run.interrupts import Interrupts, Wish
+from flykka.cli.run.interrupts import Interrupts, StopRequest
 from flykka.client.job_client import JobClient
 from flykka.client.start_settings import AUTO, StartMode
 from flykka.console.job_console import JobConsole
@@ -33,18 +33,17 @@ from flykka.messages.wire.ids import JobId
 
 
 class Continue(Protocol):
-    """Makes the command line that goes on where a job was stopped, with these options beside those of this run."""
+    """Builds the command line that continues stopped jobs, with these options in addition to those of this run."""
 
-    def __call__(self, *start: str) -> str:
-        """The command line."""
+    def __call__(self, *start: str) -> str: ...
 
 
 class NoMoreJobsError(KeyboardInterrupt):
-    """The app wants to run another job, but it was told to stop."""
+    """The app executes another job after it was asked to stop."""
 
 
 class AppRun(Launch):
-    """Shows every job, stops them when interrupted, and waits for those that the app does not wait for."""
+    """Displays every job, stops the jobs on an interrupt, and waits for those for which the app does not wait."""
 
     shows_jobs = True
     takes_options = True
@@ -54,18 +53,18 @@ class AppRun(Launch):
         self._output = output
         self._continue_with = continue_with
         self._console = JobConsole(output, self._epilogue)
-        self.interrupts = Interrupts(self.running, self._console.say)
+        self.interrupts = Interrupts(self.running, self._console.notify)
         self._clients: list[JobClient] = []
         self._environments: list[StreamExecutionEnvironment] = []
         self._kept_for_long: set[JobId] = set()
         self._app_names_start = False
-        """True if the app itself says where a job starts: said again, it would start there again."""
+        """True if the app itself sets from where a job starts: run again, it would start there again."""
         self.has_ended_in_order = False
-        """True if there is nothing that a rerun would have to go on with."""
+        """True if nothing is left for another run to continue."""
 
     def overridden(self, settings: JobSettings, overrides: Values) -> JobSettings:
-        """Override settings. Raises `NoMoreJobsError` after an interrupt: a stopped app runs no further job."""
-        if self.interrupts.wish is not Wish.GO_ON:
+        """Override settings. Raises `NoMoreJobsError` after an interrupt: a stopped app runs no more jobs."""
+        if self.interrupts.request is not StopRequest.NONE:
             raise NoMoreJobsError
         self._app_names_start = self._app_names_start or settings.start.mode is not StartMode.AUTO
         return super().overridden(settings, overrides)
@@ -73,12 +72,12 @@ class AppRun(Launch):
     def starting_spark(self, master: str) -> AbstractContextManager[None]:
         return spark_start(self._output, master)
 
-    def environment_made(self, environment: StreamExecutionEnvironment) -> None:
+    def environment_created(self, environment: StreamExecutionEnvironment) -> None:
         self._environments.append(environment)
         self.interrupts.install_handlers()
-        wanted, there = self.options.values.get("master"), environment.spark.sparkContext.master
-        if wanted not in (None, there):
-            self._console.say(f"--master {wanted} has no effect: the app has started Spark itself, at {there}")
+        requested, actual = self.options.values.get("master"), environment.spark.sparkContext.master
+        if requested not in (None, actual):
+            self._console.notify(f"--master {requested} has no effect: the app has started Spark itself, at {actual}")
 
     def job_submitted(
         self,
@@ -97,16 +96,16 @@ class AppRun(Launch):
             self._kept_for_long.add(client.job_id)
         self.interrupts.install_handlers()
         self._console.show(client, look)
-        self.interrupts.reach(client)
+        self.interrupts.apply_to(client)
 
     def block_ended(self, environment: StreamExecutionEnvironment) -> None:
-        """Let the jobs that the app did not wait for come to their end, before the environment goes."""
+        """Wait for the jobs for which the app did not wait, before the environment is closed."""
         for client in self.running():
             self._end_of(client)
 
-    def say(self, text: str) -> None:
-        """Print a line above whatever is live."""
-        self._console.say(text)
+    def notify(self, text: str) -> None:
+        """Print a line above the live display."""
+        self._console.notify(text)
 
     def running(self) -> list[JobClient]:
         return [client for client in self._clients if not client.done()]
@@ -115,7 +114,7 @@ class AppRun(Launch):
         return bool(self._clients)
 
     def forgotten_operators(self) -> int:
-        """The number of operators that were declared and that no job has run."""
+        """Return the number of operators that were defined but that no job has run."""
         return sum(len(environment.pending_uids) for environment in self._environments)
 
     def failures(self) -> list[JobExecutionError]:
@@ -127,7 +126,7 @@ class AppRun(Launch):
             self._end_of(client)
 
     def close(self) -> None:
-        """Close every environment that is still open, and with it what still runs."""
+        """Close every environment that is still open, with the jobs that are still running."""
         with ExitStack() as last_first:
             last_first.callback(self._console.close)
             for environment in self._environments:
@@ -137,24 +136,26 @@ class AppRun(Launch):
         try:
             client.wait()
         except FlykkaError:
-            # It is told with the others, when the app has ended.
+            # Its failure is printed with the others when the app has ended.
             return
 
-    def _start_of_continuation(self, client: JobClient, kept: str) -> tuple[str, ...]:
-        """Options to add to the same command for going on: none where the run is noted in a folder that stays."""
+    def _start_of_continuation(self, client: JobClient, checkpoint: str) -> tuple[str, ...]:
+        """Return the options to add to continue: none if the run is recorded in a permanent folder."""
         if client.job_id not in self._kept_for_long:
-            return ("--from-savepoint", kept)
+            return ("--from-savepoint", checkpoint)
         return ("--from-checkpoint", AUTO) if self._app_names_start else ()
 
     def _epilogue(self, client: JobClient) -> Iterator[tuple[str, str]]:
-        kept = client.details.kept_checkpoint
-        if kept is not None and (client.job_id in self._kept_for_long or is_savepoint(kept)):
-            yield "kept", kept
-            # What is said of a start holds for the first job only; the others go on by themselves.
+        checkpoint = client.details.kept_checkpoint
+        if checkpoint is not None and (client.job_id in self._kept_for_long or is_savepoint(checkpoint)):
+            yield "kept", checkpoint
+            # Options of the start apply to the first job only; the others continue automatically.
             if client.job_id in self._kept_for_long or client is self._clients[0]:
-                yield "continue", self._continue_with(*self._start_of_continuation(client, kept))
-        elif kept is not None or (client.status is JobStatus.CANCELED and client.job_id not in self._kept_for_long):
-            yield "kept", "nothing: checkpoints are removed with the app where no --checkpoint-dir is given"
+                yield "continue", self._continue_with(*self._start_of_continuation(client, checkpoint))
+        elif checkpoint is not None or (
+            client.status is JobStatus.CANCELED and client.job_id not in self._kept_for_long
+        ):
+            yield "kept", "nothing: without --checkpoint-dir checkpoints are deleted when the app ends"
         elif client.status is JobStatus.CANCELED:
             retention = client.job_graph.checkpointing.retention
             if retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION:
@@ -171,19 +172,19 @@ _STDERR = 2
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """The end of an app: its exit code, and the last text for stderr."""
+    """The result of an app: its exit code, and a final text for stderr."""
 
     code: int
     last_words: str = ""
 
 
 def run(app: App, options: LaunchOptions, *, continue_with: Continue, verbose: bool) -> int:
-    """Run the app, show its jobs, say what came of it; the exit code."""
+    """Run the app, display its jobs, print the result and return the exit code."""
     output = RichConsole(force_jupyter=False)
     app_run = AppRun(options, output, continue_with)
-    with lasting_output(app_run.interrupts.asked):
+    with lasting_output(app_run.interrupts.signalled):
         outcome = _outcome(app, app_run, output, verbose=verbose)
-        # Only now: whatever was to be said by others has been said.
+        # Printed last, after all other output.
         if outcome.last_words:
             print(outcome.last_words, file=sys.stderr, flush=True)
     return outcome.code
@@ -192,39 +193,39 @@ def run(app: App, options: LaunchOptions, *, continue_with: Continue, verbose: b
 def _outcome(app: App, app_run: AppRun, output: RichConsole, *, verbose: bool) -> _Outcome:
     with ExitStack() as last_first:
         if can_be_live(output) and sys.stderr.isatty():
-            last_first.enter_context(diverted_stderr(app_run.say))
+            last_first.enter_context(diverted_stderr(app_run.notify))
         last_first.enter_context(launched(app_run))
         last_first.enter_context(app_run.interrupts)
         last_first.callback(app_run.close)
         outcome = _verdict(app, app_run, _raised(app, app_run), verbose=verbose)
-        # What was stopped is gone on with by the same command.
-        app_run.has_ended_in_order = outcome.code == OK and app_run.interrupts.wish is Wish.GO_ON
+        # The same command continues a stopped job.
+        app_run.has_ended_in_order = outcome.code == OK and app_run.interrupts.request is StopRequest.NONE
     return outcome
 
 
 def _raised(app: App, app_run: AppRun) -> BaseException | None:
-    """Return the error of the app when all of its jobs have ended, unless one of them is the cause."""
-    left: SystemExit | None = None
+    """Return the error of the app after all of its jobs have ended, unless one of them is the cause."""
+    exit_: SystemExit | None = None
     try:
         try:
             app.run()
-        except SystemExit as said:
-            left = said
-        if left is None or _left_with(left)[0] == OK:
+        except SystemExit as exited:
+            exit_ = exited
+        if exit_ is None or _exit_status(exit_)[0] == OK:
             app_run.wait()
     except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the app's, and told with the exit code
         return raised
-    return left
+    return exit_
 
 
 def _verdict(app: App, app_run: AppRun, raised: BaseException | None, *, verbose: bool) -> _Outcome:
-    wish = app_run.interrupts.wish
+    request = app_run.interrupts.request
     match raised:
         case NoMoreJobsError():
-            return _Outcome(OK if wish is Wish.STOP else CANCELLED)
+            return _Outcome(OK if request is StopRequest.STOP else CANCELLED)
         case KeyboardInterrupt():
             return _Outcome(CANCELLED, "flykka: interrupted")
-        case JobExecutionError() if wish is Wish.CANCEL:
+        case JobExecutionError() if request is StopRequest.CANCEL:
             return _Outcome(CANCELLED)
         case None | SystemExit():
             return _ended(app, app_run, raised, verbose=verbose)
@@ -232,11 +233,11 @@ def _verdict(app: App, app_run: AppRun, raised: BaseException | None, *, verbose
             return _Outcome(FAILED, _explained(app, raised, verbose=verbose))
 
 
-def _ended(app: App, app_run: AppRun, left_with: SystemExit | None, *, verbose: bool) -> _Outcome:
-    """The app has come to its end by itself: what did its jobs come to?"""
-    if app_run.interrupts.wish is Wish.CANCEL:
+def _ended(app: App, app_run: AppRun, exit_error: SystemExit | None, *, verbose: bool) -> _Outcome:
+    """Determine the result from the jobs of an app that ended by itself."""
+    if app_run.interrupts.request is StopRequest.CANCEL:
         return _Outcome(CANCELLED)
-    code, words = _left_with(left_with)
+    code, words = _exit_status(exit_error)
     if code != OK:
         return _Outcome(code, words)
     if failures := app_run.failures():
@@ -245,7 +246,7 @@ def _ended(app: App, app_run: AppRun, left_with: SystemExit | None, *, verbose: 
         return _Outcome(OK)
     if forgotten := app_run.forgotten_operators():
         return _Outcome(FAILED, f"flykka: {app.path} defined {forgotten} operators but never called execute()")
-    if left_with is not None:
+    if exit_error is not None:
         return _Outcome(OK)
     return _Outcome(
         FAILED,
@@ -255,27 +256,29 @@ def _ended(app: App, app_run: AppRun, left_with: SystemExit | None, *, verbose: 
 
 
 def _explained(app: App, raised: BaseException, *, verbose: bool) -> str:
-    """The text of an error; with `verbose`, behind the stack of where it happened."""
+    """Return the text of an error; with `verbose`, after its stack trace."""
     there = raised.cause.stack_trace if verbose and isinstance(raised, JobExecutionError) else ""
     return "\n".join(text for text in (there.rstrip(), app.explained(raised, whole=verbose)) if text)
 
 
-def _left_with(left_with: SystemExit | None) -> tuple[int, str]:
-    """As Python does it: a number is the code, nothing is success, and anything else is said, with code 1."""
-    match None if left_with is None else left_with.code:
+def _exit_status(exit_error: SystemExit | None) -> tuple[int, str]:
+    """Return the exit code and the text to print, as Python does: a number is the code, None success, other values code
+    1.
+    """
+    match None if exit_error is None else exit_error.code:
         case None:
             return OK, ""
         case int(code):
             return code, ""
-        case said:
-            return FAILED, str(said)
+        case text:
+            return FAILED, str(text)
 
 
 @contextmanager
-def diverted_stderr(say: Callable[[str], object]) -> Iterator[None]:
-    """Hand every line that this process or a child writes on stderr to `say`, until the end of the `with`.
+def diverted_stderr(notify: Callable[[str], object]) -> Iterator[None]:
+    """Pass every line that this process or a child writes to stderr to `notify`, until the end of the `with`.
 
-    A child that outlives it goes on writing into the pipe, which is not read then: it gets an error, and no signal.
+    A child that outlives it writes into a pipe without a reader: it gets an error, but no signal.
     """
     sys.stderr.flush()
     original = os.dup(_STDERR)
@@ -283,7 +286,7 @@ def diverted_stderr(say: Callable[[str], object]) -> Iterator[None]:
     os.dup2(writing, _STDERR)
     os.close(writing)
     woken, wake = os.pipe()
-    pump = threading.Thread(target=_pump, args=(reading, woken, say), name="stderr-lines", daemon=True)
+    pump = threading.Thread(target=_pump, args=(reading, woken, notify), name="stderr-lines", daemon=True)
     pump.start()
     try:
         yield
@@ -296,17 +299,17 @@ def diverted_stderr(say: Callable[[str], object]) -> Iterator[None]:
             os.close(descriptor)
 
 
-def _pump(reading: int, woken: int, say: Callable[[str], object]) -> None:
+def _pump(reading: int, woken: int, notify: Callable[[str], object]) -> None:
     rest = b""
     ended = False
     while not ended:
         ready, _, _ = select.select([reading, woken], [], [])
-        # What was written before the end is still said.
+        # Output written before the end is still passed on.
         ended = reading not in ready
         read = b"" if ended else os.read(reading, 65_536)
         ended = ended or not read
         *lines, rest = (rest + read).split(b"\n")
         for line in lines:
-            say(line.decode(errors="replace"))
+            notify(line.decode(errors="replace"))
     if rest:
-        say(rest.decode(errors="replace"))
+        notify(rest.decode(errors="replace"))

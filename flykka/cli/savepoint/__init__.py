@@ -1,4 +1,4 @@
-"""`flykka savepoint`: what is in a savepoint, and whether an app can start from it.
+"""`flykka savepoint`: inspects savepoints, and checks whether an app can start from one.
 
-Not here: reading of its files (`client`, `actors/checkpoint_storage`).
+Reading of its files is in `client` and `actors/checkpoint_storage`.
 """

@@ -1,4 +1,4 @@
-"""`flykka savepoint check`: an app held against a savepoint before anything of it runs."""
+"""`flykka savepoint check`: compares an app with a savepoint without running its job."""
 
 from __future__ import annotations
 
@@ -35,17 +35,16 @@ _STYLES = {
 
 
 _DESCRIPTION = """\
-A dry run: the app is run until it wants to execute its first job, which is held
-against the savepoint, operator by operator, and not started. An operator is
-matched, added, removed, renamed (another uid than that of state which looks like
-its own) or incompatible (another kind, other windows or keys, a state or aggregate
-of another type, another maximum parallelism). States and aggregates may be new,
-gone, or of a wider type: what becomes of stored ones is told. The same is looked
-at by `flykka run --from-savepoint`.
+Run the app up to the execution of its first job, and compare the job with the
+savepoint, operator by operator, without starting it. An operator is matched, added,
+removed, renamed (the uid differs from that of similar state) or incompatible (another
+kind, other windows or keys, a state or aggregate of another type, another maximum
+parallelism). States and aggregates may be added, removed, or get a wider type: the
+conversion of stored ones is shown. `flykka run --from-savepoint` makes the same
+checks.
 
-An app that `flykka plan` or this command has seen before is not run again as long
-as nothing has changed that it is known to read (see `flykka plan --help`); stderr
-says so, and --no-cache looks again. A run never rests on it.
+If the plan of the app is cached, the app does not run (see `flykka plan --help`); a
+note on stderr says so, and --no-cache runs it. `flykka run` never uses the cache.
 """
 
 _USAGE = "flykka savepoint check PATH APP.py [OPTIONS] [ARGUMENT ...] [-- ARGUMENT ...]"
@@ -59,31 +58,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
         add_option(parser, OPTIONS[name])
     add_config(parser)
     add_no_cache(parser)
-    parser.add_argument("--json", action="store_true", help="everything, as one JSON object")
+    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.set_defaults(run=_check, arguments=[], parser=parser)
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    """Hold the first job of the app against the savepoint, and say what came of it; the exit code."""
+    """Compare the first job of the app with the savepoint, print the result and return the exit code."""
     app = app_of(arguments)
     options = launch_options(arguments, without=("allow_non_restored_state",))
     try:
-        # First: it is known at once, and an app takes seconds.
+        # First, because it fails immediately, while an app takes seconds.
         checkpoint = find_checkpoint(arguments.path, "")
     except CheckpointError as unreadable:
         return fail(f"flykka savepoint: {unreadable}", FAILED)
-    made = first_job(app, options, cached=not arguments.no_cache)
-    if isinstance(made, int):
-        return made
-    _, job_graph = made
+    job = first_job(app, options, cached=not arguments.no_cache)
+    if isinstance(job, int):
+        return job
+    _, job_graph = job
     return _verdict(checkpoint, job_graph, may_drop=bool(arguments.allow_non_restored_state), as_json=arguments.json)
 
 
 def _verdict(checkpoint: CompletedCheckpoint, job_graph: JobGraph, *, may_drop: bool, as_json: bool) -> int:
     compared = compatibility(checkpoint, job_graph, allow_non_restored_state=may_drop)
     if as_json:
-        told = {"savepoint": checkpoint.path, "job": job_graph.name, "can_start": not compared.problems}
-        print(json.dumps({**told, **asdict(compared)}, indent=2))
+        heading = {"savepoint": checkpoint.path, "job": job_graph.name, "can_start": not compared.problems}
+        print(json.dumps({**heading, **asdict(compared)}, indent=2))
     else:
         with lasting_output():
             _show(RichConsole(force_jupyter=False), checkpoint, job_graph, compared)
@@ -99,9 +98,9 @@ def _show(
     for setting in compared.settings:
         output.print(Text(f"- {setting}: results of before and after are mixed"), soft_wrap=True)
     outcome = "cannot start" if compared.problems else "can start"
-    counts = ((len(compared.matched_as(match)), match) for match in OperatorMatch)
-    told = ", ".join(f"{count} {match}" for count, match in counts if count)
-    output.print(Text(f"job {job_graph.name!r} {outcome} from {checkpoint.path}: {told}"), soft_wrap=True)
+    counts = ((len(compared.operators_with(match)), match) for match in OperatorMatch)
+    summary = ", ".join(f"{count} {match}" for count, match in counts if count)
+    output.print(Text(f"job {job_graph.name!r} {outcome} from {checkpoint.path}: {summary}"), soft_wrap=True)
 
 
 def _table(compared: StateCompatibility) -> Table:

@@ -1,4 +1,4 @@
-"""The commands of `flykka savepoint`, and what its help says."""
+"""The commands of `flykka savepoint`, and their help."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import argparse
 from flykka.cli.arguments import add_commands, describe
 
 EPILOG = """\
-PATH is the folder of a savepoint or of a checkpoint, or its _metadata file; an
-address such as s3://bucket/savepoints/savepoint-ab12cd-1f03a9c2-1 too.
+PATH is the folder of a savepoint or checkpoint, or its _metadata file; addresses such
+as s3://bucket/savepoints/savepoint-ab12cd-1f03a9c2-1 work too.
 
 exit codes:
-  0  all is well
-  1  it cannot be read, is not whole, or does not fit the app
+  0  success
+  1  it cannot be read, is incomplete, or does not fit the app
   2  the command line is wrong
 """
 
 _DESCRIPTION = """\
-A savepoint is a folder that holds all the state of a job, and may be moved.
-`flykka savepoint take` and `client.trigger_savepoint()` take one while the job goes on,
-`flykka run --savepoint-dir DIR` takes one when it is stopped with Ctrl-C. Start a job
-from it with `flykka run APP.py --from-savepoint PATH`.
+A savepoint is a folder that contains all the state of a job, and may be moved.
+`flykka savepoint take` and `client.trigger_savepoint()` take one while the job keeps
+running, `flykka run --savepoint-dir DIR` takes one when it is stopped with Ctrl-C.
+Start a job from it with `flykka run APP.py --from-savepoint PATH`.
 """
 
 _EXAMPLES = """\
@@ -35,10 +35,10 @@ examples:
 """
 
 _COMMANDS = {
-    "take": ("flykka.cli.remote.commands:configure_take", "have a job that runs take one"),
-    "inspect": ("flykka.cli.savepoint.inspect", "what is in it"),
-    "verify": ("flykka.cli.savepoint.verify", "whether its files are as they were written"),
-    "check": ("flykka.cli.savepoint.check", "whether an app can start from it"),
+    "take": ("flykka.cli.remote.commands:configure_take", "take one of a running job"),
+    "inspect": ("flykka.cli.savepoint.inspect", "show its content"),
+    "verify": ("flykka.cli.savepoint.verify", "check its files for damage"),
+    "check": ("flykka.cli.savepoint.check", "check whether an app can start from it"),
 }
 
 

@@ -1,4 +1,4 @@
-"""`flykka savepoint inspect`: a savepoint or a checkpoint as a table, or as JSON."""
+"""`flykka savepoint inspect`: shows a savepoint or checkpoint as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from flykka.spark_bridge.errors import SavedStateError
 from flykka.views.text.formats import NOTHING, format_bytes, format_count
 
 _DESCRIPTION = """\
-Which job it is of, and when it was taken; per operator its uid and name, how
-parallel it ran, what state it has, of which schema and size. Nothing is started, but
-for Spark where rows are to be shown: of keys, or of keys and windows, with what is
-kept of each. flykka.state.read(PATH, UID) gives all of them as DataFrames.
+Show the job and the time of a savepoint, and for each operator its uid, name and
+parallelism, and the kinds, schema and size of its state. Spark is started only to show
+state rows, by key or by key and window. flykka.state.read(PATH, UID) returns all rows as
+DataFrames.
 """
 
 ROWS = 10
-"""The number of rows that are shown where none is given."""
+"""The default number of rows."""
 Rows = list[dict[str, Any]]
 
 
@@ -47,9 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=ROWS,
         type=at_least_one,
-        help=f"with at most N rows of the keyed state of each operator ({ROWS} where N is left out)",
+        help=f"show at most N rows of the keyed state of each operator ({ROWS} if N is omitted)",
     )
-    parser.add_argument("--json", action="store_true", help="everything, as one JSON object")
+    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.set_defaults(run=_inspect)
 
 
@@ -61,9 +61,9 @@ def _inspect(arguments: argparse.Namespace) -> int:
     operators, missing = operator_summaries(checkpoint), missing_state(checkpoint)
     rows = rows_by_operator(checkpoint, arguments.rows) if arguments.rows and missing is None else {}
     if arguments.json:
-        # Of a value that JSON has no form for, as a timestamp, there is the text.
-        told = _as_json(checkpoint, operators, missing) | ({"rows": rows} if arguments.rows else {})
-        print(json.dumps(told, indent=2, default=str))
+        # Values without a JSON format, such as timestamps, are shown as text.
+        document = _as_json(checkpoint, operators, missing) | ({"rows": rows} if arguments.rows else {})
+        print(json.dumps(document, indent=2, default=str))
     else:
         with lasting_output():
             console = RichConsole(force_jupyter=False)
@@ -92,12 +92,12 @@ def _as_json(
 
 
 def _show(output: RichConsole, checkpoint: CompletedCheckpoint, operators: tuple[OperatorSummary, ...]) -> None:
-    taken = datetime.fromtimestamp(checkpoint.timestamp_ms / 1000, UTC)
+    time = datetime.fromtimestamp(checkpoint.timestamp_ms / 1000, UTC)
     size = format_bytes(sum(operator.state_bytes for operator in operators))
     job = f"job {checkpoint.job_name!r} ({checkpoint.job_id})" if checkpoint.job_name else f"job {checkpoint.job_id}"
     lines = [
         f"{checkpoint.snapshot_type.lower()} {checkpoint.checkpoint_id} of {job}",
-        f"taken {taken:%Y-%m-%d %H:%M:%S} UTC in {format_ms(checkpoint.duration_ms)}, {size} of state",
+        f"taken {time:%Y-%m-%d %H:%M:%S} UTC in {format_ms(checkpoint.duration_ms)}, {size} of state",
         f"at {checkpoint.path}",
     ]
     for line in lines:
@@ -118,7 +118,7 @@ def _table(operators: tuple[OperatorSummary, ...]) -> Table:
     for operator in operators:
         has_state = bool(operator.state_kinds)
         table.add_row(
-            Text(_called(operator)),
+            Text(_name(operator)),
             Text(operator.kind.lower().replace("_", " ") if operator.kind else NOTHING),
             f"{operator.parallelism} (up to {operator.max_parallelism})",
             format_bytes(operator.state_bytes) if has_state else NOTHING,
@@ -128,26 +128,26 @@ def _table(operators: tuple[OperatorSummary, ...]) -> Table:
 
 
 def _details(operator: OperatorSummary) -> Iterator[str]:
-    """Print details that do not fit into a table: the user's name of an operator, and the parts of its keyed state."""
+    """Yield details that do not fit into a table: the user's name of an operator, and the parts of its keyed state."""
     if operator.uid is not None and operator.name not in (None, operator.uid):
-        yield f"{_called(operator)}: {operator.name}"
+        yield f"{_name(operator)}: {operator.name}"
     for each in operator.schema.operator_state if operator.schema is not None else ():
-        yield f"{_called(operator)}: list {each.name} of {each.element} ({each.mode})"
+        yield f"{_name(operator)}: list {each.name} of {each.element} ({each.mode})"
     if (schema := operator.schema) is not None and schema.is_keyed:
-        kept = f"window ({schema.columns}), {schema.windows}" if schema.windows else f"key ({schema.columns})"
-        yield f"{_called(operator)}: keys ({schema.keys}), kept of each {kept}"
+        state = f"window ({schema.columns}), {schema.windows}" if schema.windows else f"key ({schema.columns})"
+        yield f"{_name(operator)}: keys ({schema.keys}), state of each {state}"
     if operator.files and operator.key_groups:
         rows = "" if operator.rows is None else f", {format_count(operator.rows)} rows"
         files = f"{operator.files} {'file' if operator.files == 1 else 'files'}"
-        yield f"{_called(operator)}: {operator.key_groups} key groups{rows} in {files}"
+        yield f"{_name(operator)}: {operator.key_groups} key groups{rows} in {files}"
 
 
-def _called(operator: OperatorSummary) -> str:
+def _name(operator: OperatorSummary) -> str:
     return operator.uid or operator.name or f"id {operator.operator_id}"
 
 
 def rows_by_operator(checkpoint: CompletedCheckpoint, limit: int) -> dict[str, Rows | str]:
-    """At most so many rows of each operator with keyed state, by its uid, or the reason why they cannot be read.
+    """Return up to `limit` state rows of each operator with keyed state, by uid, or the reason why they cannot be read.
 
     Starts a Spark session, and stops it.
     """
@@ -175,8 +175,8 @@ def _rows(checkpoint: CompletedCheckpoint, uid: str, limit: int) -> Rows | str:
 def show_rows(output: RichConsole, rows: dict[str, Rows | str]) -> None:
     for uid, some in rows.items():
         output.print()
-        told = some if isinstance(some, str) else f"{'the first rows' if some else 'no rows'} of its state"
-        output.print(Text(f"{uid}: {told}"), soft_wrap=True)
+        heading = some if isinstance(some, str) else f"{'the first rows' if some else 'no rows'} of its state"
+        output.print(Text(f"{uid}: {heading}"), soft_wrap=True)
         if isinstance(some, str) or not some:
             continue
         table = Table(box=None, pad_edge=False, header_style="bold")

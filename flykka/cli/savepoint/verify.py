@@ -1,4 +1,4 @@
-"""`flykka savepoint verify`: every file of a savepoint or a checkpoint compared with what was written."""
+"""`flykka savepoint verify`: compares every file of a savepoint or checkpoint with its digest."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from flykka.errors import CheckpointError
 from flykka.views.text.formats import format_bytes, format_count
 
 _DESCRIPTION = """\
-Read every file of a savepoint or a checkpoint, and compare it with the digest that
-was computed when it was written; so are files that sinks have staged, unless they
-were published since. Each one that is missing, damaged, cut off or was not there
-is printed with its path. A job that starts from it does the same with the
-files that it reads. Spark is not started.
+Read every file of a savepoint or checkpoint, and compare it with the digest that was
+computed when it was written, including files that sinks have staged, unless they have
+been published since. Files that are missing, damaged, truncated or unexpected are
+printed with their paths. A job that starts from it checks the files that it reads in
+the same way. Spark is not started.
 """
 
 
@@ -37,13 +37,13 @@ def _verify(arguments: argparse.Namespace) -> int:
     files = "file" if verified.files == 1 else "files"
     looked_at = f"{format_count(verified.files)} {files} of state, {format_bytes(verified.size_bytes)}"
     if verified.staged_files:
-        looked_at += f", and {format_count(verified.staged_files)} that sinks have staged"
+        looked_at += f", and {format_count(verified.staged_files)} staged by sinks"
     if verified.without_digests:
         print(
-            f"flykka savepoint: {verified.without_digests} of its files and folders have no digest, as an older flykka"
-            " has written them: at most their sizes were compared",
+            f"flykka savepoint: {verified.without_digests} of its files and folders have no digest, because an older"
+            " flykka has written them: at most their sizes were compared",
             file=sys.stderr,
         )
-    outcome = f"{len(verified.damages)} damaged or missing" if verified.damages else "all as they were written"
+    outcome = f"{len(verified.damages)} damaged or missing" if verified.damages else "all undamaged"
     print(f"{verified.path}: {looked_at}: {outcome}")
     return FAILED if verified.damages else OK

@@ -1,4 +1,4 @@
-"""`flykka sql`: a script of statements, or statements that are typed one by one.
+"""`flykka sql`: runs a script of statements, or statements typed one by one.
 
-Not here: the meaning of a statement (`api/table`).
+The meaning of statements is in `api/table`.
 """

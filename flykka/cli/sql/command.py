@@ -18,15 +18,15 @@ _USAGE = "flykka sql [FILE.sql] [OPTIONS]"
 _DESCRIPTION = """\
 Run a script of SQL statements, each ended by a semicolon: CREATE TABLE, CREATE
 TEMPORARY VIEW, INSERT INTO, EXECUTE STATEMENT SET BEGIN ... END, SELECT, EXPLAIN,
-SHOW, DESCRIBE, DROP, SET. Each INSERT, each statement set and each SELECT is a
-job, and the next statement begins when it has ended; the jobs are shown as by
-`flykka run`. The rows of a SELECT are printed as they come.
+SHOW, DESCRIBE, DROP, SET. Each INSERT, each statement set and each SELECT is a job,
+and the next statement starts when it has ended; the jobs are shown as by
+`flykka run`. The rows of a SELECT are printed as they arrive.
 
-Without a file, statements are typed, or read from stdin where that is no
-terminal. What is typed runs at once: a SELECT shows its rows in a table that
-follows them, until q or Ctrl-C; an INSERT starts its job and goes on beside.
+Without a file, statements are typed, or read from stdin if that is not a terminal.
+Typed statements run immediately: a SELECT shows its latest rows in a table, until q
+or Ctrl-C; an INSERT starts its job in the background.
 
-An option given here has the last word over SET in the script.
+Options given here override SET in the script.
 """
 
 _EPILOG = f"""\
@@ -41,7 +41,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, _EPILOG, usage=_USAGE, allow_abbrev=False)
     parser.set_defaults(run=_run, parser=parser)
-    parser.add_argument("file", metavar="FILE.sql", nargs="?", help="the script (default: what is typed)")
+    parser.add_argument("file", metavar="FILE.sql", nargs="?", help="the script (default: typed statements)")
     add_run_options(parser)
 
 
@@ -51,7 +51,7 @@ def _run(options: argparse.Namespace) -> int:
         from flykka.cli.sql.shell import shell
 
         return shell(launch)
-    name, text = ("stdin", sys.stdin.read()) if options.file is None else (options.file, _read(options))
+    name, text = ("stdin", sys.stdin.read()) if options.file is None else (options.file, _read_script(options))
     from flykka.cli.run.execution import run
     from flykka.cli.sql.script_app import ScriptApp
 
@@ -63,10 +63,10 @@ def _run(options: argparse.Namespace) -> int:
     )
 
 
-def _read(options: argparse.Namespace) -> str:
+def _read_script(options: argparse.Namespace) -> str:
     parser: argparse.ArgumentParser = options.parser
     try:
-        written = Path(options.file).read_bytes()
-        return written.decode("utf-16" if written.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8")
+        content = Path(options.file).read_bytes()
+        return content.decode("utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8")
     except (OSError, UnicodeDecodeError) as refused:
         parser.error(f"{options.file} cannot be read: {getattr(refused, 'strerror', None) or refused}")

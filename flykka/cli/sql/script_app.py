@@ -1,4 +1,4 @@
-"""A script of SQL as an app: its statements run one after the other, and its jobs too."""
+"""A script of SQL as an app: runs its statements and their jobs one after the other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def printed(result: pd.DataFrame | str) -> str:
-    """A text as it is, a table with its columns aligned to the left."""
+    """Format a table with left-aligned columns; return a text unchanged."""
     if isinstance(result, str):
         return result
     if result.empty:
@@ -33,7 +33,7 @@ _ROWS = 10_000
 
 
 class ScriptApp(App):
-    """A text of statements. `path` is what it is called in errors."""
+    """A text of statements. `path` is its name in errors."""
 
     needs_jobs = False
 
@@ -47,7 +47,7 @@ class ScriptApp(App):
             self._run(env, statement)
 
     def explained(self, raised: BaseException, *, whole: bool = False) -> str:
-        """Return the text for an error: of a statement with its place in the file."""
+        """Return the text for an error; for a SQL error with its position in the file."""
         if isinstance(raised, SqlError) and not whole:
             return f"{self.path}: {raised}"
         return super().explained(raised, whole=whole)

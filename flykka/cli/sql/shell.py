@@ -1,4 +1,4 @@
-"""The prompt of `flykka sql`: statements are typed, and run when their semicolon is there."""
+"""The prompt of `flykka sql`: reads statements, and runs each when it is complete."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ _WORDS_TO_LEAVE = ("quit", "exit")
 _HISTORY = Path("~/.flykka_sql_history").expanduser()
 _HISTORY_LENGTH = 1000
 _SLOTS = 8
-"""Jobs run side by side here, and the first one would decide how many there is room for."""
+"""Jobs run concurrently here, and by default the first one would determine the number of slots."""
 _HELP = """statements end with ; and are CREATE TABLE, CREATE TEMPORARY VIEW, INSERT INTO, EXECUTE STATEMENT SET BEGIN
 ... END, SELECT, EXPLAIN, SHOW TABLES, SHOW VIEWS, DESCRIBE, DROP and SET. A SELECT shows its rows until q or Ctrl-C;
-an INSERT goes on beside. quit; or Ctrl-D leaves, and ends what runs."""
+an INSERT runs in the background. quit; or Ctrl-D leaves, and ends running jobs."""
 _PAUSE_S = 0.25
 _LINES_AROUND = 8
 _QUIT = ("q", "Q")
 
 
 def shell(options: LaunchOptions) -> int:
-    """Read statements and run them until one says quit; the exit code."""
+    """Read statements and run them until `quit`; return the exit code."""
     output = RichConsole(force_jupyter=False)
     options = replace(options, values={"slots_per_task_manager": _SLOTS, **options.all_values()})
     with launched(Launch(options)), _history(), StreamExecutionEnvironment.get_execution_environment() as env:
-        output.print("help; tells what can be typed, quit; leaves", style="dim")
+        output.print("help; lists the statements, quit; leaves", style="dim")
         for statement in _typed():
             word = statement.text.strip().lower()
             if word in _WORDS_TO_LEAVE:
@@ -55,13 +55,13 @@ def shell(options: LaunchOptions) -> int:
                 output.print(_HELP, highlight=False)
                 continue
             _run(env, statement, output)
-        # Leaving is no failure: what runs is ended with the environment, and nothing waits for it.
+        # Leaving is no failure: running jobs end with the environment, without waiting for them.
         _cancel(list(env._running), output)
     return OK
 
 
 def _run(env: StreamExecutionEnvironment, statement: ScriptStatement, output: RichConsole) -> None:
-    """Run a statement. Whatever it raises is told, and the prompt comes back."""
+    """Run a statement. Errors are printed, and the prompt comes back."""
     before = list(env._running)
     try:
         query = env.statement_executor.start_query(statement)
@@ -88,7 +88,7 @@ def _cancel(clients: Iterable[JobClient], output: RichConsole) -> None:
 
 
 def _typed() -> Iterator[ScriptStatement]:
-    """The statements that are typed, each when it is ended. Ctrl-C forgets what was typed of one, Ctrl-D ends all."""
+    """Yield the typed statements, each when it is complete. Ctrl-C discards an incomplete one, Ctrl-D ends."""
     text = ""
     while True:
         try:
@@ -99,15 +99,15 @@ def _typed() -> Iterator[ScriptStatement]:
         except EOFError:
             print()
             return
-        found = statements(text)
-        if all(each.is_ended for each in found):
+        complete = statements(text)
+        if all(each.is_ended for each in complete):
             text = ""
-            yield from found
+            yield from complete
 
 
 @contextmanager
 def _history() -> Iterator[None]:
-    """Keep what was typed for the next time, where that can be."""
+    """Load and save the history of typed lines, if possible."""
     with suppress(OSError):
         readline.read_history_file(_HISTORY)
     readline.set_history_length(_HISTORY_LENGTH)
@@ -119,9 +119,9 @@ def _history() -> Iterator[None]:
 
 
 def follow(client: JobClient, result: ResultTable, output: RichConsole) -> None:
-    """Show the result until its job has ended; q or Ctrl-C cancels that.
+    """Show the result until its job has ended; q or Ctrl-C cancels the job.
 
-    Raises what the job has failed of.
+    Raises the job's error if it fails.
     """
     limit = max(5, output.size.height - _LINES_AROUND)
     began = time.monotonic()
@@ -134,7 +134,7 @@ def follow(client: JobClient, result: ResultTable, output: RichConsole) -> None:
             while not client.done() and not _is_quit():
                 live.update(picture("running; q ends it"), refresh=True)
         except KeyboardInterrupt:
-            pass  # As q.
+            pass  # Same as q.
         was_running = not client.done()
         if was_running:
             client.cancel()
@@ -143,19 +143,19 @@ def follow(client: JobClient, result: ResultTable, output: RichConsole) -> None:
         client.wait()
 
 
-def result_picture(shown: Shown, state: str) -> Group:
+def result_picture(result: Shown, state: str) -> Group:
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
-    for name in shown.columns:
+    for name in result.columns:
         table.add_column(Text(name), overflow="ellipsis")
-    for row in shown.rows:
+    for row in result.rows:
         table.add_row(*(Text("NULL", style="dim") if value is None else Text(value) for value in row))
-    last = "" if len(shown.rows) == shown.total else f"the last {len(shown.rows):,} of "
-    changes = f", {shown.changes:,} changes" if shown.changes != shown.total else ""
-    return Group(table, Text(f"{last}{shown.total:,} rows{changes}; {state}", style="dim"))
+    last = "" if len(result.rows) == result.total else f"the last {len(result.rows):,} of "
+    changes = f", {result.changes:,} changes" if result.changes != result.total else ""
+    return Group(table, Text(f"{last}{result.total:,} rows{changes}; {state}", style="dim"))
 
 
 def _is_quit() -> bool:
-    """True if q was typed within a moment."""
+    """Return True if q is typed within a moment."""
     if not select.select([sys.stdin], [], [], _PAUSE_S)[0]:
         return False
     return sys.stdin.read(1) in _QUIT
@@ -163,7 +163,7 @@ def _is_quit() -> bool:
 
 @contextmanager
 def _keys() -> Iterator[None]:
-    """Read keys as they are typed, and do not show them."""
+    """Read keys without Enter and without echo."""
     before = termios.tcgetattr(sys.stdin)
     tty.setcbreak(sys.stdin)
     try:

@@ -1,4 +1,4 @@
-"""`flykka trace`: what actors did, read from a trace.
+"""`flykka trace`: shows the actions of actors from a trace. Loads no Spark.
 
-Not here: reading (`runtime/trace`) and telling (`traces`); Spark, which is not loaded for it.
+Traces are read in `runtime/trace` and described in `traces`.
 """

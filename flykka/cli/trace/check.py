@@ -1,4 +1,4 @@
-"""`flykka trace check`: whether a recorded run has broken a law of the protocol, as the monitors know them."""
+"""`flykka trace check`: checks whether a recorded run violates an invariant that the monitors know."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from flykka.traces.origin import shortcomings
 from flykka.traces.selection import Counted
 
 _DESCRIPTION = """\
-Shows a recorded run to the monitors that watch every simulation, and prints what they
-find: a checkpoint that completes without an acknowledgement, two living attempts of a
-subtask, output published too early or twice, a batch used behind its release, a
-message without credit or out of order, a state that may not follow another.
-Of a flight recorder's trace nothing is expected that may have come before it.
+Check a recorded run with the monitors that check every simulation, and print the
+violations: a checkpoint that completes without an acknowledgement, two running
+attempts of a subtask, output published too early or twice, a batch used after its
+release, a message without credit or out of order, an invalid state transition.
+The trace of a flight recorder may start in the middle of a run: its missing
+beginning causes no violations.
 """
 
 _EPILOG = """\
 exit codes:
-  0  no law is broken, as far as the trace goes
-  1  one is: the turns that did it are named
-  2  there is no such file, it is no trace, a newer flykka wrote it, or it is
-     damaged: what comes before that was checked
-  3  an error of this command itself
+  0  no violation, as far as the trace goes
+  1  violations; their turns are printed
+  2  there is no such file, it is not a trace, a newer flykka wrote it, or it is
+     damaged: the part before the damage was checked
+  3  an internal error of this command
 
 examples:
   flykka trace check run.trace
@@ -40,8 +41,8 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, _EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
-    parser.add_argument("--json", action="store_true", help="what is wrong as JSON, one object per line")
-    within = "a job must make progress within so many seconds (default: it may wait for data for ever)"
+    parser.add_argument("--json", action="store_true", help="print violations as JSON, one object per line")
+    within = "a job must make progress within this time (default: it may wait for data forever)"
     parser.add_argument("--progress-within", type=at_least_one, metavar="SECONDS", help=within)
     parser.set_defaults(run=on_trace("flykka trace check", _check))
 
@@ -51,18 +52,18 @@ def _check(trace: TraceReader, arguments: argparse.Namespace) -> int:
     is_whole = trace.header.ring is None or not trace.header.ring.not_kept
     within = arguments.progress_within
     monitors = all_monitors(is_whole=is_whole, progress_within_ms=None if within is None else within * 1_000)
-    found = 0
+    number = 0
     for violation in check(records, monitors):
-        found += 1
+        number += 1
         if arguments.json:
-            told = {"monitor": violation.monitor, "turn": violation.turn, "text": violation.text}
-            print(json.dumps(told))
+            document = {"monitor": violation.monitor, "turn": violation.turn, "text": violation.text}
+            print(json.dumps(document))
         else:
             print(violation)
-    laws = "no law is broken" if not found else f"laws are broken {found} times" if found > 1 else "a law is broken"
+    laws = "no violations" if not number else f"{number} violations" if number > 1 else "1 violation"
     notes = [f"{records.count:,} records: {laws}", *shortcomings(trace)]
     if not is_whole:
-        notes.append("of what came before it nothing is known")
+        notes.append("the part of the run before the trace is unknown")
     for note in notes:
         print(f"# {note}", file=sys.stderr if arguments.json else sys.stdout)
-    return DIFFERENT if found else OK
+    return DIFFERENT if number else OK

@@ -1,4 +1,4 @@
-"""`flykka trace diagram`: the turns of a trace as a sequence diagram."""
+"""`flykka trace diagram`: draws the turns of a trace as a sequence diagram."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from flykka.traces.page import diagram_page
 from flykka.traces.perfetto import perfetto
 
 _DESCRIPTION = """\
-A sequence diagram of the turns. `html` is one page that needs no network: zoom,
-search, and click on a message for its fields and its causes. `mermaid` is for
-Markdown, `perfetto` for https://ui.perfetto.dev.
+Draw the turns as a sequence diagram. `html` is a page that works offline: zoom,
+search, and click on a message for its fields and causes. `mermaid` is for Markdown,
+`perfetto` for https://ui.perfetto.dev.
 
 examples:
   flykka trace diagram run.trace -o run.html --collapse heartbeats
@@ -35,23 +35,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     parser.add_argument("--format", choices=("html", "mermaid", "perfetto"), default="html", help="default: html")
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: standard output)")
-    actors = f"only what these actors were told, and told others; * and ? stand for any text; {SEVERAL}"
+    parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
+    actors = f"only messages to and from these actors; * and ? stand for any text; {SEVERAL}"
     parser.add_argument("--actors", metavar="PATH", nargs="+", action="extend", default=[], help=actors)
-    collapse = "not one by one: heartbeats, metrics, credits, or messages of this class or tag"
+    collapse = "summarize heartbeats, metrics, credits, or messages of this class or tag"
     parser.add_argument(
         "--collapse", metavar="TYPE", nargs="+", action="extend", default=[], help=f"{collapse}; {SEVERAL}"
     )
     parser.add_argument("--from", dest="first", metavar="N", type=int, help="only turns from number N on")
     parser.add_argument("--to", dest="last", metavar="N", type=int, help="only turns up to number N")
-    parser.add_argument("--checkpoint", metavar="N", type=at_least_one, help="only what concerns this checkpoint")
+    parser.add_argument("--checkpoint", metavar="N", type=at_least_one, help="only messages about this checkpoint")
     parser.set_defaults(run=_run, parser=parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     output = arguments.output
     if output is None and arguments.format != "mermaid" and sys.stdout.isatty():
-        arguments.parser.error(f"{arguments.format} is not for a terminal: say where to write it with -o FILE")
+        arguments.parser.error(f"{arguments.format} is not for a terminal: write it to a file with -o FILE")
     if output is not None and is_the_same_file(output, arguments.file):
         return fail(f"flykka trace diagram: {output} is the trace itself: name another file with -o", UNREADABLE)
     return run_on_trace("flykka trace diagram", arguments.file, partial(_diagram, arguments=arguments))
@@ -60,12 +60,12 @@ def _run(arguments: argparse.Namespace) -> int:
 def _diagram(trace: TraceReader, arguments: argparse.Namespace) -> int:
     parts = _drawing(trace, arguments)
     if arguments.output is not None:
-        return _written(arguments.output, parts)
+        return _write(arguments.output, parts)
     sys.stdout.writelines(parts)
     return OK
 
 
-def _written(output: str, parts: Iterable[str]) -> int:
+def _write(output: str, parts: Iterable[str]) -> int:
     try:
         with Path(output).open("w", encoding="utf-8") as file:
             file.writelines(parts)

@@ -1,4 +1,4 @@
-"""`flykka trace diff`: where two runs first tell different things."""
+"""`flykka trace diff`: finds the first difference between two runs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from flykka.traces.record_json import plain, record_json
 from flykka.traces.selection import is_at, is_called, patterns_of
 
 _DESCRIPTION = """\
-Compares two runs actor by actor: what it was told, by whom, and what it did. When
-that was, and how the turns of different actors lay between each other, is no
-difference; neither is an id, as long as it is another one throughout.
+Compare two runs actor by actor: the messages to it, their senders, and its effects.
+Times and the interleaving of turns of different actors are ignored; so are different
+ids, as long as they correspond throughout.
 
 examples:
   flykka trace diff a.trace b.trace --without heartbeats --without metrics
@@ -45,12 +45,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="A", help=TRACE_FILE)
     parser.add_argument("other", metavar="B", help="the trace to compare it with")
     parser.add_argument("--actor", metavar="PATH", help="compare only this actor; * and ? stand for any text")
-    without = f"not heartbeats, metrics, credits, or messages of this class or tag; {SEVERAL}"
+    without = f"ignore heartbeats, metrics, credits, or messages of this class or tag; {SEVERAL}"
     parser.add_argument("--without", metavar="TYPE", action="append", default=[], help=without)
-    ignore = f"not the fields of this name; * and ? stand for any text; {SEVERAL}"
+    ignore = f"ignore fields of this name; * and ? stand for any text; {SEVERAL}"
     parser.add_argument("--ignore", metavar="FIELD", action="append", default=[], help=ignore)
-    parser.add_argument("--strict", action="store_true", help="times, ids and incarnations as well")
-    parser.add_argument("--json", action="store_true", help="what was found, as one JSON object")
+    parser.add_argument("--strict", action="store_true", help="compare times, ids and incarnations too")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     parser.set_defaults(run=diff)
 
 
@@ -62,60 +62,62 @@ def diff(arguments: argparse.Namespace) -> int:
 
 
 def _compare(left: TraceReader, right: TraceReader, arguments: argparse.Namespace) -> int:
-    found = first_difference(
+    comparison = first_difference(
         exactly_in_order(left),
         exactly_in_order(right),
-        is_compared=_is_compared(arguments.actor, arguments.without),
+        is_compared=_record_filter(arguments.actor, arguments.without),
         ignored=(*(() if arguments.strict else VARYING), *arguments.ignore),
         renames=not arguments.strict,
     )
-    if found.same == 0 and found.difference is None and (arguments.actor is not None or arguments.without):
-        raise TraceSelectionError(f"neither {arguments.file} nor {arguments.other} has anything of what was asked for")
+    if comparison.same == 0 and comparison.difference is None and (arguments.actor is not None or arguments.without):
+        raise TraceSelectionError(f"neither {arguments.file} nor {arguments.other} contains anything that matches")
     if arguments.json:
-        print(json.dumps(_json(left, right, found), indent=2))
+        print(json.dumps(_json(left, right, comparison), indent=2))
     else:
-        sys.stdout.write("\n".join(_lines(left, right, found, arguments)) + "\n")
-    return OK if found.difference is None else DIFFERENT
+        sys.stdout.write("\n".join(_lines(left, right, comparison, arguments)) + "\n")
+    return OK if comparison.difference is None else DIFFERENT
 
 
-def _is_compared(actor: str | None, without: list[str]) -> Callable[[Record], bool]:
+def _record_filter(actor: str | None, without: list[str]) -> Callable[[Record], bool]:
     patterns = patterns_of(without)
 
-    def wanted(record: Record) -> bool:
+    def is_included(record: Record) -> bool:
         if actor is not None and not is_at(recipient_of(record), actor):
             return False
         return not any(is_called(record, pattern) for pattern in patterns)
 
-    return wanted
+    return is_included
 
 
-def _lines(left: TraceReader, right: TraceReader, found: Comparison, arguments: argparse.Namespace) -> Iterator[str]:
+def _lines(
+    left: TraceReader, right: TraceReader, comparison: Comparison, arguments: argparse.Namespace
+) -> Iterator[str]:
     one, other = arguments.file, arguments.other
     for name, trace in ((one, left), (other, right)):
         yield from (f"# {name}: {note}" for note in shortcomings(trace))
-    different = found.difference
+    different = comparison.difference
     if different is None:
-        aside = "" if arguments.strict else ", but for times and the names of ids"
-        yield f"{one} and {other} tell the same: {found.same:,} records of {found.actors:,} actors{aside}"
+        aside = "" if arguments.strict else ", except for times and the names of ids"
+        yield f"{one} and {other} are the same: {comparison.same:,} records of {comparison.actors:,} actors{aside}"
         return
     record = different.left or different.right
     assert record is not None
     path = recipient_of(record).path
     yield f"{one} and {other} differ first in record {different.number:,} of {path}"
-    yield f"  A  {_told(different.left)}"
-    yield f"  B  {_told(different.right)}"
+    yield f"  A  {_record_line(different.left)}"
+    yield f"  B  {_record_line(different.right)}"
     if different.moved_to is not None:
-        yield f"  the order is another: B has what A has here as turn {different.moved_to}"
+        yield f"  the order differs: B has this record of A as turn {different.moved_to}"
     yield from (f"  {_field(each)}" for each in different.fields[:_FIELDS])
     if len(different.fields) > _FIELDS:
         yield "  and more"
     yield from _caused("A", different.left_causes)
     yield from _caused("B", different.right_causes)
-    yield f"{found.same:,} records of {found.actors:,} actors are the same before it"
+    yield f"{comparison.same:,} records of {comparison.actors:,} actors are the same before it"
     yield from (f"look: {command}" for command in _commands(one, other, different))
 
 
-def _told(record: Record | None) -> str:
+def _record_line(record: Record | None) -> str:
     if record is None:
         return "nothing more of this actor"
     if not isinstance(record, Turn):
@@ -150,18 +152,18 @@ def _commands(one: str, other: str, different: Difference) -> Iterator[str]:
             yield f"flykka trace show {file} --actor '{actor}' --from {record.sequence} --limit 5"
 
 
-def _json(left: TraceReader, right: TraceReader, found: Comparison) -> dict[str, Any]:
-    different = found.difference
-    told: dict[str, Any] = {
+def _json(left: TraceReader, right: TraceReader, comparison: Comparison) -> dict[str, Any]:
+    different = comparison.difference
+    document: dict[str, Any] = {
         "left": str(left.path),
         "right": str(right.path),
         "notes": [*shortcomings(left), *shortcomings(right)],
-        "same": found.same,
-        "actors": found.actors,
+        "same": comparison.same,
+        "actors": comparison.actors,
         "difference": None,
     }
     if different is not None:
-        told["difference"] = {
+        document["difference"] = {
             "number": different.number,
             "left": None if different.left is None else record_json(different.left),
             "right": None if different.right is None else record_json(different.right),
@@ -172,9 +174,9 @@ def _json(left: TraceReader, right: TraceReader, found: Comparison) -> dict[str,
             "right_causes": [cause.turn for cause in different.right_causes],
             "moved_to": different.moved_to,
         }
-    return told
+    return document
 
 
 def _plain(item: Any) -> Any:
-    made = plain(item)
-    return made if isinstance(made, str | int | float | bool | dict | list | None) else repr(made)
+    value = plain(item)
+    return value if isinstance(value, str | int | float | bool | dict | list | None) else repr(value)

@@ -1,4 +1,4 @@
-"""`flykka trace show`: a table of turns, or whole records as JSON."""
+"""`flykka trace show`: shows a table of turns, or complete records as JSON."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from flykka.traces.selection import Counted, Selection, patterns_of
 from flykka.views.text.turns import TurnRow, ids_cut_short, row_lines, row_of
 
 _DESCRIPTION = """\
-One line per turn: its number, the seconds since the trace began, the actor, what
-it was told, by whom (and in which turn), and what came of it. Failures are red.
-Elsewhere than on a terminal the lines are plain, for grep.
+Show one line per turn: its number, the seconds since the start of the trace, the
+actor, the message, its sender (and the turn that sent it), and the effects. Failures
+are red. Without a terminal the lines are plain, for grep.
 
 examples:
   flykka trace show run.trace --actor '*checkpoint-coordinator'
@@ -41,7 +41,7 @@ examples:
 _ROWS_AT_A_TIME = 50
 _PATH = re.compile(r"/user(?:/[^\s/,;()#]+)*/([^\s/,;()#]+)")
 _TABLE_WIDTH = 80
-"""On a narrower terminal the columns would be of a few letters each."""
+"""On a narrower terminal the columns would have only a few letters."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,12 +49,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     parser.add_argument("--actor", metavar="PATH", help="only turns of this actor; * and ? stand for any text")
     parser.add_argument("--type", metavar="TYPE", help="only messages of this class or tag; * and ? stand for any text")
-    without = "no heartbeats, metrics, credits, or messages of this class or tag; " + SEVERAL
+    without = "omit heartbeats, metrics, credits, or messages of this class or tag; " + SEVERAL
     parser.add_argument("--without", metavar="TYPE", action="append", default=[], help=without)
     parser.add_argument("--from", dest="first", metavar="N", type=int, help="only turns from number N on")
     parser.add_argument("--to", dest="last", metavar="N", type=int, help="only turns up to number N")
     parser.add_argument("--limit", metavar="N", type=at_least_one, help="at most N turns")
-    parser.add_argument("--json", action="store_true", help="whole records, one JSON object per line")
+    parser.add_argument("--json", action="store_true", help="print complete records, one JSON object per line")
     parser.set_defaults(run=on_trace("flykka trace show", _show))
 
 
@@ -62,7 +62,7 @@ def _show(trace: TraceReader, arguments: argparse.Namespace) -> int:
     notes = sys.stderr if arguments.json else sys.stdout
     for note in beforehand(trace):
         print(f"# {note}", file=notes)
-    wanted = Counted(
+    records = Counted(
         Selection(
             actor=arguments.actor,
             type=arguments.type,
@@ -73,38 +73,36 @@ def _show(trace: TraceReader, arguments: argparse.Namespace) -> int:
         ).select(_ordered(trace, arguments.last))
     )
     if arguments.json:
-        for record in wanted:
+        for record in records:
             print(json.dumps(record_json(record)))
     else:
         began_ms = begin_of(trace)
-        rows = (row_of(record, began_ms) for record in wanted)
+        rows = (row_of(record, began_ms) for record in records)
         console = Console(highlight=False)
         if console.is_terminal and not console.is_dumb_terminal and console.width >= _TABLE_WIDTH:
             _print_table(rows, console)
         else:
             sys.stdout.writelines(f"{line}\n" for line in row_lines(rows))
-    # Where reading has stopped before the end, the end of the file does not matter.
-    if arguments.last is None and wanted.count != arguments.limit and (damage := trace.truncated) is not None:
+    # If reading stopped before the end, damage at the end of the file does not matter.
+    if arguments.last is None and records.count != arguments.limit and (damage := trace.truncated) is not None:
         print(f"# {cut_off(damage)}", file=notes)
-    if wanted.count == 0 and _is_selective(arguments):
-        raise TraceSelectionError(
-            f"{arguments.file}: no turn is as asked for; `flykka trace stats` tells what there is"
-        )
+    if records.count == 0 and _is_selective(arguments):
+        raise TraceSelectionError(f"{arguments.file}: no turn matches; `flykka trace stats` lists messages and actors")
     return OK
 
 
 def _is_selective(arguments: argparse.Namespace) -> bool:
-    asked = (arguments.actor, arguments.type, arguments.first, arguments.last)
-    return bool(arguments.without) or any(each is not None for each in asked)
+    filters = (arguments.actor, arguments.type, arguments.first, arguments.last)
+    return bool(arguments.without) or any(each is not None for each in filters)
 
 
 def _ordered(trace: TraceReader, last: int | None) -> Iterator[Record]:
-    """The records as they are shown: from the first one on at once, or, where reading stops, with none left out."""
+    """Yield the records in display order: immediately, or with exact order if `last` ends them."""
     return nearly_in_order(trace.records()) if last is None else exactly_in_order(trace)
 
 
 def _print_table(rows: Iterator[TurnRow], console: Console) -> None:
-    """Columns, a screenful at a time, so that a long trace begins to show at once; long ids are cut short."""
+    """Print columns, one screen at a time so that a long trace starts immediately; long ids are truncated."""
     shows_header = True
     while screenful := list(islice(rows, _ROWS_AT_A_TIME)):
         console.print(_table(screenful, shows_header=shows_header))
@@ -118,17 +116,17 @@ def _table(rows: Iterable[TurnRow], *, shows_header: bool) -> Table:
     table.add_column("actor", ratio=3, overflow="fold")
     table.add_column("message", ratio=5, overflow="fold")
     table.add_column("from (turn)", ratio=2, overflow="fold")
-    table.add_column("what came of it", ratio=4, overflow="fold")
+    table.add_column("effects", ratio=4, overflow="fold")
     for row in rows:
-        effects = Text(_named(row.effects))
+        effects = Text(_shortened(row.effects))
         if row.failure:
             effects.append(f"{'; ' if row.effects else ''}FAILED {row.failure}", style="bold red")
         actor = ids_cut_short(row.recipient.removeprefix("/user/"))
-        columns = (row.turn, row.time, actor, _named(row.said), _named(row.came.removeprefix("from ")))
+        columns = (row.turn, row.time, actor, _shortened(row.said), _shortened(row.came.removeprefix("from ")))
         table.add_row(*map(Text, columns), effects, style=row.style)
     return table
 
 
-def _named(text: str) -> str:
-    """The text with the names of actors in the place of their paths, and ids cut short."""
+def _shortened(text: str) -> str:
+    """Replace paths of actors by their names, and truncate ids."""
     return ids_cut_short(_PATH.sub(r"\1", text))

@@ -1,4 +1,4 @@
-"""`flykka trace stats`: what a trace amounts to, as text and as JSON."""
+"""`flykka trace stats`: statistics of a trace, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from flykka.traces.origin import beforehand, cut_off, origin
 from flykka.views.text.formats import columns, format_bytes
 
 _DESCRIPTION = """\
-When and by which version it was recorded, how many turns were taken, which
-messages and actors there were, which messages waited longest, checkpoints,
-failures, dead letters and kills.
+Show when and by which version a trace was recorded, and its numbers of turns, messages
+and actors, the longest waits of messages, checkpoints, failures, dead letters and
+kills.
 """
 _ROWS = 15
 _FAILURES_SHOWN = 20
 _REMEMBERED = 1 << 16
-"""So many turns are remembered: a message that was sent before waited longer than can be told."""
+"""The number of remembered turns: waits of messages that were sent earlier are unknown."""
 _WAITS_SHOWN = 10
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
-    parser.add_argument("--json", action="store_true", help="everything, as one JSON object")
+    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.set_defaults(run=on_trace("flykka trace stats", _stats))
 
 
@@ -102,7 +102,7 @@ def _head(name: str, trace: TraceReader, statistics: TraceStatistics, damage: Da
         yield cut_off(damage)
     kinds = ", ".join(f"{kind}: {count:,}" for kind, count in statistics.kinds.most_common())
     yield f"turns: {turns:,}{f' ({kinds})' if kinds else ''}"
-    yield f"actors: {len(statistics.actors):,}, of which {len(statistics.killed):,} were killed"
+    yield f"actors: {len(statistics.actors):,}, {len(statistics.killed):,} of them killed"
     yield f"failed turns: {statistics.failed_turns:,}, dead letters: {statistics.dead_letters.total():,}"
 
 
@@ -112,13 +112,13 @@ def _checkpoints(statistics: TraceStatistics) -> list[str]:
     rows = [(job_id, str(stats.checkpoint_id), _state(stats), *_figures(stats)) for job_id, stats in last]
     if earlier:
         states = Counter(_state(stats) for _, stats in earlier)
-        counted = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
-        rows.insert(0, (f"... {len(earlier):,} before", "", counted, "", "", ""))
+        summary = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
+        rows.insert(0, (f"... {len(earlier):,} before", "", summary, "", "", ""))
     return _below("<><>>>", ("checkpoints of job", "id", "state", "duration", "size", "new"), rows)
 
 
 def _state(stats: CheckpointStatistics) -> str:
-    """COMPLETED, IN_PROGRESS where the trace ends before the checkpoint, or the reason for which it was aborted."""
+    """Return COMPLETED, IN_PROGRESS if the trace ends before the checkpoint, or the reason for its abortion."""
     return str(stats.reason or stats.status)
 
 
@@ -164,17 +164,17 @@ def _failures(statistics: TraceStatistics) -> list[str]:
     rows = [
         (str(each.turn), f"{each.recipient} <- {each.message}", each.failure) for each in statistics.failures.values()
     ]
-    return _below("><<", ("turn", "failures, where first told", ""), rows)
+    return _below("><<", ("turn", "failures, first reports", ""), rows)
 
 
 def _below(alignment: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """A table behind an empty line; none at all where there is no row."""
+    """Format a table after an empty line; nothing if it has no rows."""
     return ["", *columns(header, rows, alignment)] if rows else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureStatistics:
-    """A failure where it was first told of: the turn that raised it, or whose message brought it."""
+    """The first report of a failure: the turn that raised it, or whose message contained it."""
 
     turn: int
     recipient: str
@@ -184,7 +184,7 @@ class FailureStatistics:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Wait:
-    """A message that waited `ms` until turn `turn`, and where it was sent."""
+    """A message that waited `ms` until turn `turn`, and the turn that sent it."""
 
     ms: int
     turn: int
@@ -194,9 +194,9 @@ class Wait:
 
 
 class MailboxWaits:
-    """The longest waits of messages from the turn that sent them to the one that took them, in little memory.
+    """Finds the longest times that messages waited between the turns that sent and received them, in little memory.
 
-    How long a turn took is not recorded. But what is told to a slow actor waits, and so this names it.
+    The duration of turns is not recorded. But messages to a slow actor wait, so this identifies it.
     """
 
     def __init__(self) -> None:
@@ -207,7 +207,7 @@ class MailboxWaits:
     def add(self, turn: Turn) -> None:
         place = turn.sequence % _REMEMBERED
         self._numbers[place], self._times[place] = turn.sequence, turn.now_ms
-        # What an actor tells itself has not waited only: it may be what blocking work has come to.
+        # A message of an actor to itself has not only waited: it may be the result of blocking work.
         if turn.cause is None or turn.sender is None or turn.sender == turn.recipient:
             return
         sent = turn.cause % _REMEMBERED
@@ -219,13 +219,13 @@ class MailboxWaits:
             (heapq.heappush if len(self._longest) < _WAITS_SHOWN else heapq.heapreplace)(self._longest, wait)
 
     def longest(self) -> list[Wait]:
-        """The waits that lasted at all, the longest first."""
+        """Return the waits above zero, longest first."""
         return sorted((wait for wait in self._longest if wait.ms > 0), key=lambda wait: (-wait.ms, wait.turn))
 
 
 @dataclass(slots=True, kw_only=True)
 class TraceStatistics:
-    """Counts of a trace. `failed_turns` are those that raised, `failures` the first few that were told of at all."""
+    """Statistics of a trace. `failed_turns` counts turns that raised, `failures` are the first reported failures."""
 
     begin_ms: int | None = None
     end_ms: int | None = None
@@ -243,14 +243,14 @@ class TraceStatistics:
 
     @classmethod
     def from_records(cls, records: Iterable[Record]) -> Self:
-        made = cls()
+        statistics = cls()
         for record in records:
-            made._add(record)
-        return made
+            statistics._add(record)
+        return statistics
 
     @property
     def duration_ms(self) -> int:
-        """From the first record to the last."""
+        """Milliseconds from the first record to the last."""
         return 0 if self.begin_ms is None or self.end_ms is None else self.end_ms - self.begin_ms
 
     def in_order(self) -> list[tuple[str, CheckpointStatistics]]:
@@ -283,7 +283,7 @@ class TraceStatistics:
         self._add_checkpoint(unwrapped(turn.message))
 
     def _add_checkpoint(self, message: Value | Undecoded) -> None:
-        """Each listener is told the same; where the trace does not have the beginning of a checkpoint, its tasks do."""
+        """Add a checkpoint; listeners get the same messages, and tasks know it if the trace lacks its beginning."""
         if not isinstance(message, TriggerCheckpoint | CheckpointTriggered | CheckpointCompleted | CheckpointAborted):
             return
         tracker = self.checkpoints.setdefault(message.job_id, CheckpointStatsTracker({}, sys.maxsize))

@@ -1,4 +1,4 @@
-"""`flykka trace story`: what concerns one checkpoint, attempt or job."""
+"""`flykka trace story`: shows everything about one checkpoint, attempt or job."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from flykka.runtime.trace.file.reader import TraceReader
 from flykka.traces.trace import story_of
 
 _DESCRIPTION = """\
-What concerns one checkpoint, one attempt or one job, in the order in which it
-came about: seconds since it began, the turn, and what happened. What many tasks
-do alike is one line, with the last of them. Where the trace has one job only, the
-story is of that unless you say otherwise.
+Show everything about one checkpoint, attempt or job in order: the seconds since its
+start, the turn, and the event. Similar events of many tasks are one line, with the
+last of them. If the trace has only one job, its story is the default.
 
 examples:
   flykka trace story run.trace
@@ -35,17 +34,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     parser.add_argument("--checkpoint", metavar="N", type=at_least_one, help="the checkpoint of this id")
-    parser.add_argument("--attempt", metavar="ID", help="an attempt: a text that only its id or name has in it")
-    parser.add_argument("--job", metavar="ID", help="a job, or whose checkpoint it is: its id, or how that begins")
-    parser.add_argument("--all", action="store_true", help="every step on its own line, messages on their way too")
-    parser.add_argument("--json", action="store_true", help="the story as one JSON object")
+    parser.add_argument("--attempt", metavar="ID", help="an attempt, by a unique part of its id or name")
+    parser.add_argument("--job", metavar="ID", help="a job, or the job of the checkpoint, by the beginning of its id")
+    parser.add_argument("--all", action="store_true", help="every step on its own line, including messages in flight")
+    parser.add_argument("--json", action="store_true", help="print the story as one JSON object")
     parser.set_defaults(run=_run, parser=parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     chosen = [name for name in ("checkpoint", "attempt", "job") if getattr(arguments, name) is not None]
     if len(chosen) > 1 and chosen != ["checkpoint", "job"]:
-        arguments.parser.error("a story is of one thing: --checkpoint N (of --job ID), --attempt ID, or --job ID")
+        arguments.parser.error("give only one of --checkpoint N (of --job ID), --attempt ID and --job ID")
     return run_on_trace("flykka trace story", arguments.file, partial(_story, arguments=arguments))
 
 
@@ -59,7 +58,7 @@ def _story(trace: TraceReader, arguments: argparse.Namespace) -> int:
 
 
 def _print(text: str) -> None:
-    """On a terminal what tells of a failure is red, and what heads the rest is bold."""
+    """Print the story; on a terminal failures are red and headings bold."""
     console = Console(highlight=False)
     if not console.is_terminal or console.is_dumb_terminal:
         sys.stdout.write(text)

@@ -1,4 +1,4 @@
-"""Shared parts of the commands on traces: a trace is opened, and the exit code says how that went."""
+"""Shared parts of the commands on traces: opening a trace, and the exit codes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from flykka.runtime.trace.file.reader import Damage, TraceReader
 
 
 def run_on_trace(name: str, address: str, command: Callable[[TraceReader], int]) -> int:
-    """Open a trace and do something with it; the exit code, which is that of `command` where nothing goes wrong.
+    """Open a trace and run `command`; return its exit code, or that of an error.
 
-    That `command` has come upon damage in the trace goes wrong, however much could be read before it.
-
-    `name` is the command as it is typed, `flykka trace`. The reader of what it prints may stop reading, as `head` does.
+    Damage in the part that `command` reads is an error, even if it could read much before it. `name` is the command as
+    it is typed, `flykka trace`. The reader of its output may stop reading, as `head` does.
     """
     try:
         with opened(address) as trace:
@@ -44,13 +43,13 @@ def run_on_trace(name: str, address: str, command: Callable[[TraceReader], int])
 def on_trace(
     name: str, command: Callable[[TraceReader, argparse.Namespace], int]
 ) -> Callable[[argparse.Namespace], int]:
-    """The `run` of a command on one trace, which is the argument `file`: see `run_on_trace`."""
+    """Return the `run` function of a command on one trace, the argument `file`: see `run_on_trace`."""
     return lambda arguments: run_on_trace(name, arguments.file, lambda trace: command(trace, arguments))
 
 
 @contextmanager
 def opened(address: str) -> Iterator[TraceReader]:
-    """The trace at a path, or a copy of one that is somewhere else. Raises what `reason` puts in words."""
+    """Open the trace at a path, or a copy of a remote one. Raises errors that `reason` describes."""
     if "://" not in address:
         yield TraceReader.open(address)
         return
@@ -62,7 +61,7 @@ def opened(address: str) -> Iterator[TraceReader]:
 
 
 def import_modules(names: Sequence[str]) -> None:
-    """Import modules that declare messages and actors, from the working directory too, as `python -m` does.
+    """Import modules that declare messages and actors, also from the working directory, as `python -m` does.
 
     Raises:
         TraceSelectionError: one cannot be imported.
@@ -77,12 +76,12 @@ def import_modules(names: Sequence[str]) -> None:
 
 
 def is_the_same_file(output: str, *addresses: str) -> bool:
-    """True if what is to be written would take the place of a trace that is read."""
+    """Return True if the output would replace one of the traces."""
     return any(os.path.exists(each) and os.path.exists(output) and os.path.samefile(each, output) for each in addresses)
 
 
 def output_problem(output: str, refusal: OSError) -> str:
-    """Tell why something cannot be written, in the same words for all commands."""
+    """Describe why a file cannot be written, in the same words for all commands."""
     why = "a file of that name is in the way" if isinstance(refusal, FileExistsError) else refusal.strerror or refusal
     return f"{output} cannot be written: {why}"
 

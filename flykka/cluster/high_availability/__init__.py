@@ -1,4 +1,4 @@
-"""Stores of high availability that outlive a process: a folder of this machine, and ZooKeeper.
+"""High-availability stores that outlive a process: a local folder, and ZooKeeper.
 
-Not here: their port (`actors/high_availability`).
+Their interface is in `actors/high_availability`.
 """

@@ -1,11 +1,11 @@
-"""High availability in a folder of this machine: what is kept outlives the driver, and the next one takes over.
+"""High availability in a local folder: its values outlive the driver, and the next driver takes over.
 
-The holder of the lock of the file `lock` leads. The lock is the process's: it is free in the moment in which the
-process ends, however it ends, and is kept by one that only stands still. That is so **within one machine only**: on a
-network's file system another machine may believe that it holds the lock, too. So such a folder is refused; between
-machines it takes ZooKeeper.
+The process that holds the lock of the file `lock` leads. The lock is freed at the moment when the process ends, however
+it ends, and is kept by one that is only suspended. That is guaranteed **within one machine only**: on a network file
+system another machine may believe that it holds the lock too. Therefore such a folder is refused; several machines need
+ZooKeeper.
 
-A value is a file, which is written under another name and renamed: a reader finds it whole or not at all.
+A value is a file that is written under another name and then renamed: a reader finds it complete or not at all.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.permissions import PRIVATE, make_folder, of_file
 
 POLL_SECONDS = 0.1
-"""Seconds between two looks of a waiting process at the lock."""
+"""Seconds between two attempts of a waiting process to get the lock."""
 
 _LOCK = "lock"
 
 
 @trace_tag("high_availability.file_system")
 class FileSystemHaServices(HighAvailabilityServices):
-    """The services of a driver whose store is a folder. Raises `StoreUnavailableError` where it cannot be one."""
+    """The services of a driver whose store is a folder. Raises `StoreUnavailableError` if it cannot be used."""
 
     def __init__(self, directory: str, new_id: Callable[[], str] | None = None) -> None:
         super().__init__(FileSystemBackend(directory), new_id)
 
 
 class FileSystemBackend:
-    """A user of a folder; implements `Backend`.
+    """Access to the folder; implements `Backend`.
 
     Raises:
-        StoreUnavailableError: it is not a folder of this machine, or cannot be made; the text names it.
+        StoreUnavailableError: it is not a local folder, or cannot be created; the error names it.
     """
 
     def __init__(self, directory: str) -> None:
@@ -59,22 +59,22 @@ class FileSystemBackend:
     # The latch
 
     def acquire(self, holder: LatchHolder) -> None:
-        """Wait for the lock, on a thread where it is not free."""
+        """Acquire the lock, on another thread if it is not free."""
         self._holder = holder
         if not self._try():
             self._wait()
 
     def close(self) -> None:
-        """Give up the lock at once."""
+        """Release the lock immediately."""
         self._is_closed.set()
         with self._lock:
             if self._held is not None:
-                # Closing alone would free it when a process that was forked just now has closed it, too.
+                # Closing alone would not free it until a process forked just now has closed it too.
                 fcntl.flock(self._held, fcntl.LOCK_UN)
             self._release()
 
     def forget(self) -> None:
-        """In a fork of the process: the lock is its parent's, and is to be free when that one ends."""
+        """Drop the lock in a forked process, so that it is free when the parent, its owner, ends."""
         self._release()
 
     # Values
@@ -86,11 +86,11 @@ class FileSystemBackend:
             return None
         except OSError as refusal:
             raise self._unavailable("read", path, refusal) from refusal
-        # An older flykka has written the value alone.
+        # An older flykka wrote the value without a header.
         return unpacked(str(self._root / path), data) if is_packed(data) else data
 
     def names(self, path: str) -> tuple[str, ...]:
-        """Names directly below `path`, sorted. A hidden file is a write that was not finished."""
+        """List the names in `path`, sorted. A hidden file is an incomplete write."""
         try:
             return tuple(sorted(name for name in os.listdir(self._root / path) if not name.startswith(".")))
         except (FileNotFoundError, NotADirectoryError):
@@ -99,21 +99,21 @@ class FileSystemBackend:
             raise self._unavailable("read", path, refusal) from refusal
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
-        """Compare and set: the lock keeps everybody else out meanwhile."""
+        """Compare and set; the lock excludes all other processes meanwhile."""
         with self._lock:
             if self._is_held():
                 for each, value in expected.items():
                     if self.read(each) != value:
                         return each
                 try:
-                    changed = self._put(self._root / path, data)
+                    changed = self._write_value(self._root / path, data)
                 except OSError as refusal:
                     raise self._unavailable("written", path, refusal) from refusal
                 try:
                     sync_folders([changed])
                 except OSError as refusal:
-                    # Readers see it, and may not any more when the machine has lost power: who leads next goes on
-                    # with what there is, and until then nobody deletes what either of them refers to.
+                    # Readers see the value, but may lose it after a power failure: the next leader continues with
+                    # what exists, and until then nothing deletes what either value refers to.
                     why = f"whether {path} was written is not known: {refusal.strerror or refusal}"
                 else:
                     return None
@@ -124,20 +124,20 @@ class FileSystemBackend:
             self._lose()
         raise LeadershipLostError(f"{self.name}: {why}")
 
-    def _put(self, file: Path, data: bytes | None) -> Path:
-        """Write or remove a value; returns the folder whose names have changed. Nothing has where it raises."""
+    def _write_value(self, file: Path, data: bytes | None) -> Path:
+        """Write or remove a value; return the folder whose names have changed. If it raises, nothing has changed."""
         if data is None:
             with suppress(FileNotFoundError):
                 file.unlink()
             return self._remove_empty(file.parent)
-        made = make_folder(file.parent, PRIVATE, root=self._root)
-        sync_folders(folder.parent for folder in made)
+        folders = make_folder(file.parent, PRIVATE, root=self._root)
+        sync_folders(folder.parent for folder in folders)
         unfinished = file.parent / f".{file.name}"
-        with unfinished.open("wb") as written:
-            os.fchmod(written.fileno(), of_file(PRIVATE))
-            written.write(packed(data))
-            written.flush()
-            os.fsync(written.fileno())
+        with unfinished.open("wb") as stream:
+            os.fchmod(stream.fileno(), of_file(PRIVATE))
+            stream.write(packed(data))
+            stream.flush()
+            os.fsync(stream.fileno())
         unfinished.replace(file)
         return file.parent
 
@@ -148,15 +148,15 @@ class FileSystemBackend:
             except FileNotFoundError:
                 pass
             except OSError:
-                # There is something else in it.
+                # It is not empty.
                 break
             folder = folder.parent
         return folder
 
-    # How the lock is held
+    # The lock
 
     def _try(self) -> bool:
-        """Take the lock if it is free; whether there is nothing more to wait for."""
+        """Acquire the lock if it is free; return True if there is nothing more to wait for."""
         assert self._holder is not None
         try:
             descriptor = os.open(self._root / _LOCK, os.O_RDWR | os.O_CREAT, of_file(PRIVATE))
@@ -181,17 +181,17 @@ class FileSystemBackend:
         return True
 
     def _wait(self) -> None:
-        def until_it_is_free() -> None:
+        def wait_for_lock() -> None:
             while not self._is_closed.wait(POLL_SECONDS):
                 if self._try():
                     return
 
-        Thread(target=until_it_is_free, name="flykka-high-availability-lock", daemon=True).start()
+        Thread(target=wait_for_lock, name="flykka-high-availability-lock", daemon=True).start()
 
     def _is_held(self) -> bool:
         if self._held is None:
             return False
-        # Somebody may have deleted the folder, and somebody else have made it again: theirs is another file.
+        # If the folder was deleted and created again, its lock is another file.
         try:
             return os.path.samestat(os.fstat(self._held), os.stat(self._root / _LOCK))
         except OSError:
@@ -204,7 +204,7 @@ class FileSystemBackend:
         return descriptor is not None
 
     def _lose(self) -> None:
-        # Never with the lock of this object: the holder may be about to write.
+        # Never called while holding this object's lock: the holder may be about to write.
         assert self._holder is not None
         self._holder.lost()
         if not self._is_closed.is_set():
@@ -221,13 +221,13 @@ class FileSystemBackend:
         root = Path(path).absolute()
         try:
             make_folder(root, PRIVATE)
-            # Where that never works it is to be told now: later it would cost the leadership, with every write.
+            # A permanent failure should be reported now: later it would cost the leadership at every write.
             sync_folders([root])
         except OSError as refusal:
             raise StoreUnavailableError(f"{self.name} cannot be made: {refusal.strerror or refusal}") from refusal
         kind = network_file_system(root)
         if kind is not None:
-            raise StoreUnavailableError(f"{self.name} is on a file system of the network ({kind}); {between_machines}")
+            raise StoreUnavailableError(f"{self.name} is on a network file system ({kind}); {between_machines}")
         return root
 
     def _unavailable(self, what: str, path: str, refusal: OSError) -> StoreUnavailableError:

@@ -9,16 +9,18 @@ from pathlib import Path
 from flykka.runtime.secrets import remember_secrets
 
 SESSION_TIMEOUT_MS = 30_000
-"""After so much silence ZooKeeper takes a driver for dead; half of Flink's, for there is one driver and no cluster."""
+"""The time without contact after which ZooKeeper considers a driver dead; half of Flink's, because there is only one
+driver.
+"""
 
 
 class ZooKeeperAcl(StrEnum):
-    """The rights on what is kept in ZooKeeper (Flink's `high-availability.zookeeper.client.acl`)."""
+    """The access rights in ZooKeeper (Flink's `high-availability.zookeeper.client.acl`)."""
 
     OPEN = "open"
-    """Everybody who reaches it may read and write."""
+    """Every client may read and write."""
     CREATOR = "creator"
-    """The user who has made a node, and nobody else."""
+    """Only the user who created a node may read and write it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +28,15 @@ class ZooKeeperSettings:
     """A store in ZooKeeper, for drivers on several machines.
 
     `hosts` are its servers, such as `"zk1:2181,zk2:2181,zk3:2181"`; `storage_dir` is a directory that all drivers can
-    reach, for what is too large for ZooKeeper; `path` is where everything is kept there: each application has its own.
-    `session_timeout_ms` is how long a driver that is not heard of is taken to lead.
+    reach, for values that are too large for ZooKeeper; `path` is the root node: each application has its own.
+    `session_timeout_ms` is how long a driver without contact keeps the leadership.
 
-    With a `username` drivers log in by SASL (DIGEST-MD5), with the password that stands in `password_file`. With an
-    `acl` of `creator` this user alone may read and write what they keep.
+    With a `username` drivers log in by SASL (DIGEST-MD5), with the password in `password_file`. With the `acl`
+    `creator` only this user may read and write the nodes.
 
     Raises:
-        ValueError: there is no such path, or no time at all; or a user without a password file, or a creator without a
-            name.
+        ValueError: the path or the timeout is invalid; or there is a user without a password file, or a creator
+            without a user.
     """
 
     hosts: str
@@ -57,10 +59,10 @@ class ZooKeeperSettings:
         if (self.username is None) != (self.password_file is None):
             raise ValueError("a user logs in with a password: give both username and password_file, or none of them")
         if self.acl == ZooKeeperAcl.CREATOR and self.username is None:
-            raise ValueError("with acl 'creator' what is kept belongs to a user: give username and password_file")
+            raise ValueError("with acl 'creator' the nodes belong to a user: give username and password_file")
 
     def password(self) -> str:
-        """The password of the file, without the end of its line. Raises `OSError` where it cannot be read."""
+        """Read the password file, without the end of its line. Raises `OSError` if it cannot be read."""
         if self.password_file is None:
             return ""
         password = Path(self.password_file).read_text(encoding="utf-8").rstrip("\r\n")

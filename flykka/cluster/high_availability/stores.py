@@ -1,4 +1,4 @@
-"""Finds the store of high availability that a user names: a folder, or a place in ZooKeeper."""
+"""Finds the high-availability store that a user specifies: a folder, or ZooKeeper."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _IN_ADDRESS = ("storage_dir", "acl", "username", "password_file")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderSettings:
-    """A store in a folder of this machine."""
+    """A store in a local folder."""
 
     directory: str
 
@@ -28,25 +28,25 @@ class FolderSettings:
 StoreSettings = FolderSettings | ZooKeeperSettings
 
 
-def store_settings(said: str | PathLike[str] | ZooKeeperSettings | None) -> StoreSettings | None:
-    """The settings that a user names: none, a folder, or ZooKeeper, also in the words of a command line.
+def store_settings(setting: str | PathLike[str] | ZooKeeperSettings | None) -> StoreSettings | None:
+    """Parse the setting: None, a folder, or ZooKeeper, also in the format of a command line.
 
     Raises:
-        ProgramError: it is neither.
+        ProgramError: it is none of these.
     """
-    if said is None or isinstance(said, ZooKeeperSettings):
-        return said
-    if not isinstance(said, str | PathLike) or not os.fspath(said):
-        raise ProgramError(f"high_availability is a folder, {_FORM}, or ZooKeeperSettings, not {said!r}")
-    text = os.fspath(said)
+    if setting is None or isinstance(setting, ZooKeeperSettings):
+        return setting
+    if not isinstance(setting, str | PathLike) or not os.fspath(setting):
+        raise ProgramError(f"high_availability is a folder, {_FORM}, or ZooKeeperSettings, not {setting!r}")
+    text = os.fspath(setting)
     if text.startswith(f"{_ZOOKEEPER}:"):
         return _zookeeper(text)
-    # An address is no path: who makes the store says what is wrong with it.
+    # Addresses are not paths: opening the store reports what is wrong with one.
     return FolderSettings(directory=text if "://" in text else os.path.abspath(text))
 
 
 def numbered(settings: StoreSettings, number: int) -> StoreSettings:
-    """The store of an application's environment of this number, from 1: each has its own."""
+    """Return the store of the application's environment with this number, from 1: each has its own."""
     if number == 1:
         return settings
     match settings:
@@ -57,7 +57,7 @@ def numbered(settings: StoreSettings, number: int) -> StoreSettings:
 
 
 def store_address(settings: StoreSettings | None) -> str:
-    """The store as all of its users call it, and no other one; empty for none."""
+    """Return the canonical address of a store, equal for all of its users; empty for None."""
     match settings:
         case None:
             return ""
@@ -68,7 +68,7 @@ def store_address(settings: StoreSettings | None) -> str:
 
 
 def checkpoint_directory(settings: StoreSettings) -> str:
-    """The default folder for checkpoints: they outlive the driver as the store does."""
+    """Return the default folder for checkpoints: they outlive the driver like the store."""
     match settings:
         case FolderSettings(directory=directory):
             return f"{directory}/checkpoints"
@@ -77,7 +77,7 @@ def checkpoint_directory(settings: StoreSettings) -> str:
 
 
 def services_of(settings: StoreSettings | None) -> HighAvailabilityServices:
-    """The services of this process. Raises `ClusterError` where the store cannot be used."""
+    """Return the services of this process. Raises `ClusterError` if the store cannot be used."""
     try:
         match settings:
             case None:
@@ -96,13 +96,11 @@ def services_of(settings: StoreSettings | None) -> HighAvailabilityServices:
 
 def _zookeeper(text: str) -> ZooKeeperSettings:
     address = urlsplit(text)
-    said = parse_qs(address.query)
-    wrong = [name for name, values in said.items() if name not in _IN_ADDRESS or len(values) > 1]
-    if not address.netloc or "storage_dir" not in said or wrong:
-        raise ProgramError(
-            f"{text!r} does not say where ZooKeeper is, and a folder for what is too large for it: {_FORM}"
-        )
-    settings = {name: values[0] for name, values in said.items()}
+    parameters = parse_qs(address.query)
+    wrong = [name for name, values in parameters.items() if name not in _IN_ADDRESS or len(values) > 1]
+    if not address.netloc or "storage_dir" not in parameters or wrong:
+        raise ProgramError(f"{text!r} contains no address of ZooKeeper, or no folder for large values: {_FORM}")
+    settings = {name: values[0] for name, values in parameters.items()}
     if address.path not in ("", "/"):
         settings["path"] = address.path
     try:

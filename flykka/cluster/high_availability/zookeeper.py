@@ -1,15 +1,14 @@
 """High availability in ZooKeeper, for drivers on several machines.
 
-    <path>/latch/<driver>-<number>      who wants to lead: the lowest number does, for as long as its session lives
-    <path>/<path of the value>          a value, or where in the storage directory a large one is
+    <path>/latch/<driver>-<number>      the contenders: the lowest number leads, as long as its session exists
+    <path>/<path of the value>          a value, or the name of the file that contains a large one
 
-Every write is a transaction that also checks that the writer's own latch is there: one that was taken for dead, and
-wakes up, can change nothing, whatever it believes (Flink's ZooKeeperMultipleComponentLeaderElectionDriver and its
-StateHandleStore since 1.15).
+Every write is a transaction that also checks that the writer's own latch exists: a driver that was considered dead and
+wakes up cannot change anything (Flink's ZooKeeperMultipleComponentLeaderElectionDriver and its StateHandleStore since
+1.15).
 
-A connection that breaks is made again. While it is broken nothing is decided: a write waits, and where nobody can tell
-whether it has happened it is looked for by the mark that it bears. When the session has ended, or must have, leadership
-is lost.
+A broken connection is restored. Until then nothing is decided: a write waits, and if its outcome is unknown, it is
+found by its unique mark. When the session has ended, or must have ended, leadership is lost.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class ZooKeeperHaServices(HighAvailabilityServices):
 
 
 class ZooKeeperBackend:
-    """A user of a store in ZooKeeper; implements `Backend`.
+    """Access to a store in ZooKeeper; implements `Backend`.
 
     Raises:
         StoreUnavailableError: no server can be reached, the storage directory cannot be used, or kazoo is not
@@ -67,7 +66,7 @@ class ZooKeeperBackend:
         self._latch: ZooKeeperLatch = ZooKeeperLatch(self._client)
 
     def acquire(self, holder: LatchHolder) -> None:
-        """Wait for the latch, on a thread of its own."""
+        """Wait for the latch on another thread."""
         self._latch.acquire(holder)
 
     def read(self, path: str) -> bytes | None:
@@ -84,7 +83,7 @@ class ZooKeeperBackend:
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
         """Compare and set, in one transaction with the check of the latch."""
-        self._held(path)
+        self._current_latch(path)
         packed = None if data is None else self._values.pack(path, data)
         try:
             differs, replaced = self._set(path, packed, expected)
@@ -95,17 +94,17 @@ class ZooKeeperBackend:
         return differs
 
     def close(self) -> None:
-        """Give up the latch at once, and the session with it."""
+        """Release the latch immediately, with the session."""
         self._latch.close()
         self._client.close()
 
     def _set(
         self, path: str, packed: bytes | None, expected: Mapping[str, bytes | None]
     ) -> tuple[str | None, bytes | None]:
-        """The first path that differs, and what was replaced where none does."""
+        """Return the first path that differs, or None with the replaced value."""
         replaced, is_unsure = None, False
         while True:
-            latch = self._held(path)
+            latch = self._current_latch(path)
             try:
                 target = self._client.look(path)
                 there = None if target is None else target.data
@@ -133,7 +132,7 @@ class ZooKeeperBackend:
     def _value(self, node: Node | None) -> bytes | None:
         return None if node is None else self._values.unpack(node.data)
 
-    def _held(self, path: str) -> str:
+    def _current_latch(self, path: str) -> str:
         latch = self._latch.held
         if latch is None:
             raise LeadershipLostError(f"{self.name}: this driver does not lead; {path} was not written")
@@ -141,26 +140,27 @@ class ZooKeeperBackend:
 
 
 class ZooKeeperValues:
-    """The form of a value in ZooKeeper: a mark that no other write bears, and the value, or where a large one is.
+    """The format of values in ZooKeeper: a unique mark, then the value, or the name of the file that contains a large
+    one.
 
-    ZooKeeper holds a megabyte in a node and keeps all nodes in memory: what is larger than some kilobytes, a job
-    graph for instance, is a file in the storage directory, of which ZooKeeper has the name (Flink's
+    ZooKeeper limits nodes to a megabyte and keeps all nodes in memory: a value of more than some kilobytes, for example
+    a job graph, is a file in the storage directory, whose name is in ZooKeeper (Flink's
     `high-availability.storageDir`).
 
-    It makes nodes of values and values of nodes. Raises `StoreUnavailableError` where the directory cannot be used.
+    Converts between values and nodes. Raises `StoreUnavailableError` if the directory cannot be used.
     """
 
     def __init__(self, storage_dir: str, name: str) -> None:
         self._name = f"{name}: the storage directory {storage_dir!r}"
         try:
-            found: tuple[AbstractFileSystem, str] = url_to_fs(storage_dir)
-            self._fs, self._root = found
+            resolved: tuple[AbstractFileSystem, str] = url_to_fs(storage_dir)
+            self._fs, self._root = resolved
             make_folder(self._fs, self._root, PRIVATE)
         except (ValueError, ImportError, OSError) as refusal:
             raise StoreUnavailableError(f"{self._name} cannot be used: {refusal}") from refusal
 
     def pack(self, path: str, data: bytes) -> bytes:
-        """The bytes for the node at `path`; a large value is in its file then."""
+        """Return the bytes for the node at `path`; a large value is first written to its file."""
         mark = uuid4()
         if len(data) <= LARGEST_IN_NODE:
             return mark.bytes + _VALUE + data
@@ -173,7 +173,7 @@ class ZooKeeperValues:
         return mark.bytes + _FILE + file.encode()
 
     def unpack(self, node: bytes) -> bytes | None:
-        """The value that a node holds; None where its file is gone, as when it was replaced meanwhile."""
+        """Return the value of a node; None if its file is gone, because it was replaced meanwhile."""
         kind, content = node[_MARK_BYTES : _MARK_BYTES + 1], node[_MARK_BYTES + 1 :]
         if kind == _VALUE:
             return content
@@ -186,8 +186,8 @@ class ZooKeeperValues:
         return data
 
     def discard(self, node: bytes | None) -> None:
-        """Delete the file of a value that nobody can read any more, if it has one."""
+        """Delete the file of a value that can no longer be read, if it has one."""
         if node is not None and node[_MARK_BYTES : _MARK_BYTES + 1] == _FILE:
-            # One that stays is in nobody's way.
+            # A leftover file does no harm.
             with suppress(OSError):
                 self._fs.rm_file(f"{self._root}/{node[_MARK_BYTES + 1 :].decode()}")

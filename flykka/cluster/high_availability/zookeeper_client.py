@@ -1,4 +1,4 @@
-"""A client of ZooKeeper on kazoo: nodes with versions, transactions, and the state of the connection."""
+"""A client of ZooKeeper based on kazoo: nodes with versions, transactions, and the state of the connection."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from flykka.actors.high_availability.services import LatchHolder
 from flykka.cluster.high_availability.settings import ZooKeeperAcl, ZooKeeperSettings
 
 CONNECTION_TIMEOUT = 15.0
-"""Seconds until a server has to answer for the first time."""
+"""Seconds for the first answer of a server."""
 
 DISCONNECTED = (ConnectionLoss, OperationTimeoutError, SessionExpiredError, SessionMovedError, KazooTimeoutError)
-"""Errors of the connection: whether the call took effect is not known."""
+"""Errors of the connection, after which it is unknown whether the call took effect."""
 
 _log = logging.getLogger(__name__)
-# Of every connection that breaks it tells at length; what matters of that is told here.
+# It logs every broken connection in detail; the relevant part is logged here.
 _QUIET = logging.getLogger("flykka.cluster.high_availability.kazoo")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
@@ -47,17 +47,18 @@ _QUIET.propagate = False
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The value at a path, and how often it was written."""
+    """The value at a path, and the number of its writes."""
 
     data: bytes
     version: int
 
 
 class ZooKeeperClient:
-    """A session with ZooKeeper, and the next one where one has ended.
+    """A session with ZooKeeper, replaced by a new one when it ends.
 
     Raises:
-        StoreUnavailableError: no server answers; every call does where none answers for longer than a session lasts.
+        StoreUnavailableError: no server answers; also raised by every call if none answers for longer than a
+            session lasts.
     """
 
     def __init__(self, settings: ZooKeeperSettings, name: str) -> None:
@@ -66,11 +67,11 @@ class ZooKeeperClient:
         self._username = settings.username
         self.session_timeout = settings.session_timeout_ms / 1000
         self.changed = Condition()
-        """Of the connection, and of what its users note beside it."""
+        """Signals changes of the connection, and of state that users keep next to it."""
         self.is_closed = False
         self._disconnected_since: float | None = monotonic()
         self._is_refused = False
-        """True if the user was not let in: the connection is not made again."""
+        """True if the login was refused: the connection is not restored then."""
         self._lost: Callable[[], None] = lambda: None
         self._kazoo = KazooClient(
             hosts=settings.hosts,
@@ -90,7 +91,7 @@ class ZooKeeperClient:
                 " this their address?"
             ) from refusal
         if settings.username is not None:
-            # Whether a login was refused is told by the first answer.
+            # The first answer shows whether the login was accepted.
             try:
                 self.is_there(self._root)
             except StoreUnavailableError:
@@ -101,22 +102,22 @@ class ZooKeeperClient:
 
     @property
     def disconnected_for(self) -> float | None:
-        """Seconds without a connection; None where there is one."""
+        """Seconds without a connection; None if there is one."""
         since = self._disconnected_since
         return None if since is None else monotonic() - since
 
-    def on_session_lost(self, lost: Callable[[], None]) -> None:
-        """Have `lost` called, holding `changed`, when a session has ended."""
-        self._lost = lost
+    def on_session_lost(self, callback: Callable[[], None]) -> None:
+        """Call `lost`, holding `changed`, when a session ends."""
+        self._lost = callback
 
     def wait_connected(self, until: Callable[[], bool]) -> bool:
-        """Wait for a connection, or until something else is so; whether there is one."""
+        """Wait for a connection, or until another condition is true; return True if there is a connection."""
         with self.changed:
             self.changed.wait_for(lambda: self.is_closed or self._disconnected_since is None or until())
             return self._disconnected_since is None and not self.is_closed
 
     def close(self) -> None:
-        """End the session at once: its latch is free with that."""
+        """End the session immediately, which frees its latch."""
         with self.changed:
             self.is_closed = True
             self.changed.notify_all()
@@ -124,7 +125,7 @@ class ZooKeeperClient:
         self._kazoo.close()
 
     def _on_state(self, state: str) -> None:
-        # On the connection's own thread, which must not wait for anything of ours.
+        # On the connection's own thread, which must not wait for our locks.
         with self.changed:
             if state == KazooState.CONNECTED:
                 self._disconnected_since = None
@@ -138,7 +139,7 @@ class ZooKeeperClient:
     # Values
 
     def look(self, path: str) -> Node | None:
-        """The node at `path`; None also for a folder."""
+        """Return the node at `path`; None if there is no node, or a folder."""
         try:
             data, stat = self._patiently(lambda: self._kazoo.get_async(self._full(path)))
         except NoNodeError:
@@ -154,9 +155,9 @@ class ZooKeeperClient:
     def commit(
         self, latch: str, path: str, data: bytes | None, target: Node | None, checks: Iterable[tuple[str, Node]]
     ) -> bool | None:
-        """Write where nothing has changed since it was looked at and the latch is there.
+        """Write if nothing has changed since it was read and the latch exists.
 
-        Whether it has happened; None where nobody can tell.
+        Returns whether it has happened; None if that is unknown.
         """
         transaction = self._kazoo.transaction()
         transaction.check(latch, -1)
@@ -187,25 +188,25 @@ class ZooKeeperClient:
     # The latch
 
     def create_latch(self, prefix: str) -> None:
-        """Make an ephemeral node, numbered behind all others. Raises of `DISCONNECTED`."""
-        made = self._kazoo.create_async(
+        """Create an ephemeral node, numbered after all others. Raises errors of `DISCONNECTED`."""
+        creation = self._kazoo.create_async(
             self._full(f"latch/{prefix}"), b"", ephemeral=True, sequence=True, makepath=True
         )
-        made.get(timeout=self.session_timeout)
+        creation.get(timeout=self.session_timeout)
 
     def latches(self) -> list[str]:
-        """The latches that are there, lowest number first. Raises of `DISCONNECTED`."""
+        """List the existing latches, lowest number first. Raises errors of `DISCONNECTED`."""
         try:
-            found: list[str] = self._kazoo.get_children_async(self._full("latch")).get(timeout=self.session_timeout)
+            names: list[str] = self._kazoo.get_children_async(self._full("latch")).get(timeout=self.session_timeout)
         except NoNodeError:
             return []
-        return sorted(found, key=lambda name: name.rpartition("-")[2])
+        return sorted(names, key=lambda name: name.rpartition("-")[2])
 
     def latch_path(self, latch: str) -> str:
         return self._full(f"latch/{latch}")
 
     def watch_latch(self, latch: str, changes: Callable[[], None]) -> bool:
-        """Have `changes` called when it goes, or when that cannot be told; whether it is there at all."""
+        """Call `changes` when the latch disappears, or when that becomes unknown; return True if it exists."""
         stat = self._kazoo.exists_async(self.latch_path(latch), watch=lambda _: changes()).get(
             timeout=self.session_timeout
         )
@@ -215,13 +216,13 @@ class ZooKeeperClient:
         return self._patiently(lambda: self._kazoo.exists_async(full_path)) is not None
 
     def delete_latch(self, full_path: str) -> None:
-        """Delete a latch, if there is a connection; without one it goes with its session."""
+        """Delete a latch, if there is a connection; without one it disappears with its session."""
         try:
             self._kazoo.delete_async(full_path).get(timeout=self.session_timeout)
         except (NoNodeError, *DISCONNECTED):
             pass
 
-    # How it is asked
+    # Requests
 
     def _full(self, path: str) -> str:
         return f"{self._root}/{path}" if path else self._root
@@ -230,7 +231,7 @@ class ZooKeeperClient:
         self._kazoo.ensure_path_async(self._full(path.rpartition("/")[0])).get(timeout=self.session_timeout)
 
     def _remove_empty(self, path: str) -> None:
-        """Folders that were made for a value go with the last one in them."""
+        """Delete the folders that were created for a value with their last value."""
         while path := path.rpartition("/")[0]:
             try:
                 self._kazoo.delete_async(self._full(path)).get(timeout=self.session_timeout)
@@ -247,7 +248,7 @@ class ZooKeeperClient:
                 return ask().get(timeout=max(0.0, end - monotonic()))
             except ConnectionClosedError as closed:
                 if self.is_closed:
-                    raise StoreUnavailableError(f"{self._name} is asked behind its closing") from closed
+                    raise StoreUnavailableError(f"{self._name} was used after it was closed") from closed
             except DISCONNECTED:
                 pass
             except NoNodeError:
@@ -265,21 +266,21 @@ class ZooKeeperClient:
                 )
 
     def unavailable(self, refusal: KazooException) -> StoreUnavailableError:
-        """The error for a user. `refusal` is no error of the connection."""
+        """Convert an error that is not one of the connection to one for the user."""
         if isinstance(refusal, AuthFailedError):
             return StoreUnavailableError(
-                f"{self._name} does not let {self._username!r} log in: see that there is such a user, and its password"
+                f"{self._name} refuses the login of {self._username!r}: check the user and its password"
             )
         if isinstance(refusal, NoAuthError):
             return StoreUnavailableError(
-                f"{self._name}: {self._root} belongs to another user: log in as the one who has made it (username,"
+                f"{self._name}: {self._root} belongs to another user: log in as its owner (username,"
                 " password_file), or give this application a path of its own"
             )
         return StoreUnavailableError(f"{self._name} refuses {self._root}: {type(refusal).__name__} {refusal}".rstrip())
 
 
 def _login(settings: ZooKeeperSettings, name: str) -> dict[str, str] | None:
-    """The options of kazoo for a user; None without one. Raises `StoreUnavailableError`."""
+    """Return the options of kazoo for a user; None without one. Raises `StoreUnavailableError`."""
     if settings.username is None:
         return None
     if find_spec("puresasl") is None:
@@ -295,12 +296,11 @@ def _login(settings: ZooKeeperSettings, name: str) -> dict[str, str] | None:
 
 
 class ZooKeeperLatch:
-    """The latch of a driver in ZooKeeper: an ephemeral node among those of all who want to lead.
+    """The latch of a driver in ZooKeeper: an ephemeral node among those of all contenders.
 
-    The lowest number leads. A waiting driver watches the one before it alone, so that the end of a leader wakes one
-    driver alone (the recipe for leader election of ZooKeeper's documentation). All of it happens on one thread.
-
-    What it holds goes with its session, or when there was no connection for as long as one lasts.
+    The lowest number leads. A waiting driver watches only the one before it, so that the end of a leader wakes a single
+    driver (ZooKeeper's recipe for leader election). Everything happens on one thread. The latch is lost with its
+    session, or after the duration of a session without a connection.
     """
 
     def __init__(self, client: ZooKeeperClient) -> None:
@@ -312,22 +312,22 @@ class ZooKeeperLatch:
 
     @property
     def held(self) -> str | None:
-        """The full path of the node with which this driver leads; None where it does not."""
+        """The full path of the node with which this driver leads; None if it does not."""
         return self._held
 
     def acquire(self, holder: LatchHolder) -> None:
-        """Wait for the latch, and again whenever it is lost."""
+        """Wait for the latch, again whenever it is lost."""
         Thread(target=self._contend, args=(holder,), name="flykka-high-availability-latch", daemon=True).start()
 
     def lose(self, latch: str) -> None:
-        """It was seen that this node is not there any more."""
+        """Give up the latch because this node was found to be gone."""
         with self._client.changed:
             if self._held == latch:
                 self._held = None
                 self._client.changed.notify_all()
 
     def close(self) -> None:
-        """Hold nothing any more; the client, which ends the session, comes next."""
+        """Drop the latch; the client, which is closed next, ends the session."""
         with self._client.changed:
             self._held = None
             self._client.changed.notify_all()
@@ -350,11 +350,11 @@ class ZooKeeperLatch:
             self._wait_lost(latch)
             holder.lost()
             if not self._client.is_closed:
-                # Where the session has outlived its silence, the node has as well.
+                # If the session has survived the silence, the node still exists.
                 self._client.delete_latch(latch)
 
     def _wait_lowest(self) -> str | None:
-        """Wait until the node of this driver is the lowest; None where it is to be looked at again."""
+        """Wait until the node of this driver is the lowest; None if it must be checked again."""
         latches = self._client.latches()
         mine = next((index for index, name in enumerate(latches) if name.startswith(self._prefix)), None)
         if mine is None:
@@ -388,5 +388,5 @@ class ZooKeeperLatch:
                 elif silence < self._client.session_timeout:
                     self._client.changed.wait(self._client.session_timeout - silence)
                 else:
-                    # The servers have taken this driver for dead by now, or are gone themselves.
+                    # The servers consider this driver dead by now, or are gone themselves.
                     self._held = None

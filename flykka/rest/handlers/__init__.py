@@ -1,4 +1,4 @@
-"""Handlers of requests, by what they are about.
+"""Handlers of requests, by subject.
 
-Not here: the JSON of answers (`rest/responses`).
+The JSON of answers is in `rest/responses`.
 """

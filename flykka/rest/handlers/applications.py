@@ -1,4 +1,4 @@
-"""The application: the program of this process, with all of its jobs. There is one, whatever its jobs."""
+"""The application: the program of this process, with all of its jobs. There is always exactly one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ONE = "/applications/{applicationid}"
 
 
 class ApplicationHandlers:
-    """Answer by asking the cluster; `application_id` stands for this process and its program."""
+    """Handles requests by asking the cluster; `application_id` identifies this process and its program."""
 
     def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int], application_id: str) -> None:
         self._gateway = gateway
@@ -58,7 +58,7 @@ class EndHandlers:
 
     def endpoints(self) -> Iterator[Endpoint]:
         yield Endpoint(f"{_ONE}/cancel", self._cancel, "Cancel all jobs of the program", "POST", 202)
-        yield Endpoint("/cluster", self._shut_down, "End the cluster, and with it what runs on it", "DELETE")
+        yield Endpoint("/cluster", self._shut_down, "End the cluster and its jobs", "DELETE")
 
     def _cancel(self, query: Query) -> Json:
         check_application(query, self._application_id)
@@ -72,7 +72,7 @@ class EndHandlers:
 
 
 def check_application(query: Query, application_id: str) -> None:
-    """Raise `RestError` where a path names another application."""
-    named = query.path["applicationid"]
-    if named != application_id:
-        raise RestError(404, f"Application {named} not found")
+    """Raise `RestError` if the path has another application id."""
+    requested_id = query.path["applicationid"]
+    if requested_id != application_id:
+        raise RestError(404, f"Application {requested_id} not found")

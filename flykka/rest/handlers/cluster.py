@@ -1,4 +1,4 @@
-"""The cluster: its jobs in numbers, its TaskManagers, its JobManager, and what the page must know before all else."""
+"""The cluster: numbers of its jobs, its TaskManagers, its JobManager, and the configuration of the page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from flykka.rest.responses.configuration import cluster_configuration, environme
 from flykka.rest.responses.io_metrics import Json
 
 FLINK_VERSION = "2.3.0"
-"""The version of Flink whose interface this is."""
+"""The version of Flink whose REST API this is."""
 
 REFRESH_MS = 3_000
 
@@ -35,7 +35,7 @@ class ClusterHandlers:
         self._gateway = gateway
 
     def endpoints(self) -> Iterator[Endpoint]:
-        yield Endpoint("/config", self._config, "What a page must know first")
+        yield Endpoint("/config", self._config, "The configuration of the web page")
         yield Endpoint("/overview", self._overview, "Slots, and jobs by their states")
         yield Endpoint("/taskmanagers", self._task_managers, "The TaskManagers", pages="taskmanagers")
         yield Endpoint("/taskmanagers/{id}", self._task_manager, "A TaskManager")
@@ -87,7 +87,7 @@ class ClusterHandlers:
         return task_manager_details(own, self._tasks()[own.task_manager], now_ms)
 
     def _tasks(self) -> Counter[TaskManagerId | None]:
-        """The number of tasks on each TaskManager: a slot holds several, of a job that waits for a restart none."""
+        """Count the tasks on each TaskManager: a slot may have several, or none while its job restarts."""
         return Counter(subtask.current.task_manager for subtask in running_subtasks(self._gateway))
 
     def _configuration(self, query: Query) -> list[Json]:
@@ -98,12 +98,12 @@ class ClusterHandlers:
 
 
 def task_manager_of(query: Query, gateway: ClusterQueries) -> tuple[TaskManagerInfo, int]:
-    """The TaskManager that a path names, and the time of that. Raises `RestError` where there is none."""
+    """Return the TaskManager in the path, and the current time. Raises `RestError` if there is no such TaskManager."""
     slots, name = gateway.slots(), query.path["id"]
-    found = next((each for each in slots.by_task_manager if each.task_manager == name), None)
-    if found is None:
+    task_manager = next((each for each in slots.by_task_manager if each.task_manager == name), None)
+    if task_manager is None:
         raise RestError(404, f"there is no TaskManager {name!r}")
-    return found, slots.now_ms
+    return task_manager, slots.now_ms
 
 
 def running_subtasks(gateway: JobQueries) -> Iterator[SubtaskDetails]:
@@ -135,7 +135,7 @@ _METRICS = tuple(
 
 
 def task_manager(own: TaskManagerInfo, tasks: int, now_ms: int) -> Json:
-    """A TaskManager in the list, as it is known now, with the number of its tasks."""
+    """Format a TaskManager for the list, with the number of its tasks."""
     return {
         "id": own.task_manager,
         "path": f"/user/{own.task_manager}",
@@ -150,7 +150,7 @@ def task_manager(own: TaskManagerInfo, tasks: int, now_ms: int) -> Json:
         "hardware": {
             "cpuCores": os.cpu_count() or 1,
             "physicalMemory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-            # Flink's size of the JVM's heap; rows and state lie in Spark.
+            # Flink's size of the JVM heap; here rows and state are in Spark.
             "freeMemory": 0,
             "managedMemory": own.total.managed_mib * MIB,
         },
@@ -165,7 +165,7 @@ def task_manager(own: TaskManagerInfo, tasks: int, now_ms: int) -> Json:
 
 
 def _resource(spec: ResourceSpec, own: TaskManagerInfo) -> Json:
-    """Flink's ResourceProfileInfo, with memory in MiB; slots have no part of the network's."""
+    """Format Flink's ResourceProfileInfo, with memory in MiB; slots have no share of the network memory."""
     return {
         "cpuCores": spec.cpu_millis / 1_000,
         "taskHeapMemory": spec.heap_mib,

@@ -1,4 +1,4 @@
-"""Cluster datasets: the rows that jobs keep for later ones, listed and deleted."""
+"""Cluster datasets: lists and deletes the cached streams."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class DatasetHandlers:
         self._operations = operations
 
     def endpoints(self) -> Iterator[Endpoint]:
-        yield Endpoint("/datasets", self._list, "The rows that jobs keep for later ones: cache()")
-        yield Endpoint("/datasets/{datasetid}", self._delete, "Delete kept rows", "DELETE", 202)
-        yield Endpoint("/datasets/delete/{triggerid}", self._deleted, "What came of it")
+        yield Endpoint("/datasets", self._list, "The streams cached for later jobs: cache()")
+        yield Endpoint("/datasets/{datasetid}", self._delete, "Delete the rows of a cached stream", "DELETE", 202)
+        yield Endpoint("/datasets/delete/{triggerid}", self._deleted, "The result of the deletion")
 
     def _list(self, query: Query) -> Json:
-        listed = () if self._datasets is None else self._datasets.listed()
+        listed = () if self._datasets is None else self._datasets.list()
         return {"dataSets": [{"id": each.dataset_id, "isComplete": each.is_complete} for each in listed]}
 
     def _delete(self, query: Query) -> Json:
         dataset_id = query.path["datasetid"]
         if not _ID.fullmatch(dataset_id):
-            raise RestError(400, f"{dataset_id!r} is no id of a dataset: it has 32 hexadecimal digits")
+            raise RestError(400, f"{dataset_id!r} is not an id of a dataset: it has 32 hexadecimal digits")
 
         def delete() -> Json:
             if self._datasets is not None:

@@ -1,4 +1,4 @@
-"""Server-sent events: what the page shows, sent when it has changed. The page reads them by fetch, with its token."""
+"""Server-sent events: the content of the page, sent when it changes. The page reads them by fetch, with its token."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ async def changes(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[bytes]:
-    """Frames: the first answer, then those that differ from the one before; a heartbeat after a long silence.
+    """Yield frames: the first answer, then each one that differs from the previous; a heartbeat after a long silence.
 
-    `now` in a frame is the time of the server: the page counts durations from it. Where asking fails, a last frame of
-    the event `failed` has the reason.
+    `now` in a frame is the time of the server, from which the page counts durations. If asking fails, a last frame of
+    the event `failed` contains the reason.
     """
     answer, sent, last = first, b"", clock()
     while True:
@@ -60,12 +60,12 @@ async def changes(
             return
 
 
-def _bytes(made: Json) -> bytes:
-    return json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode()
+def _bytes(answer: Json) -> bytes:
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 class EventHandlers:
-    """Streams of one server, so many at once."""
+    """The event streams of one server, limited in number."""
 
     def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
@@ -81,7 +81,7 @@ class EventHandlers:
         return await self._stream(lambda: jobs_event(self._gateway.jobs(), self._gateway.history_of))
 
     async def _job(self, request: Request) -> Response:
-        return await self._stream(_JobAsked(self._gateway, JobId(request.path_params["jobid"])))
+        return await self._stream(_JobQuery(self._gateway, JobId(request.path_params["jobid"])))
 
     async def _stream(self, ask: Callable[[], Json]) -> Response:
         self._open += 1
@@ -98,8 +98,8 @@ class EventHandlers:
         self._open -= 1
 
 
-class _JobAsked:
-    """The graph of a job is asked for once."""
+class _JobQuery:
+    """The query for the events of a job, which requests its graph only once."""
 
     def __init__(self, gateway: ClusterQueries, job_id: JobId) -> None:
         self._gateway = gateway
@@ -115,7 +115,7 @@ class _JobAsked:
 
 
 class _Stream(StreamingResponse):
-    """Says when it is over, begun or not."""
+    """A stream that reports its end, even if it never started."""
 
     media_type = "text/event-stream"
 

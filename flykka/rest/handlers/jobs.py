@@ -1,4 +1,4 @@
-"""Jobs: those there are, one with its plan, its configuration, its failures, its end."""
+"""Jobs: the list, and a single job with its plan, configuration, failures and result."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from flykka.rest.responses.jobs import (
 from flykka.rest.responses.vertices import accumulators
 
 SUBTASKS_SHOWN = 2_000
-"""Of a job with more the times and counts of vertices are left out in the picture of the whole."""
+"""For a job with more subtasks, times and counts of vertices are left out of the overview."""
 
 LONGEST_WHY_S = 10.0
-"""Seconds that an actor may have for its answer: a request has thrice that."""
+"""The maximum time limit for the answer of an actor, in seconds: that of a request is three times longer."""
 
 
 class JobHandlers:
@@ -52,11 +52,13 @@ class JobHandlers:
             arguments={"maxExceptions": "integer", "failureLabelFilter": "string"},
         )
         limit = {"timeout": "integer"}
-        what = "Why a job does not go on: a text of one screen (timeout in ms)"
+        what = "A diagnosis of why a job makes no progress, as text (timeout in ms)"
         yield Endpoint(f"{job}/why", self._why, what, arguments=limit, gives=TEXT)
-        yield Endpoint(f"{job}/diagnosis", self._diagnosis, "The same in its parts (timeout in ms)", arguments=limit)
+        yield Endpoint(
+            f"{job}/diagnosis", self._diagnosis, "The same diagnosis as JSON (timeout in ms)", arguments=limit
+        )
         yield Endpoint(f"{job}/accumulators", self._accumulators, "The accumulators of a job")
-        yield Endpoint(f"{job}/execution-result", self._result, "How a job has ended, if it has")
+        yield Endpoint(f"{job}/execution-result", self._result, "The result of a job, if it has ended")
         yield Endpoint(f"{job}/jobmanager/config", self._settings, "The settings under which a job runs or ran")
         yield Endpoint(f"{job}/jobmanager/environment", self._environment, "The interpreter that it runs or ran in")
 
@@ -70,8 +72,8 @@ class JobHandlers:
         job_id = query.job_id
         details, graph = self._gateway.details(job_id), self._gateway.graph(job_id)
         many = sum(vertex.parallelism for vertex in details.vertices) > SUBTASKS_SHOWN
-        asked = () if many else details.vertices
-        subtasks = {vertex.vertex_id: self._gateway.vertex(job_id, vertex.vertex_id)[1] for vertex in asked}
+        vertices = () if many else details.vertices
+        subtasks = {vertex.vertex_id: self._gateway.vertex(job_id, vertex.vertex_id)[1] for vertex in vertices}
         return job_details(details, graph, subtasks, self._now_ms())
 
     def _status(self, query: Query) -> Json:
@@ -110,10 +112,10 @@ class JobHandlers:
         )
 
     def _accumulators(self, query: Query) -> Json:
-        found = self._gateway.details(query.job_id).accumulators
+        results = self._gateway.details(query.job_id).accumulators
         return {
             "job-accumulators": [],
-            "user-task-accumulators": accumulators(found.merged),
+            "user-task-accumulators": accumulators(results.merged),
             "serialized-user-task-accumulators": {},
         }
 
@@ -122,7 +124,7 @@ class JobHandlers:
 
 
 class CancelHandlers:
-    """End a job, at once or where its client gives no sign of life any more."""
+    """Cancels a job, immediately or when its client sends no more heartbeats."""
 
     def __init__(self, gateway: RestfulGateway) -> None:
         self._gateway = gateway
@@ -130,12 +132,12 @@ class CancelHandlers:
     def endpoints(self) -> Iterator[Endpoint]:
         job = "/jobs/{jobid}"
         how = {"mode": "string", "deleteCheckpoints": "boolean"}
-        what = "Cancel a job (mode=cancel); deleteCheckpoints=true keeps none"
+        what = "Cancel a job (mode=cancel); deleteCheckpoints=true deletes its checkpoints"
         yield Endpoint(job, self._cancel, what, "PATCH", 202, arguments=how)
         what = "Cancel a job, as Flink's page does"
         yield Endpoint(f"{job}/yarn-cancel", self._cancel, what, status=202, acts=True, arguments=how)
-        yield Endpoint(f"{job}/yarn-stop", self._stop, "Refused, as by Flink: says how a job is stopped")
-        what = "A sign of life of a job's client: the job is cancelled at its expiredTimestamp, unless it comes again"
+        yield Endpoint(f"{job}/yarn-stop", self._stop, "Refused, as by Flink, with the way to stop a job")
+        what = "A heartbeat of a job's client: the job is cancelled at its expiredTimestamp without another one"
         body = fields(["expiredTimestamp"], expiredTimestamp="integer")
         yield Endpoint(f"{job}/clientHeartbeat", self._heartbeat, what, "PATCH", 202, body=body)
 
@@ -169,12 +171,12 @@ class CancelHandlers:
 def exception_history(
     entries: Sequence[RootExceptionHistoryEntry], most: int, labelled: Mapping[str, str] | None = None
 ) -> Json:
-    """The last failures, at most so many; `truncated` where there are more.
+    """Format the last failures, at most `most`; `truncated` if there are more.
 
-    With `labelled`, those that have all of these labels.
+    With `labelled`, only failures with all of these labels.
     """
-    wanted = (labelled or {}).items()
-    newest = [entry for entry in reversed(entries) if wanted <= _labels(entry.root).items()]
+    labels = (labelled or {}).items()
+    newest = [entry for entry in reversed(entries) if labels <= _labels(entry.root).items()]
     return {
         "exceptionHistory": {
             "entries": [
@@ -190,18 +192,18 @@ def exception_history(
     }
 
 
-def label_filter(said: str | None) -> dict[str, str]:
-    """The labels in `key:value,key:value`, as Flink has it in a query. Raises `RestError` where that cannot be read."""
-    wanted: dict[str, str] = {}
-    for pair in (said or "").split(","):
+def label_filter(text: str | None) -> dict[str, str]:
+    """Parse the labels in `key:value,key:value`, Flink's format in queries. Raises `RestError` if it is invalid."""
+    labels: dict[str, str] = {}
+    for pair in (text or "").split(","):
         key, colon, value = pair.partition(":")
         if not pair:
             continue
         if not (key and colon and value):
             raise RestError(400, f"'failureLabelFilter' is key:value, several with commas between, not {pair!r}")
-        if wanted.setdefault(key, value) != value:
+        if labels.setdefault(key, value) != value:
             raise RestError(400, f"'failureLabelFilter' names {key!r} twice")
-    return wanted
+    return labels
 
 
 def _labels(entry: ExceptionHistoryEntry) -> dict[str, str]:
@@ -209,7 +211,7 @@ def _labels(entry: ExceptionHistoryEntry) -> dict[str, str]:
 
 
 def _repeated(entry: RootExceptionHistoryEntry) -> Json:
-    """The last time of a failure that came several times in a row, and how often it came, as a label."""
+    """Format the last time of a failure that was repeated, and its count, as a label."""
     if entry.last_timestamp_ms is None:
         return {}
     labels = {"times": str(entry.times), **_labels(entry.root)}
@@ -218,24 +220,24 @@ def _repeated(entry: RootExceptionHistoryEntry) -> Json:
 
 def _failure(entry: ExceptionHistoryEntry) -> Json:
     cause = entry.cause
-    told: Json = {
+    answer: Json = {
         "exceptionName": cause.type_name,
         "stacktrace": stack_of(cause),
         "timestamp": entry.timestamp_ms,
         "failureLabels": _labels(entry),
     }
     if entry.task_name is not None:
-        told["taskName"] = entry.task_name
+        answer["taskName"] = entry.task_name
     if entry.task_manager is not None:
-        told |= {"endpoint": entry.task_manager, "taskManagerId": entry.task_manager}
-    return told
+        answer |= {"endpoint": entry.task_manager, "taskManagerId": entry.task_manager}
+    return answer
 
 
-def diagnosis(found: JobDiagnosis) -> Json:
-    """The parts, as `JobDiagnosis` has them. A fact without a label goes on with the one before it."""
+def diagnosis(parts: JobDiagnosis) -> Json:
+    """Format the parts of a `JobDiagnosis`. A fact without a label continues the previous one."""
     return {
-        "answer": found.answer,
-        "facts": [list(fact) for fact in found.facts],
+        "answer": parts.answer,
+        "facts": [list(fact) for fact in parts.facts],
         "attempts": [
             {
                 "name": each.name,
@@ -246,7 +248,7 @@ def diagnosis(found: JobDiagnosis) -> Json:
                 "for": each.lasting,
                 "waitsFor": each.waits_for,
             }
-            for each in found.attempts
+            for each in parts.attempts
         ],
-        "leftOut": found.left_out,
+        "leftOut": parts.left_out,
     }

@@ -1,6 +1,6 @@
-"""The places of the logs of a job that has ended, as patterns say (Flink's `historyserver.log.*.url-pattern`).
+"""URLs for the logs of ended jobs, made from patterns (Flink's `historyserver.log.*.url-pattern`).
 
-An archive holds no log. Where a service keeps those of all drivers, it is told how its addresses are made.
+Archives contain no logs. If a service stores the logs of all drivers, the patterns describe its addresses.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from flykka.rest.responses.io_metrics import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogUrls:
-    """Patterns, in which `<jobid>` and `<tmid>` stand for a job and a TaskManager; None where there is none.
+    """Patterns, in which `<jobid>` and `<tmid>` stand for a job and a TaskManager; None if there is no such service.
 
     Raises:
-        ValueError: a pattern is no URL of HTTP.
+        ValueError: a pattern is not a HTTP URL.
     """
 
     job_manager: str | None = None
@@ -29,11 +29,11 @@ class LogUrls:
     def __post_init__(self) -> None:
         for pattern in (self.job_manager, self.task_manager):
             if pattern is not None and not pattern.startswith(("http://", "https://")):
-                raise ValueError(f"{pattern!r} is no pattern of a URL: it begins with http:// or https://")
+                raise ValueError(f"{pattern!r} is not a pattern of a URL: it begins with http:// or https://")
 
 
 class LogUrlHandlers:
-    """Answer with URLs; the history says whether there is such a job."""
+    """Returns URLs of logs; the history checks that the job exists."""
 
     def __init__(self, gateway: JobQueries, urls: LogUrls) -> None:
         self._gateway = gateway
@@ -41,9 +41,9 @@ class LogUrlHandlers:
 
     def endpoints(self) -> Iterator[Endpoint]:
         job = "/jobs/{jobid}"
-        yield Endpoint(f"{job}/jobmanager/log-url", self._of_job_manager, "Where the log of its driver is")
+        yield Endpoint(f"{job}/jobmanager/log-url", self._of_job_manager, "The URL of the log of its driver")
         one = f"{job}/taskmanagers/{{taskmanagerid}}/log-url"
-        yield Endpoint(one, self._of_task_manager, "Where the log of a TaskManager is")
+        yield Endpoint(one, self._of_task_manager, "The URL of the log of a TaskManager")
 
     def _of_job_manager(self, query: Query) -> Json:
         return self._url(query, self._urls.job_manager, {})
@@ -55,7 +55,7 @@ class LogUrlHandlers:
         job_id = query.job_id
         self._gateway.details(job_id)
         if pattern is None:
-            raise RestError(404, "no pattern says where logs are: flykka history --log-url, --task-manager-log-url")
+            raise RestError(404, "no pattern for URLs of logs is set: flykka history --log-url, --task-manager-log-url")
         for place, name in {"<jobid>": job_id, **places}.items():
             pattern = pattern.replace(place, quote(name, safe=""))
         return {"url": pattern}

@@ -18,7 +18,7 @@ from flykka.rest.responses.metrics import aggregated, coordinator_metrics, liste
 
 
 class MetricHandlers:
-    """Measure what runs now. Jobs that have ended are measured only where they are named."""
+    """Measures what is running. Ended jobs are measured only if they are named."""
 
     def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
@@ -39,11 +39,11 @@ class MetricHandlers:
         )
 
     def _of_jobs(self, query: Query) -> list[Json]:
-        named = query.arguments.get("jobs")
-        if named is None:
+        job_list = query.arguments.get("jobs")
+        if job_list is None:
             job_ids = [job.job_id for job in running(self._gateway.jobs())]
         else:
-            job_ids = [JobId(job_id) for job_id in named.split(",")]
+            job_ids = [JobId(job_id) for job_id in job_list.split(",")]
         measured = [self._measured(job_id) for job_id in job_ids]
         return aggregated(measured, query.arguments.get("get"), query.arguments.get("agg"))
 
@@ -59,15 +59,17 @@ class MetricHandlers:
         return coordinator_metrics(vertex, query.arguments.get("get"))
 
     def _metrics(self, query: Query) -> Costly:
-        wanted = query.arguments.get("scope")
-        if wanted not in [None, *Scope]:
-            raise RestError(400, f"there is no scope {wanted!r}; there are {', '.join(Scope)}")
-        return Costly(cost=Cost.ACTORS, make=lambda: self._measure(wanted), key=("metrics", wanted))
+        scope = query.arguments.get("scope")
+        if scope not in [None, *Scope]:
+            raise RestError(400, f"there is no scope {scope!r}; there are {', '.join(Scope)}")
+        return Costly(cost=Cost.ACTORS, make=lambda: self._measure(scope), key=("metrics", scope))
 
-    def _measure(self, wanted: str | None) -> Text:
+    def _measure(self, scope: str | None) -> Text:
         jobs = self._gateway.jobs()
         fitting = fitting_scope(jobs)
-        text = text_of(collected(self._gateway, jobs, Scope(wanted or fitting), self._host, self._now_ms()))
-        if wanted is None and fitting is not Scope.SUBTASK:
-            text += f"# More than {MOST_SUBTASKS} subtasks run: each vertex is as a whole. ?scope=subtask has each.\n"
+        text = text_of(collected(self._gateway, jobs, Scope(scope or fitting), self._host, self._now_ms()))
+        if scope is None and fitting is not Scope.SUBTASK:
+            text += (
+                f"# More than {MOST_SUBTASKS} subtasks are running: values are per vertex. ?scope=subtask shows each.\n"
+            )
         return Text(text=text, content_type=CONTENT_TYPE)

@@ -1,4 +1,4 @@
-"""The page: files of this package that are served as they are, and the attempts that it draws."""
+"""The page: static files of this package, and the attempts that it draws."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HEADERS = {
 
 
 def is_page(path: str) -> bool:
-    """True for the page and its files: they hold nothing of a job, and ask for the token."""
+    """Return True for the page and its files: they contain no data of jobs, and ask for the token."""
     return path == "/" or path.startswith(_FOLDER)
 
 
@@ -41,16 +41,16 @@ class PageHandlers:
         self._gateway = gateway
         self._now_ms = now_ms
         self._last_work = last_work
-        # Read once: a name that is none of these is looked for nowhere.
+        # Read once, so that a request never accesses other files.
         self._files = dict(_page())
 
     def routes(self) -> Iterator[Route]:
-        """The page at `/`, its files below it."""
+        """Yield the routes of the page at `/` and of its files."""
         yield Route("/", self._index)
         yield Route(f"{_FOLDER}{{name}}", self._file)
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """The data that is not in Flink's shape."""
+        """Yield the endpoints for data that Flink's API does not have."""
         vertex = "/jobs/{jobid}/vertices/{vertexid}"
         yield Endpoint(f"{vertex}/attempts", self._attempts, "The newest attempts of a vertex, earlier ones too")
         work = f"{vertex}/subtasks/{{subtask:int}}/work"
@@ -76,10 +76,10 @@ class PageHandlers:
         vertex, _ = self._gateway.vertex(job_id, vertex_id)
         if subtask >= vertex.parallelism:
             raise RestError(404, f"vertex {vertex_id} of job {job_id} has no subtask {subtask}")
-        found = self._last_work(job_id, vertex_id, subtask)
-        if found is None:
-            raise RestError(404, f"nothing is known of the work of subtask {subtask}: its job has ended")
-        return attempt_work(found, self._now_ms())
+        work = self._last_work(job_id, vertex_id, subtask)
+        if work is None:
+            raise RestError(404, f"the work of subtask {subtask} is unknown: its job has ended")
+        return attempt_work(work, self._now_ms())
 
 
 def _page() -> Iterator[tuple[str, tuple[bytes, str]]]:

@@ -1,7 +1,6 @@
-"""The process of the JobManager, in which the TaskManagers are too: metrics, threads, logs.
+"""The process of the JobManager, which also contains the TaskManagers: metrics, threads, logs.
 
-A TaskManager is told with what is its own: its slots and buffers, and the threads that work for its attempts. Memory,
-collectors and the log are those of the process.
+A TaskManager has slots, buffers and threads for its attempts of its own. Memory, collectors and the log are shared.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from flykka.rest.responses.metrics import aggregated, listed, task_manager_metri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedProcess:
-    """Its log from `open` to `close`, its threads, the flame graphs made of them, and the JVM beside it."""
+    """The process: its log from `open` to `close`, its threads, their flame graphs, and the JVM of the data plane."""
 
     log: ProcessLog = field(default_factory=ProcessLog)
     flame_graphs: FlameGraphs = field(default_factory=FlameGraphs)
@@ -40,7 +39,7 @@ class ServedProcess:
         self.log.attach()
 
     def close(self) -> None:
-        """Keep no log, and sample no threads."""
+        """Stop logging and sampling."""
         self.log.detach()
         self.flame_graphs.close()
 
@@ -48,11 +47,11 @@ class ServedProcess:
 GET = {"get": "string"}
 
 _NOT_THERE = "File not found."
-"""Flink's dashboard is quiet about this text."""
+"""Flink's dashboard shows no error for this text."""
 
 
 class JobManagerHandlers:
-    """Answer from the process itself; no actor is asked."""
+    """Handles requests from the process itself; no actor is asked."""
 
     def __init__(self, process: ServedProcess) -> None:
         self._process = process
@@ -73,7 +72,7 @@ class JobManagerHandlers:
 
 
 class TaskManagerHandlers:
-    """Answer by asking the cluster, and from the process that all TaskManagers are in."""
+    """Handles requests by asking the cluster, and from the process that contains all TaskManagers."""
 
     def __init__(self, gateway: RestfulGateway, process: ServedProcess) -> None:
         self._gateway = gateway
@@ -88,13 +87,13 @@ class TaskManagerHandlers:
         yield from _log_endpoints(one, self._process, lambda query: task_manager_of(query, self._gateway))
 
     def _over_all(self, query: Query) -> list[Json]:
-        named = query.arguments.get("taskmanagers")
-        wanted = None if named is None else named.split(",")
+        argument = query.arguments.get("taskmanagers")
+        names = None if argument is None else argument.split(",")
         running = list(running_subtasks(self._gateway))
         there = {each.task_manager: each for each in self._gateway.slots().by_task_manager}
-        if unknown := [name for name in wanted or () if name not in there]:
+        if unknown := [name for name in names or () if name not in there]:
             raise RestError(404, f"there is no TaskManager {unknown[0]!r}")
-        measured = [self._measured(own, running) for name, own in there.items() if wanted is None or name in wanted]
+        measured = [self._measured(own, running) for name, own in there.items() if names is None or name in names]
         return aggregated(measured, query.arguments.get("get"), query.arguments.get("agg"))
 
     def _metrics(self, query: Query) -> list[Json]:
@@ -132,7 +131,7 @@ class _LogHandlers:
         self._check(query)
         if query.path["filename"] == LOG_NAME:
             return self.log(query)
-        # Only a handler's own file is read: a name is looked up, and is no path.
+        # Only files of handlers are read: the name is a key, not a path.
         path = self._log.files().get(query.path["filename"])
         if path is None:
             raise RestError(404, _NOT_THERE)
@@ -151,9 +150,9 @@ def _log_endpoints(
 ) -> Iterator[Endpoint]:
     logs = _LogHandlers(process, check)
     yield Endpoint(f"{one}/log", logs.log, "The end of the log of the process, which is kept in memory", gives=TEXT)
-    yield Endpoint(f"{one}/stdout", logs.output, "What the process has printed, where that goes to a file", gives=TEXT)
+    yield Endpoint(f"{one}/stdout", logs.output, "The output of the process, if it goes to a file", gives=TEXT)
     yield Endpoint(f"{one}/logs", logs.list, "The logs of the process: that in memory, and the files of its handlers")
-    yield Endpoint(f"{one}/logs/{{filename}}", logs.file, "One of these", gives=TEXT)
+    yield Endpoint(f"{one}/logs/{{filename}}", logs.file, "One of these logs", gives=TEXT)
 
 
 def _opened(path: Path) -> Download:

@@ -1,4 +1,4 @@
-"""The recorder of the cluster: what it holds, as a trace, and as the story of a checkpoint."""
+"""The recorder of the cluster: its content, as a trace, and as the story of a checkpoint."""
 
 from __future__ import annotations
 
@@ -33,43 +33,43 @@ _NOTHING = "this cluster records nothing: flykka was started with flight_recorde
 
 
 STORY_SECONDS = 5.0
-"""Time for which a story is given again though more was recorded since."""
+"""Seconds for which a story is reused although more has been recorded since."""
 
 _STORIES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _KnownStory:
+class _CachedStory:
     held: Json
     made_at: float
     story: Json
 
 
 class Recording:
-    """Of one system, whose recorder holds the last records in memory or writes all of them to a file."""
+    """Access to the recorder of a system, which keeps the last records in memory or writes all to a file."""
 
     def __init__(self, recorder: Recorder | None, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives seconds."""
+        """`clock` returns seconds."""
         self._recorder = recorder
         self._clock = clock
         self._lock = Lock()
-        self._stories: dict[tuple[JobId, int], _KnownStory] = {}
+        self._stories: dict[tuple[JobId, int], _CachedStory] = {}
 
     def held(self) -> Json:
-        """The amount: its `kind` is `memory`, `file` or `none`. Raises `RestError` where its system has ended."""
+        """Describe the content: its `kind` is `memory`, `file` or `none`. Raises `RestError` if the system ended."""
         match self._recorder:
             case FlightRecorder() as recorder:
                 try:
-                    held = recorder.held()
+                    content = recorder.held()
                 except RuntimeError as ended:
                     raise RestError(503, str(ended)) from None
                 return {
                     "kind": "memory",
-                    "records": held.records,
-                    "limit": held.limit,
-                    "notKept": held.not_kept,
-                    "begins": held.begins_ms,
-                    "ends": held.ends_ms,
+                    "records": content.records,
+                    "limit": content.limit,
+                    "notKept": content.not_kept,
+                    "begins": content.begins_ms,
+                    "ends": content.ends_ms,
                 }
             case TraceRecorder(path=path):
                 return {"kind": "file", "path": str(path), "bytes": path.stat().st_size if path.exists() else 0}
@@ -77,44 +77,44 @@ class Recording:
                 return {"kind": "none"}
 
     def trace(self) -> BinaryIO:
-        """The trace of all that there is now, open to be read. Raises `RestError` where there is none."""
-        with self._written() as path:
+        """Open the current content as a trace. Raises `RestError` if nothing is recorded."""
+        with self._trace_file() as path:
             return path.open("rb")
 
-    def known_story(self, job_id: JobId, checkpoint_id: int) -> Json | None:
-        """The story of a checkpoint as it was made last, if nothing was recorded since or that was just now."""
-        known = self._stories.get((job_id, checkpoint_id))
-        if known is None:
+    def cached_story(self, job_id: JobId, checkpoint_id: int) -> Json | None:
+        """Return the last story of a checkpoint if nothing was recorded since, or if it is very recent."""
+        cached = self._stories.get((job_id, checkpoint_id))
+        if cached is None:
             return None
-        # How much of a file is still in memory, its size does not tell.
-        is_same = known.held["kind"] == "memory" and self.held() == known.held
-        return known.story if is_same or self._clock() - known.made_at < STORY_SECONDS else None
+        # The size of a file does not show how much is still buffered.
+        is_same = cached.held["kind"] == "memory" and self.held() == cached.held
+        return cached.story if is_same or self._clock() - cached.made_at < STORY_SECONDS else None
 
     def story(self, job_id: JobId, checkpoint_id: int) -> Json:
-        """The story of a checkpoint. Raises `RestError` where nothing of it is recorded any more."""
-        held, made_at = self.held(), self._clock()
+        """Create the story of a checkpoint. Raises `RestError` if it is no longer recorded."""
+        content, made_at = self.held(), self._clock()
         story = self._story(job_id, checkpoint_id).to_json()
         with self._lock:
-            self._stories[job_id, checkpoint_id] = _KnownStory(held=held, made_at=made_at, story=story)
+            self._stories[job_id, checkpoint_id] = _CachedStory(held=content, made_at=made_at, story=story)
             while len(self._stories) > _STORIES:
                 self._stories.pop(next(iter(self._stories)))
         return story
 
     def _story(self, job_id: JobId, checkpoint_id: int) -> Story:
-        # A program begins without them, and most are never asked.
+        # Imported here because few requests need it.
         from flykka.runtime.trace.file.reader import TraceReader
         from flykka.traces.checkpoint_story import checkpoint_story
 
-        with self._written() as path:
+        with self._trace_file() as path:
             try:
                 return checkpoint_story(TraceReader.open(path), checkpoint_id, job_id)
             except TraceSelectionError as missing:
-                told = str(missing).removeprefix(f"{path}: ")
-                raise RestError(404, f"the recorder holds nothing of it: {told}") from None
+                reason = str(missing).removeprefix(f"{path}: ")
+                raise RestError(404, f"it is not recorded: {reason}") from None
 
     @contextmanager
-    def _written(self) -> Iterator[Path]:
-        """A file with the trace; a flight record is gone behind the block, but for who has opened it."""
+    def _trace_file(self) -> Iterator[Path]:
+        """Write the trace to a file, which is deleted after the block if it is a flight record."""
         with TemporaryFolder("recording") as folder:
             write = flight_record_writer(self._recorder, f"{folder}/flight-record.trace")
             if write is None:
@@ -122,23 +122,23 @@ class Recording:
             try:
                 yield Path(write())
             except (FlightRecordError, TraceError, OSError) as failure:
-                raise RestError(503, f"what is recorded cannot be read: {failure}") from None
+                raise RestError(503, f"the recording cannot be read: {failure}") from None
 
 
 class RecorderHandlers:
-    """Answer from the recorder; the cluster says whether there is such a checkpoint."""
+    """Handles requests from the recorder; the cluster checks that the checkpoint exists."""
 
     def __init__(self, gateway: RestfulGateway, recording: Recording) -> None:
         self._gateway = gateway
         self._recording = recording
 
     def endpoints(self) -> Iterator[Endpoint]:
-        yield Endpoint("/recorder", lambda query: self._recording.held(), "What the recorder of the cluster holds")
+        yield Endpoint("/recorder", lambda query: self._recording.held(), "The content of the cluster's recorder")
         yield Endpoint(
-            "/recorder/trace", self._trace, "All of that as a trace, for flykka trace and replay", gives=FILE
+            "/recorder/trace", self._trace, "The content as a trace, for flykka trace and replay", gives=FILE
         )
         story = "/jobs/{jobid}/checkpoints/details/{checkpointid:int}/story"
-        yield Endpoint(story, self._story, "The story of a checkpoint, as far as the recorder holds it")
+        yield Endpoint(story, self._story, "The story of a checkpoint, as far as it is recorded")
 
     def _trace(self, query: Query) -> Costly:
         return Costly(cost=Cost.PROCESSOR, make=self._download)
@@ -152,10 +152,10 @@ class RecorderHandlers:
         try:
             self._gateway.checkpoint(job_id, checkpoint_id)
         except RestError as refused:
-            # Of actors that do not answer the recorder can still tell.
+            # The recorder works even if actors do not answer.
             if refused.status != 503:
                 raise
-        return self._recording.known_story(job_id, checkpoint_id) or Costly(
+        return self._recording.cached_story(job_id, checkpoint_id) or Costly(
             cost=Cost.PROCESSOR,
             make=lambda: self._recording.story(job_id, checkpoint_id),
             key=(job_id, checkpoint_id),

@@ -1,4 +1,4 @@
-"""Rescaling: the bounds of a job's parallelism, and the history of what came of them.
+"""Rescaling: the bounds of a job's parallelism, and the history of rescales.
 
 Flink's JobRescaleDetails and JobResourceRequirementsBody.
 """
@@ -37,8 +37,8 @@ class RescaleHandlers:
         rescales = "/jobs/{jobid}/rescales"
         yield Endpoint(f"{rescales}/overview", self._overview, "The rescales of a job: counts, and the last ones")
         yield Endpoint(f"{rescales}/history", self._history, "The last rescales of a job, the newest first")
-        yield Endpoint(f"{rescales}/summary", self._summary, "How long the rescales of a job took")
-        yield Endpoint(f"{rescales}/config", self._config, "What the rescales of a job go by")
+        yield Endpoint(f"{rescales}/summary", self._summary, "The durations of the rescales of a job")
+        yield Endpoint(f"{rescales}/config", self._config, "The settings of the rescales of a job")
         yield Endpoint(f"{rescales}/details/{{rescaleuuid}}", self._details, "A rescale of a job")
 
     def _overview(self, query: Query) -> Json:
@@ -52,7 +52,7 @@ class RescaleHandlers:
 
     def _config(self, query: Query) -> Json:
         graph = self._gateway.graph(query.job_id)
-        # -1 is one that is not waited for.
+        # -1 means that it is not awaited.
         return {
             "rescaleHistoryMax": MAX_RESCALES,
             "schedulerExecutionMode": None,
@@ -66,11 +66,11 @@ class RescaleHandlers:
         }
 
     def _details(self, query: Query) -> Json:
-        wanted = query.path["rescaleuuid"]
+        rescale_id = query.path["rescaleuuid"]
         for rescale in self._rescales(query).rescales:
-            if rescale.rescale_id == wanted:
+            if rescale.rescale_id == rescale_id:
                 return rescale_details(rescale)
-        raise RestError(404, f"rescale {wanted} of job {query.job_id} is not kept")
+        raise RestError(404, f"rescale {rescale_id} of job {query.job_id} is no longer kept")
 
     def _rescales(self, query: Query) -> RescalesSnapshot:
         return self._gateway.rescales(query.job_id)
@@ -85,9 +85,7 @@ class ResourceRequirementsHandlers:
         yield Endpoint(path, self._requirements, "The bounds of the parallelism of each vertex of a job")
         bounds = fields(["parallelism"]) | {"properties": {"parallelism": fields(**_BOUNDS)}}
         body = {"type": "object", "additionalProperties": bounds}
-        yield Endpoint(
-            path, self._update, "Rescale a job: other bounds for its vertices, by their ids", "PUT", body=body
-        )
+        yield Endpoint(path, self._update, "Rescale a job: new bounds for its vertices, by id", "PUT", body=body)
 
     def _requirements(self, query: Query) -> Json:
         return {
@@ -102,16 +100,16 @@ class ResourceRequirementsHandlers:
 
 _RESOURCES = ("taskHeapMemory", "taskOffHeapMemory", "managedMemory", "networkMemory")
 NO_RESOURCES: Json = {"cpuCores": 0.0, **dict.fromkeys(_RESOURCES, 0), "extendedResources": {}}
-"""A resource profile in which nothing is said: a slot is asked for as such."""
+"""The resource profile of a slot request that specifies nothing."""
 
 
 def read_requirements(body: Mapping[str, object]) -> JobResourceRequirements:
-    """The bounds that a request asks for. Raises `RestError` where it is not of their form."""
-    made: list[JobVertexResourceRequirements] = []
-    for vertex_id, said in body.items():
-        match said:
+    """Parse the bounds in a request. Raises `RestError` if they have another format."""
+    requirements: list[JobVertexResourceRequirements] = []
+    for vertex_id, bounds in body.items():
+        match bounds:
             case {"parallelism": {"lowerBound": int(lower), "upperBound": int(upper)}}:
-                made.append(
+                requirements.append(
                     JobVertexResourceRequirements(
                         vertex_id=JobVertexId(vertex_id), lower_bound=lower, upper_bound=upper
                     )
@@ -119,9 +117,9 @@ def read_requirements(body: Mapping[str, object]) -> JobResourceRequirements:
             case _:
                 form = '{"parallelism": {"lowerBound": 1, "upperBound": 4}}'
                 raise RestError(
-                    400, f"the requirements of vertex {vertex_id!r} must be of the form {form}, not {said!r}"
+                    400, f"the requirements of vertex {vertex_id!r} must be of the form {form}, not {bounds!r}"
                 )
-    return JobResourceRequirements(vertices=tuple(made))
+    return JobResourceRequirements(vertices=tuple(requirements))
 
 
 def rescales_overview(snapshot: RescalesSnapshot) -> Json:
@@ -139,7 +137,7 @@ def rescales_history(snapshot: RescalesSnapshot) -> list[Json]:
 
 
 def rescales_summary(snapshot: RescalesSnapshot) -> Json:
-    """The counts, and how long those took that are kept."""
+    """Format the counts, and the durations of the retained rescales."""
     ended = [rescale for rescale in snapshot.rescales if rescale.terminal_state is not None]
     return {
         "rescalesCounts": _counts(snapshot),
@@ -154,7 +152,7 @@ def rescales_summary(snapshot: RescalesSnapshot) -> Json:
 
 
 def rescale_details(rescale: Rescale) -> Json:
-    """A rescale. Its states carry no exception: those are in the exception history of the job."""
+    """Format a rescale. Its states have no exceptions, which are in the exception history of the job."""
     return {
         "rescaleUuid": rescale.rescale_id,
         "resourceRequirementsUuid": rescale.requirements_id,
@@ -199,7 +197,7 @@ def _vertex(vertex: VertexRescale) -> Json:
 
 
 def _slots(name: str, vertices: list[VertexRescale]) -> Json:
-    """A sharing group has as many slots as its widest vertex has subtasks."""
+    """Format a sharing group, which has as many slots as its widest vertex has subtasks."""
     before = [vertex.pre_parallelism for vertex in vertices if vertex.pre_parallelism is not None]
     after = [vertex.post_parallelism for vertex in vertices if vertex.post_parallelism is not None]
     return {

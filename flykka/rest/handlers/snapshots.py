@@ -1,4 +1,4 @@
-"""Checkpoints of a job; and savepoints, stops and disposals, which are triggered and asked for."""
+"""Checkpoints of a job; and savepoints, stops and disposals, which are triggered and then polled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from flykka.rest.responses.checkpoints import (
 from flykka.rest.responses.io_metrics import Json
 
 HISTORY_SHOWN = 10
-"""So many of the last checkpoints are listed, as by Flink, unless more are asked for: a dashboard asks every second."""
+"""The default number of listed checkpoints, as in Flink: a dashboard polls every second."""
 
 _DISPOSAL = "savepoint-disposal"
 _FORMATS = ("CANONICAL", "NATIVE")
@@ -64,8 +64,8 @@ class CheckpointHandlers:
 
     def _details(self, query: Query) -> Json:
         job_id = query.job_id
-        found, subtasks = self._gateway.checkpoint(job_id, int(query.path["checkpointid"]))
-        return checkpoint_details(found, subtasks, self._gateway.graph(job_id).vertices)
+        checkpoint, subtasks = self._gateway.checkpoint(job_id, int(query.path["checkpointid"]))
+        return checkpoint_details(checkpoint, subtasks, self._gateway.graph(job_id).vertices)
 
     def _subtasks(self, query: Query) -> Json:
         job_id, vertex_id = query.job_id, query.vertex_id
@@ -73,8 +73,8 @@ class CheckpointHandlers:
         vertex = next((each for each in graph.vertices if each.vertex_id == vertex_id), None)
         if vertex is None:
             raise RestError(404, f"job {job_id} has no vertex {vertex_id}")
-        found, subtasks = self._gateway.checkpoint(job_id, int(query.path["checkpointid"]))
-        return subtask_details(found, subtasks, vertex)
+        checkpoint, subtasks = self._gateway.checkpoint(job_id, int(query.path["checkpointid"]))
+        return subtask_details(checkpoint, subtasks, vertex)
 
 
 class SnapshotHandlers:
@@ -85,12 +85,12 @@ class SnapshotHandlers:
     def endpoints(self) -> Iterator[Endpoint]:
         job = "/jobs/{jobid}"
         yield Endpoint(f"{job}/savepoints", self._savepoint, "Take a savepoint", "POST", 202, body=_SAVEPOINT)
-        yield Endpoint(f"{job}/savepoints/{{triggerid}}", self._result, "What came of a savepoint or a stop")
+        yield Endpoint(f"{job}/savepoints/{{triggerid}}", self._result, "The result of a savepoint or a stop")
         yield Endpoint(f"{job}/stop", self._stop, "Stop a job with a savepoint", "POST", 202, body=_STOP)
         yield Endpoint(f"{job}/checkpoints", self._checkpoint, "Take a checkpoint now", "POST", 202, body=_CHECKPOINT)
-        yield Endpoint(f"{job}/checkpoints/{{triggerid}}", self._checkpointed, "What came of a checkpoint")
+        yield Endpoint(f"{job}/checkpoints/{{triggerid}}", self._checkpointed, "The result of a checkpoint")
         yield Endpoint(f"/{_DISPOSAL}", self._dispose, "Delete a savepoint", "POST", body=_DISPOSED)
-        yield Endpoint(f"/{_DISPOSAL}/{{triggerid}}", self._disposed, "What came of it")
+        yield Endpoint(f"/{_DISPOSAL}/{{triggerid}}", self._disposed, "The result of the deletion")
 
     def _savepoint(self, query: Query) -> Json:
         _check_format(query)
@@ -111,23 +111,23 @@ class SnapshotHandlers:
         return self._triggered(job_id, query, lambda: {"location": self._gateway.stop(job_id, directory, drain=drain)})
 
     def _checkpoint(self, query: Query) -> Json:
-        job_id, said = query.job_id, query.text("checkpointType") or CheckpointType.CONFIGURED
-        if said not in list(CheckpointType):
-            raise RestError(400, f"there is no type of checkpoints {said!r}: there are {', '.join(CheckpointType)}")
+        job_id, kind = query.job_id, query.text("checkpointType") or CheckpointType.CONFIGURED
+        if kind not in list(CheckpointType):
+            raise RestError(400, f"there is no type of checkpoints {kind!r}: there are {', '.join(CheckpointType)}")
         self._gateway.details(job_id)
 
         def take() -> Json:
-            return {"checkpointId": self._gateway.trigger_checkpoint(job_id, CheckpointType(said)).checkpoint_id}
+            return {"checkpointId": self._gateway.trigger_checkpoint(job_id, CheckpointType(kind)).checkpoint_id}
 
         return self._triggered(job_id, query, take)
 
     def _checkpointed(self, query: Query) -> Json:
         return self._operations.result(query.job_id, query.path["triggerid"], "failureCause")
 
-    def _target(self, query: Query, said: str | None) -> tuple[JobId, str]:
-        """The job and the directory for its savepoint. Raises `RestError` where neither request nor job names one."""
+    def _target(self, query: Query, requested: str | None) -> tuple[JobId, str]:
+        """Return the job and the savepoint directory. Raises `RestError` if neither request nor job sets one."""
         job_id = query.job_id
-        directory = said or self._gateway.graph(job_id).checkpointing.savepoint_directory
+        directory = requested or self._gateway.graph(job_id).checkpointing.savepoint_directory
         if directory is None:
             raise RestError(
                 400,
@@ -153,17 +153,17 @@ class SnapshotHandlers:
 
 
 def _check_format(query: Query) -> None:
-    """Refuse an unknown format. Either of Flink's is the one that there is. Raises `RestError`."""
-    said = query.text("formatType")
-    if said is not None and said not in _FORMATS:
-        raise RestError(400, f"there is no format of savepoints {said!r}: there are {', '.join(_FORMATS)}")
+    """Refuse an unknown format; both of Flink's mean the only one here. Raises `RestError`."""
+    format_type = query.text("formatType")
+    if format_type is not None and format_type not in _FORMATS:
+        raise RestError(400, f"there is no format of savepoints {format_type!r}: there are {', '.join(_FORMATS)}")
 
 
 def _disposed(path: str) -> Json:
-    """Delete a savepoint: nothing else than what is one. Raises `RestError`."""
+    """Delete a savepoint, and nothing else. Raises `RestError`."""
     folder = path.rstrip("/").removesuffix("/_metadata")
     if ".." in PurePosixPath(folder).parts or not is_savepoint(folder):
-        raise RestError(400, f"{path} is no savepoint")
+        raise RestError(400, f"{path} is not a savepoint")
     try:
         CheckpointStorage(folder.rsplit("/", 1)[0]).read_metadata(folder)
     except CheckpointStorageError as refused:

@@ -1,4 +1,4 @@
-"""Vertices of a job and their subtasks: their attempts, what they have counted, and their flame graphs."""
+"""Vertices of a job and their subtasks: attempts, accumulators, metrics and flame graphs."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class VertexHandlers:
         yield Endpoint(f"{vertex}/watermarks", self._watermarks, "The watermarks of its subtasks")
         yield Endpoint(
             f"{vertex}/backpressure",
-            lambda query: back_pressure(self._found(query)[1], self._now_ms()),
-            "How much its subtasks wait for their readers",
+            lambda query: back_pressure(self._vertex_and_subtasks(query)[1], self._now_ms()),
+            "The back-pressure of its subtasks",
             pages="subtasks",
         )
         yield Endpoint(f"{vertex}/accumulators", self._accumulators, "The accumulators of a vertex")
@@ -56,7 +56,7 @@ class VertexHandlers:
             f"{vertex}/subtasks/accumulators", self._of_subtasks, "The accumulators of its subtasks", pages="subtasks"
         )
         get, over = {"get": "string"}, {"get": "string", "agg": "string", "subtasks": "string"}
-        yield Endpoint(f"{vertex}/metrics", self._metrics, "Metrics of its subtasks, each by itself", arguments=get)
+        yield Endpoint(f"{vertex}/metrics", self._metrics, "Metrics of its subtasks, individually", arguments=get)
         yield Endpoint(f"{vertex}/subtasks/metrics", self._aggregated, "Metrics over its subtasks", arguments=over)
         one = f"{vertex}/subtasks/{{subtaskindex:int}}"
         yield Endpoint(f"{one}/metrics", self._of_subtask, "Metrics of one of them", arguments=get)
@@ -69,30 +69,30 @@ class VertexHandlers:
         yield Endpoint(f"{vertex}/flamegraph", self._flame_graph, what, arguments=arguments)
 
     def _details(self, query: Query) -> Json:
-        vertex, subtasks = self._found(query)
+        vertex, subtasks = self._vertex_and_subtasks(query)
         graph = self._gateway.graph(query.job_id)
         of_graph = next(each for each in graph.vertices if each.vertex_id == vertex.vertex_id)
         return vertex_details(vertex, of_graph.max_parallelism, subtasks, self._now_ms())
 
     def _by_task_manager(self, query: Query) -> Json:
-        vertex, subtasks = self._found(query)
+        vertex, subtasks = self._vertex_and_subtasks(query)
         return by_task_manager(vertex, subtasks, self._now_ms())
 
     def _times(self, query: Query) -> Json:
-        vertex, subtasks = self._found(query)
+        vertex, subtasks = self._vertex_and_subtasks(query)
         return subtask_times(vertex, subtasks, self._now_ms())
 
     def _watermarks(self, query: Query) -> list[Json]:
-        vertex, subtasks = self._found(query)
+        vertex, subtasks = self._vertex_and_subtasks(query)
         return [] if vertex.sources else watermarks(subtasks)
 
     def _accumulators(self, query: Query) -> Json:
-        vertex, subtasks = self._found(query)
-        found = merged(snapshot for each in subtasks for snapshot in each.accumulators)
-        return {"id": vertex.vertex_id, "user-accumulators": accumulators(found.merged)}
+        vertex, subtasks = self._vertex_and_subtasks(query)
+        results = merged(snapshot for each in subtasks for snapshot in each.accumulators)
+        return {"id": vertex.vertex_id, "user-accumulators": accumulators(results.merged)}
 
     def _of_subtasks(self, query: Query) -> Json:
-        vertex, subtasks = self._found(query)
+        vertex, subtasks = self._vertex_and_subtasks(query)
         return {
             "id": vertex.vertex_id,
             "parallelism": vertex.parallelism,
@@ -108,14 +108,14 @@ class VertexHandlers:
         }
 
     def _metrics(self, query: Query) -> list[Json]:
-        return values(self._found(query)[1], query.arguments.get("get"))
+        return values(self._vertex_and_subtasks(query)[1], query.arguments.get("get"))
 
     def _of_subtask(self, query: Query) -> list[Json]:
         return values_of_subtask(self._subtask(query), query.arguments.get("get"))
 
     def _aggregated(self, query: Query) -> list[Json]:
         arguments = query.arguments
-        subtasks = self._found(query)[1]
+        subtasks = self._vertex_and_subtasks(query)[1]
         return aggregates(subtasks, arguments.get("get"), arguments.get("agg"), arguments.get("subtasks"))
 
     def _current(self, query: Query) -> Json:
@@ -129,21 +129,21 @@ class VertexHandlers:
 
     def _of_attempt(self, query: Query) -> Json:
         subtask = self._subtask(query)
-        attempt, counted = _attempt_of(subtask, query)
+        attempt, snapshots = _attempt_of(subtask, query)
         return {
             "subtask": subtask.subtask,
             "attempt": attempt.attempt_number,
             "id": attempt.attempt or "",
-            "user-accumulators": accumulators(counted),
+            "user-accumulators": accumulators(snapshots),
         }
 
     def _subtask(self, query: Query) -> SubtaskDetails:
-        vertex, subtasks = self._found(query)
-        wanted = int(query.path["subtaskindex"])
-        found = next((each for each in subtasks if each.subtask == wanted), None)
-        if found is None:
-            raise RestError(404, f"vertex {vertex.vertex_id} has no subtask {wanted}")
-        return found
+        vertex, subtasks = self._vertex_and_subtasks(query)
+        index = int(query.path["subtaskindex"])
+        subtask = next((each for each in subtasks if each.subtask == index), None)
+        if subtask is None:
+            raise RestError(404, f"vertex {vertex.vertex_id} has no subtask {index}")
+        return subtask
 
     def _flame_graph(self, query: Query) -> Json | Costly:
         job_id, vertex_id = query.job_id, query.vertex_id
@@ -162,18 +162,18 @@ class VertexHandlers:
             key=("flame graph", job_id, vertex_id, kind, subtask),
         )
 
-    def _found(self, query: Query) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
+    def _vertex_and_subtasks(self, query: Query) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
         return self._gateway.vertex(query.job_id, query.vertex_id)
 
 
 def _attempt_of(subtask: SubtaskDetails, query: Query) -> tuple[AttemptDetails, Sequence[AccumulatorSnapshot]]:
-    """The attempt that a path names, and its accumulators. Raises `RestError` where it is not known any more."""
-    wanted, current = int(query.path["attempt"]), subtask.current
-    if wanted == current.attempt_number:
+    """Return the attempt in the path, and its accumulators. Raises `RestError` if it is no longer known."""
+    number, current = int(query.path["attempt"]), subtask.current
+    if number == current.attempt_number:
         return current, subtask.accumulators
     for earlier in subtask.earlier:
-        if earlier.attempt_number == wanted:
+        if earlier.attempt_number == number:
             return earlier, earlier.accumulators
     raise RestError(
-        404, f"attempt {wanted} of subtask {subtask.subtask} is not known: its newest is {current.attempt_number}"
+        404, f"attempt {number} of subtask {subtask.subtask} is not known: its newest is {current.attempt_number}"
     )

@@ -1,4 +1,4 @@
-"""The process that serves: its threads, its memory, its log.
+"""The serving process: its threads, its memory, its log.
 
-Not here: jobs; no actor is asked.
+No actor is asked, and jobs are elsewhere.
 """

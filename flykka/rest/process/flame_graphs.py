@@ -1,9 +1,8 @@
-"""Flame graphs: samples of the stacks of the threads that work for a vertex, as a tree (Flink's VertexFlameGraph).
+"""Flame graphs: sampled stacks of the threads that work for a vertex, as a tree (Flink's VertexFlameGraph).
 
-Sampling is done by a thread of its own, one vertex at a time; no actor is asked. What is sampled are the threads of
-attempts: their stages, snapshots, commits and work of the engine. A turn of an actor is short, on a thread that all
-actors share, and is not told apart; and what Spark does for a stage is done in its JVM and its Python workers: here the
-thread waits for it.
+A dedicated thread takes the samples, one vertex at a time; no actor is asked. It samples the threads of attempts:
+stages, snapshots, commits and work of the engine. Turns of actors are short, run on shared threads, and are not
+attributed. Spark runs a stage in its JVM and Python workers: the sampled thread only waits for it.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ PAUSE_SECONDS = 0.05
 """Samples of one graph, and the time between two of them: Flink's."""
 
 REFRESH_SECONDS = 60.0
-"""Time after which a graph that is asked for is replaced; until the new one is there the old one is told."""
+"""Time after which a requested graph is sampled again; until then the old one is returned."""
 
 BUSY_SHARE = 0.1
-"""A thread is on the processor in a sample if it has used so much of the time since the one before."""
+"""A thread is on the CPU in a sample if it has used this share of the time since the previous one."""
 
 _KEPT = 16
 _WAITING, _TERMINATED = -3, -1
-"""Flink's `endTimestamp` where the first samples are still being taken, and where nothing is at work any more."""
+"""Flink's `endTimestamp` while the first samples are being taken, and if nothing is running any more."""
 
 _OF_ATTEMPT = re.compile(r"(?P<job>[^_ ]+)_(?P<vertex>.+)_(?P<subtask>\d+)_\d+ ")
-"""Name of a thread of an attempt: its id, and what it does."""
+"""The name of a thread of an attempt: the attempt id, and its work."""
 
 
 class FlameGraphType(StrEnum):
-    """Samples of a graph: all, those of threads at work on the processor, or those of threads that wait."""
+    """The samples in a graph: all, only of threads on the CPU, or only of waiting threads."""
 
     FULL = "FULL"
     ON_CPU = "ON_CPU"
@@ -49,21 +48,21 @@ class FlameGraphType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Observation:
     subtask: int
     places: tuple[str, ...]
     is_busy: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Sampled:
-    seen: tuple[_Seen, ...]
+class _SampledVertex:
+    seen: tuple[_Observation, ...]
     ended_ms: int
     ended: float
 
 
 ProcessorTime = Callable[[ThreadSample], int | None]
-"""The time in ns that a thread has been on a processor; None where the platform does not tell, or it has ended."""
+"""Returns the CPU time of a thread in ns; None if the platform does not report it, or the thread has ended."""
 
 
 def processor_time(thread: ThreadSample) -> int | None:
@@ -81,7 +80,7 @@ class FlameGraphs:
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], bool] | None = None,
     ) -> None:
-        """`clock` gives seconds; `pause` waits for some and tells whether it is over."""
+        """`clock` returns seconds; `pause` waits for some, and returns True if sampling should end."""
         self._sample = sample
         self._processor_time = processor_time
         self._clock = clock
@@ -89,8 +88,8 @@ class FlameGraphs:
         self._pause = pause or self._closed.wait
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="flykka-rest-flame-graph")
         self._lock = Lock()
-        self._sampling: dict[tuple[JobId, JobVertexId], Future[_Sampled]] = {}
-        self._kept: OrderedDict[tuple[JobId, JobVertexId], _Sampled] = OrderedDict()
+        self._sampling: dict[tuple[JobId, JobVertexId], Future[_SampledVertex]] = {}
+        self._kept: OrderedDict[tuple[JobId, JobVertexId], _SampledVertex] = OrderedDict()
 
     def graph(
         self,
@@ -100,32 +99,32 @@ class FlameGraphs:
         subtask: int | None,
         now_ms: Callable[[], int],
     ) -> Json:
-        """The last graph of a vertex or of one subtask; sampling begins where there is none, or an old one."""
+        """Return the last graph of a vertex or of one subtask; start to sample if there is none, or an old one."""
         key = job_id, vertex_id
         with self._lock:
-            self._keep_what_is_there()
+            self._store_finished()
             last = self._kept.get(key)
             is_old = last is None or self._clock() - last.ended >= REFRESH_SECONDS
             if is_old and key not in self._sampling and not self._closed.is_set():
                 self._sampling[key] = self._worker.submit(self._sampled, job_id, vertex_id, now_ms)
         if last is None:
             return {"endTimestamp": _WAITING}
-        wanted = (each.places for each in last.seen if _is_wanted(each, kind, subtask))
-        return {"endTimestamp": last.ended_ms, "data": tree(wanted)}
+        stacks = (each.places for each in last.seen if _matches(each, kind, subtask))
+        return {"endTimestamp": last.ended_ms, "data": tree(stacks)}
 
     def close(self) -> None:
         self._closed.set()
         self._worker.shutdown(wait=False, cancel_futures=True)
 
-    def _keep_what_is_there(self) -> None:
+    def _store_finished(self) -> None:
         for key in [key for key, sampling in self._sampling.items() if sampling.done()]:
             self._kept[key] = self._sampling.pop(key).result()
             self._kept.move_to_end(key)
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
 
-    def _sampled(self, job_id: JobId, vertex_id: JobVertexId, now_ms: Callable[[], int]) -> _Sampled:
-        seen: list[_Seen] = []
+    def _sampled(self, job_id: JobId, vertex_id: JobVertexId, now_ms: Callable[[], int]) -> _SampledVertex:
+        observations: list[_Observation] = []
         modules = modules_by_file()
         before = {each.ident: self._processor_time(each) for each, _ in self._of_vertex(job_id, vertex_id)}
         for _ in range(SAMPLES):
@@ -138,9 +137,9 @@ class FlameGraphs:
                 worked[thread.ident] = used = self._processor_time(thread)
                 is_busy = _used_since(before.get(thread.ident), used) >= BUSY_SHARE * passed_ns
                 places = tuple(f"{place_of(each, modules)}:{each.lineno}" for each in reversed(thread.stack or ()))
-                seen.append(_Seen(number, places, is_busy))
+                observations.append(_Observation(number, places, is_busy))
             before = worked
-        return _Sampled(tuple(seen), now_ms(), self._clock())
+        return _SampledVertex(tuple(observations), now_ms(), self._clock())
 
     def _of_vertex(self, job_id: JobId, vertex_id: JobVertexId) -> Iterator[tuple[ThreadSample, int]]:
         for thread in self._sample():
@@ -150,20 +149,20 @@ class FlameGraphs:
 
 
 def terminated() -> Json:
-    """The graph of a vertex at which nothing works any more."""
+    """Return the answer for a vertex at which nothing is running any more."""
     return {"endTimestamp": _TERMINATED}
 
 
 def subtask_of(thread: str, job_id: JobId, vertex_id: JobVertexId) -> int | None:
-    """The subtask of this vertex that a thread of this name works for; None for all other threads."""
-    found = _OF_ATTEMPT.match(thread)
-    if found is None or (found["job"], found["vertex"]) != (job_id, vertex_id):
+    """Return the subtask of this vertex for which a thread of this name works, or None."""
+    match = _OF_ATTEMPT.match(thread)
+    if match is None or (match["job"], match["vertex"]) != (job_id, vertex_id):
         return None
-    return int(found["subtask"])
+    return int(match["subtask"])
 
 
 def tree(stacks: Iterable[Sequence[str]]) -> Json:
-    """Put stacks together, the outermost frame first: each node with the number of the samples that pass it."""
+    """Merge stacks, the outermost frame first, into nodes with the number of samples that contain them."""
     root = _FrameNode()
     for places in stacks:
         node = root
@@ -182,15 +181,15 @@ class _FrameNode:
         self.children: dict[str, _FrameNode] = {}
 
     def to_json(self, name: str) -> Json:
-        """The node with those below it; a stack has a hundred frames at most."""
+        """Convert the node and its children; a stack has at most a hundred frames."""
         below = [child.to_json(place) for place, child in self.children.items()]
         return {"name": name, "value": self.value, "children": below}
 
 
-def _is_wanted(seen: _Seen, kind: FlameGraphType, subtask: int | None) -> bool:
-    if subtask is not None and seen.subtask != subtask:
+def _matches(observation: _Observation, kind: FlameGraphType, subtask: int | None) -> bool:
+    if subtask is not None and observation.subtask != subtask:
         return False
-    return kind is FlameGraphType.FULL or seen.is_busy is (kind is FlameGraphType.ON_CPU)
+    return kind is FlameGraphType.FULL or observation.is_busy is (kind is FlameGraphType.ON_CPU)
 
 
 def _used_since(before: int | None, now: int | None) -> int:

@@ -1,8 +1,7 @@
-"""The log of this process, as far as it is kept in memory, and the files that it is written to besides.
+"""The log of this process, as far as it is kept in memory, and the log files.
 
-A handler at the logger `flykka` keeps the last lines; it changes nothing of what others are told. That includes
-Python's last resort, which prints warnings where there is no handler: with this one alone it would not, and so it is
-called from here.
+A handler of the logger `flykka` keeps the last lines, without affecting other handlers. Python's last resort prints
+warnings only if there is no handler; because this one would suppress it, it is called from here.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 LOG_BYTES = 1024 * 1024
-"""So much of the log is kept, its end."""
+"""The maximum size of the log in memory."""
 
 LOG_NAME = "flykka.log"
-"""The name of what is kept in memory, in the list of logs."""
+"""The name of the log in memory, in the list of logs."""
 
 _LOGGER = "flykka"
 _FORMAT = "%(asctime)s %(levelname)-8s %(name)s: %(message)s"
@@ -28,7 +27,7 @@ _STDOUT = Path("/proc/self/fd/1")
 
 
 class ProcessLog(logging.Handler):
-    """Keeps the end of the log from `attach` to `detach`: what loggers at and below `flykka` let through."""
+    """Keeps the end of the log from `attach` to `detach`: records of the logger `flykka` and its children."""
 
     def __init__(self, most_bytes: int = LOG_BYTES) -> None:
         super().__init__()
@@ -45,7 +44,7 @@ class ProcessLog(logging.Handler):
         logging.getLogger(_LOGGER).removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a record, with the trace of its exception."""
+        """Keep a record, with the traceback of its exception."""
         line = f"{self.format(record)}\n".encode(errors="replace")[-self._most :]
         self._lines.append(line)
         self._bytes += len(line)
@@ -59,23 +58,23 @@ class ProcessLog(logging.Handler):
             return b"".join(self._lines).decode(errors="replace")
 
     def files(self) -> dict[str, Path]:
-        """The files that handlers of any logger write to, by names that are told apart."""
-        found: dict[str, Path] = {}
+        """Return the log files of all handlers, by unique names."""
+        files: dict[str, Path] = {}
         for path in dict.fromkeys(_log_files()):
-            name = path.name if path.name not in {LOG_NAME, *found} else f"{len(found)}-{path.name}"
-            found[name] = path
-        return found
+            name = path.name if path.name not in {LOG_NAME, *files} else f"{len(files)}-{path.name}"
+            files[name] = path
+        return files
 
     def sizes(self) -> list[tuple[str, int, int]]:
-        """List what there is to be read: names, sizes in bytes, and the times of the last change in ms."""
+        """List the available logs: names, sizes in bytes, and times of the last change in ms."""
         with self._at_rest():
-            kept = (LOG_NAME, self._bytes, round(self._changed_at * 1_000))
+            in_memory = (LOG_NAME, self._bytes, round(self._changed_at * 1_000))
         there = ((name, path.stat()) for name, path in self.files().items())
-        return [kept, *((name, file.st_size, file.st_mtime_ns // 1_000_000) for name, file in there)]
+        return [in_memory, *((name, file.st_size, file.st_mtime_ns // 1_000_000) for name, file in there)]
 
     @contextmanager
     def _at_rest(self) -> Iterator[None]:
-        """Nothing is added in this block."""
+        """Prevent additions during the block."""
         self.acquire()
         try:
             yield
@@ -84,7 +83,7 @@ class ProcessLog(logging.Handler):
 
 
 def standard_output() -> Path | None:
-    """The file that the output of the process goes to; None where that is a terminal or a pipe, or is not known."""
+    """Return the file of the standard output; None if it is a terminal or a pipe, or is unknown."""
     try:
         return _STDOUT if _STDOUT.exists() and stat.S_ISREG(os.fstat(1).st_mode) else None
     except OSError:
@@ -94,14 +93,14 @@ def standard_output() -> Path | None:
 def _log_files() -> Iterator[Path]:
     loggers = [logging.getLogger(), *logging.getLogger().manager.loggerDict.values()]
     for logger in loggers:
-        # A name that only others stand below is a placeholder.
+        # A name without a logger of its own is a placeholder.
         for handler in logger.handlers if isinstance(logger, logging.Logger) else ():
             if isinstance(handler, logging.FileHandler) and (path := Path(handler.baseFilename)).is_file():
                 yield path
 
 
 def _last_resort(record: logging.LogRecord, own: ProcessLog) -> None:
-    """Print what is printed where nobody has set up logging, once."""
+    """Print once what Python prints without logging handlers."""
     first, last_resort = None, logging.lastResort
     for handler in _handlers(record.name):
         if not isinstance(handler, ProcessLog):
@@ -112,7 +111,7 @@ def _last_resort(record: logging.LogRecord, own: ProcessLog) -> None:
 
 
 def _handlers(name: str) -> Iterator[logging.Handler]:
-    """The handlers that a record of this logger reaches."""
+    """Yield the handlers of a record of this logger."""
     logger: logging.Logger | None = logging.getLogger(name)
     while logger is not None:
         yield from logger.handlers

@@ -1,6 +1,6 @@
-"""Metrics of this process, which is Python's: its memory, its processor time, its threads, its garbage collector.
+"""Metrics of this Python process: its memory, CPU time, threads and garbage collector.
 
-Flink's names stand for a JVM. Those of the JVM of Spark's driver are told under them, by the data plane.
+Flink's names are used for the JVM of Spark's driver, which the data plane measures.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _STATM = Path("/proc/self/statm")
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 ReadJvm = Callable[[], Mapping[str, float]]
-"""Measures the JVM in which the data plane works, by Flink's names. It may block."""
+"""Measures the JVM of the data plane, with Flink's names. May block."""
 
 
 def no_jvm() -> Mapping[str, float]:
-    """Measure nothing: of a data plane without a JVM."""
+    """Return no metrics, for a data plane without a JVM."""
     return {}
 
 
 def python_metrics() -> dict[str, float]:
-    """Sizes in bytes, the time of the processor in ns."""
+    """Measure the process: sizes in bytes, CPU time in ns."""
     memory = f"{_PYTHON}.Memory"
-    found: dict[str, float] = {
+    metrics: dict[str, float] = {
         f"{memory}.Resident.Max": getrusage(RUSAGE_SELF).ru_maxrss * _RSS_UNIT,
         f"{memory}.AllocatedBlocks": sys.getallocatedblocks(),
         f"{_PYTHON}.CPU.Time": time.process_time_ns(),
@@ -37,9 +37,9 @@ def python_metrics() -> dict[str, float]:
     }
     if _STATM.exists():
         pages = int(_STATM.read_text().split()[1])
-        found[f"{memory}.Resident.Used"] = pages * getpagesize()
-    for generation, counted in enumerate(gc.get_stats()):
+        metrics[f"{memory}.Resident.Used"] = pages * getpagesize()
+    for generation, statistics in enumerate(gc.get_stats()):
         name = f"{_PYTHON}.GarbageCollector.Generation{generation}"
-        found[f"{name}.Count"] = counted["collections"]
-        found[f"{name}.Collected"] = counted["collected"]
-    return found
+        metrics[f"{name}.Count"] = statistics["collections"]
+        metrics[f"{name}.Collected"] = statistics["collected"]
+    return metrics

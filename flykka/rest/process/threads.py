@@ -1,4 +1,4 @@
-"""The threads of this process, with their stacks (Flink's ThreadDumpInfo), and the attempt that each works for."""
+"""The threads of this process with their stacks (Flink's ThreadDumpInfo), and the attempts for which they work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flykka.runtime.inspection.thread_stacks import DUMPED_THREADS, Stack, stack
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadSample:
-    """A thread and its stack, the innermost frame first; None where the interpreter has not dumped it."""
+    """A thread and its stack, innermost frame first; None if the interpreter has not dumped it."""
 
     ident: int
     native_id: int | None
@@ -25,24 +25,24 @@ class ThreadSample:
 
     @property
     def attempt(self) -> ExecutionAttemptId:
-        """The attempt whose stages, snapshots and commits it runs: threads of attempts are called after them."""
+        """The attempt whose stages, snapshots and commits it runs: threads of attempts are named after them."""
         return ExecutionAttemptId(self.name.partition(" ")[0])
 
 
 Sample = Callable[[], list[ThreadSample]]
-"""Looks at all threads once."""
+"""Samples all threads once."""
 
 
 def sample_threads() -> list[ThreadSample]:
-    """Look at all threads, the oldest first. Stacks are of the newest hundred."""
-    found = stacks()
+    """Sample all threads, oldest first. Only the newest hundred have stacks."""
+    stacks_by_thread = stacks()
     return [
         ThreadSample(
             ident=thread.ident,
             native_id=thread.native_id,
             name=thread.name,
             is_daemon=thread.daemon,
-            stack=found.get(thread.ident),
+            stack=stacks_by_thread.get(thread.ident),
         )
         for thread in threading.enumerate()
         if thread.ident is not None
@@ -50,14 +50,14 @@ def sample_threads() -> list[ThreadSample]:
 
 
 def thread_dump(threads: Collection[ThreadSample]) -> Json:
-    """The threads in Flink's shape, with the text of each as Java has it."""
+    """Format the threads as in Flink, with a text for each as in Java."""
     return {
         "threadInfos": [{"threadName": each.name, "stringifiedThreadInfo": _text(each)} for each in threads],
     }
 
 
 def place_of(frame: FrameSummary, modules: dict[str, str]) -> str:
-    """A frame as `module.function`, or by its file where that is none of a module."""
+    """Format a frame as `module.function`, with its file if it belongs to no module."""
     return f"{modules.get(frame.filename, frame.filename)}.{frame.name}"
 
 

@@ -1,4 +1,4 @@
-"""Answers as JSON has them: pure functions of read models. Times are epoch ms, durations ms; -1: has not happened.
+"""Answers as JSON: pure functions of read models. Times are epoch ms, durations ms; -1 means not happened.
 
-Not here: requests and their paths (`rest/handlers`).
+Requests and their paths are in `rest/handlers`.
 """

@@ -1,4 +1,4 @@
-"""Checkpoints: counts, summary, history, and one with its vertices and subtasks (Flink's CheckpointingStatistics)."""
+"""Checkpoints: counts, summary, history, and details by vertex and subtask (Flink's CheckpointingStatistics)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from flykka.rest.responses.io_metrics import NEVER, Json, summary_over
 
 
 def checkpointing_statistics(stats: CheckpointStatsSnapshot, restored_ms: int | None, *, listed: int) -> Json:
-    """The checkpoints of a job, the newest `listed`; it has last gone back to one at `restored_ms`."""
-    done = [each for each in stats.history if each.status is CheckpointStatsStatus.COMPLETED]
+    """Format the checkpoints of a job, the newest `listed`; `restored_ms` is the time of its last restore."""
+    completed = [each for each in stats.history if each.status is CheckpointStatsStatus.COMPLETED]
     counts, summary = stats.counts, stats.summary
     latest: Json = {
         "completed": _or_none(stats.latest_completed),
@@ -34,39 +34,46 @@ def checkpointing_statistics(stats: CheckpointStatsSnapshot, restored_ms: int | 
             "failed": counts.failed,
         },
         "summary": {
-            "checkpointed_size": _over_history(summary.incremental_bytes, [each.incremental_bytes for each in done]),
-            "state_size": _over_history(summary.size_bytes, [each.size_bytes for each in done]),
-            "end_to_end_duration": _over_history(summary.duration_ms, [each.duration_ms for each in done]),
+            "checkpointed_size": _over_history(
+                summary.incremental_bytes, [each.incremental_bytes for each in completed]
+            ),
+            "state_size": _over_history(summary.size_bytes, [each.size_bytes for each in completed]),
+            "end_to_end_duration": _over_history(summary.duration_ms, [each.duration_ms for each in completed]),
             "alignment_buffered": summary_over([]),
-            "processed_data": _over_history(summary.processed_bytes, [each.processed_bytes for each in done]),
-            "persisted_data": _over_history(summary.persisted_bytes, [each.persisted_bytes for each in done]),
+            "processed_data": _over_history(summary.processed_bytes, [each.processed_bytes for each in completed]),
+            "persisted_data": _over_history(summary.persisted_bytes, [each.persisted_bytes for each in completed]),
         },
-        "latest": {kind: made for kind, made in latest.items() if made is not None},
+        "latest": {kind: checkpoint for kind, checkpoint in latest.items() if checkpoint is not None},
         "history": [_checkpoint(each) for each in stats.history[:listed]],
     }
 
 
 def checkpoint_details(
-    found: CheckpointStatistics, subtasks: Sequence[SubtaskCheckpointStatistics], vertices: Iterable[JobVertex]
+    checkpoint: CheckpointStatistics, subtasks: Sequence[SubtaskCheckpointStatistics], vertices: Iterable[JobVertex]
 ) -> Json:
-    return {**_checkpoint(found), "tasks": {each.vertex_id: _task(found, subtasks, each) for each in vertices}}
+    return {
+        **_checkpoint(checkpoint),
+        "tasks": {each.vertex_id: _task(checkpoint, subtasks, each) for each in vertices},
+    }
 
 
 def subtask_details(
-    found: CheckpointStatistics,
+    checkpoint: CheckpointStatistics,
     subtasks: Sequence[SubtaskCheckpointStatistics],
     vertex: JobVertex,
 ) -> Json:
-    """The subtasks of a vertex in a checkpoint; of one so old that its subtasks are not kept, the sums alone."""
-    is_kept = bool(subtasks) or not found.num_acknowledged_subtasks
+    """Format the subtasks of a vertex in a checkpoint; only the sums if its subtasks are no longer kept."""
+    is_kept = bool(subtasks) or not checkpoint.num_acknowledged_subtasks
     there = {each.subtask: each for each in subtasks if each.vertex_id == vertex.vertex_id}
     of = [each.metrics for each in there.values()]
     return {
-        **_task(found, subtasks, vertex),
+        **_task(checkpoint, subtasks, vertex),
         "summary": {
             "checkpointed_size": summary_over([each.incremental_bytes for each in of]),
             "state_size": summary_over([each.size_bytes for each in of]),
-            "end_to_end_duration": summary_over([max(0, each.ack_ms - found.trigger_ms) for each in there.values()]),
+            "end_to_end_duration": summary_over(
+                [max(0, each.ack_ms - checkpoint.trigger_ms) for each in there.values()]
+            ),
             "checkpoint_duration": {
                 "sync": summary_over([each.sync_ms for each in of]),
                 "async": summary_over([each.async_ms for each in of]),
@@ -79,15 +86,15 @@ def subtask_details(
             },
             "start_delay": summary_over([each.start_delay_ms for each in of]),
         },
-        # Where they are not kept, it would be false that they are pending.
+        # If they are not kept, "pending" would be wrong.
         "subtasks": [
-            _subtask(number, there.get(number), found) for number in range(vertex.parallelism if is_kept else 0)
+            _subtask(number, there.get(number), checkpoint) for number in range(vertex.parallelism if is_kept else 0)
         ],
     }
 
 
 def checkpoint_config(graph: JobGraph) -> Json:
-    """The settings of a job's checkpoints (Flink's CheckpointConfigInfo)."""
+    """Format the settings of a job's checkpoints (Flink's CheckpointConfigInfo)."""
     settings = graph.checkpointing
     retention = settings.retention
     return {
@@ -119,25 +126,25 @@ def _or_none(stats: CheckpointStatistics | None) -> Json | None:
 def _restored(stats: CheckpointStatsSnapshot, restored_ms: int | None) -> Json | None:
     if stats.latest_restored is None:
         return None
-    known = next((each for each in stats.history if each.checkpoint_id == stats.latest_restored), None)
+    checkpoint = next((each for each in stats.history if each.checkpoint_id == stats.latest_restored), None)
     return {
         "id": stats.latest_restored,
         "restore_timestamp": restored_ms or 0,
-        "is_savepoint": known is not None and known.is_savepoint,
-        "external_path": "" if known is None or known.path is None else known.path,
+        "is_savepoint": checkpoint is not None and checkpoint.is_savepoint,
+        "external_path": "" if checkpoint is None or checkpoint.path is None else checkpoint.path,
     }
 
 
 def _checkpoint(stats: CheckpointStatistics) -> Json:
     kind = "SAVEPOINT" if stats.is_savepoint else "CHECKPOINT"
-    made: Json = {
+    answer: Json = {
         "className": stats.status.value.lower(),
         "id": stats.checkpoint_id,
         "status": stats.status.value,
         "is_savepoint": stats.is_savepoint,
         "savepointFormat": "CANONICAL" if stats.is_savepoint else None,
         "trigger_timestamp": stats.trigger_ms,
-        # Its last acknowledgement completes a checkpoint; of another one it is told with the vertices.
+        # The last acknowledgement completes a checkpoint; for others it is in the vertices.
         "latest_ack_timestamp": stats.ended_ms if stats.status is CheckpointStatsStatus.COMPLETED else NEVER,
         "checkpointed_size": stats.incremental_bytes,
         "state_size": stats.size_bytes,
@@ -151,34 +158,34 @@ def _checkpoint(stats: CheckpointStatistics) -> Json:
         "tasks": {},
     }
     if stats.status is CheckpointStatsStatus.COMPLETED:
-        made |= {"external_path": stats.path or "", "discarded": False}
+        answer |= {"external_path": stats.path or "", "discarded": False}
     if stats.status is CheckpointStatsStatus.FAILED:
-        made |= {
+        answer |= {
             "failure_timestamp": stats.ended_ms,
             "failure_message": stats.failure_text,
         }
-    return made
+    return answer
 
 
-def _task(found: CheckpointStatistics, subtasks: Iterable[SubtaskCheckpointStatistics], vertex: JobVertex) -> Json:
-    """A vertex in a checkpoint, from the sum that is kept of a completed one, else from those that acknowledged."""
-    summed_up = next((each for each in found.vertices if each.vertex_id == vertex.vertex_id), None)
+def _task(checkpoint: CheckpointStatistics, subtasks: Iterable[SubtaskCheckpointStatistics], vertex: JobVertex) -> Json:
+    """Format a vertex in a checkpoint, from the stored sums if it is completed, else from its acknowledged subtasks."""
+    summed_up = next((each for each in checkpoint.vertices if each.vertex_id == vertex.vertex_id), None)
     if summed_up is not None:
         took, acknowledged = summed_up.duration_ms, summed_up.acknowledged
-        latest = found.trigger_ms + took
+        latest = checkpoint.trigger_ms + took
         new, size = summed_up.incremental_bytes, summed_up.size_bytes
         processed, persisted = summed_up.processed_bytes, summed_up.persisted_bytes
     else:
         there = [each for each in subtasks if each.vertex_id == vertex.vertex_id]
         of, acknowledged = [each.metrics for each in there], len(there)
         latest = max((each.ack_ms for each in there), default=NEVER)
-        took = max(0, latest - found.trigger_ms) if there else NEVER
+        took = max(0, latest - checkpoint.trigger_ms) if there else NEVER
         new, size = sum(each.incremental_bytes for each in of), sum(each.size_bytes for each in of)
         processed = sum(each.bytes_processed_during_alignment for each in of)
         persisted = sum(each.bytes_persisted_during_alignment for each in of)
     return {
-        "id": found.checkpoint_id,
-        "status": found.status.value,
+        "id": checkpoint.checkpoint_id,
+        "status": checkpoint.status.value,
         "latest_ack_timestamp": latest,
         "checkpointed_size": new,
         "state_size": size,
@@ -191,7 +198,7 @@ def _task(found: CheckpointStatistics, subtasks: Iterable[SubtaskCheckpointStati
     }
 
 
-def _subtask(number: int, stats: SubtaskCheckpointStatistics | None, found: CheckpointStatistics) -> Json:
+def _subtask(number: int, stats: SubtaskCheckpointStatistics | None, checkpoint: CheckpointStatistics) -> Json:
     if stats is None:
         return {"index": number, "status": "pending"}
     metrics = stats.metrics
@@ -199,7 +206,7 @@ def _subtask(number: int, stats: SubtaskCheckpointStatistics | None, found: Chec
         "index": number,
         "status": "completed",
         "ack_timestamp": stats.ack_ms,
-        "end_to_end_duration": max(0, stats.ack_ms - found.trigger_ms),
+        "end_to_end_duration": max(0, stats.ack_ms - checkpoint.trigger_ms),
         "checkpointed_size": metrics.incremental_bytes,
         "state_size": metrics.size_bytes,
         "checkpoint": {"sync": metrics.sync_ms, "async": metrics.async_ms},
@@ -215,10 +222,10 @@ def _subtask(number: int, stats: SubtaskCheckpointStatistics | None, found: Chec
     }
 
 
-def _over_history(all_of_them: StatsSummary, kept: Sequence[int]) -> Json:
-    """Of all checkpoints the extremes and the average; percentiles of those that are kept."""
+def _over_history(all_of_them: StatsSummary, values: Sequence[int]) -> Json:
+    """Format the extremes and average of all checkpoints, with percentiles of the retained ones."""
     return {
-        **summary_over(kept),
+        **summary_over(values),
         "min": all_of_them.minimum,
         "max": all_of_them.maximum,
         "avg": all_of_them.average,

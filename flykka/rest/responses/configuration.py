@@ -1,4 +1,4 @@
-"""Settings by the names of Flink's options, as a list of keys and values: those of a cluster, and those of a job."""
+"""Settings with the names of Flink's options, as lists of keys and values, for a cluster and for a job."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from flykka.rest.responses.io_metrics import Json
 from flykka.runtime.secrets import masked_uri
 
 _WITHOUT_END = 2**31 - 1
-"""Flink's number of restart attempts that never end."""
+"""Flink's number for unlimited restart attempts."""
 
 Value = str | int | float | bool | None
 
 
 def cluster_configuration(flink_version: str, slots: SlotsExplained) -> list[Json]:
-    """The settings of a cluster, as far as its TaskManagers tell them. Memory sizes are not set here."""
+    """Format the settings of a cluster that its TaskManagers report, without memory sizes."""
     per_task_manager = {each.slots for each in slots.by_task_manager}
-    return _listed(
+    return _settings_list(
         {
             "rest.flink-version": flink_version,
             "taskmanager.numberOfTaskSlots": max(per_task_manager, default=None),
@@ -36,9 +36,9 @@ def cluster_configuration(flink_version: str, slots: SlotsExplained) -> list[Jso
 
 
 def job_configuration(graph: JobGraph) -> list[Json]:
-    """The settings under which a job runs or ran. What is not set has no entry; addresses bear no credentials."""
+    """Format the settings of a job. Those that are not set are missing; addresses contain no credentials."""
     cancellation = graph.task_cancellation
-    return _listed(
+    return _settings_list(
         {
             "pipeline.name": graph.name,
             "execution.runtime-mode": graph.job_type.value,
@@ -57,7 +57,7 @@ def job_configuration(graph: JobGraph) -> list[Json]:
 
 
 def environment(of_process: ProcessEnvironment) -> Json:
-    """The interpreter, in place of Flink's JVM; it has no class path."""
+    """Format the interpreter in place of Flink's JVM; it has no class path."""
     return {"jvm": {"version": of_process.version, "arch": of_process.arch, "options": []}, "classpath": []}
 
 
@@ -110,7 +110,7 @@ def _checkpointing(settings: CheckpointingSettings) -> Mapping[str, Value]:
     }
 
 
-def _listed(settings: Mapping[str, Value]) -> list[Json]:
+def _settings_list(settings: Mapping[str, Value]) -> list[Json]:
     return [{"key": key, "value": _text(value)} for key, value in settings.items() if value is not None]
 
 

@@ -1,4 +1,4 @@
-"""Counts of attempts, subtasks and vertices (Flink's IOMetricsInfo), aggregates over subtasks, times of attempts."""
+"""Metrics of attempts, subtasks and vertices (Flink's IOMetricsInfo), aggregates over subtasks, times of attempts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Json = dict[str, Any]
 _PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 
 
-def io_metrics(counted: Iterable[TaskIOMetrics], *, is_complete: bool = True) -> Json:
-    """The sum over attempts. Bytes are not counted: rows lie in Spark."""
+def io_metrics(metrics: Iterable[TaskIOMetrics], *, is_complete: bool = True) -> Json:
+    """Sum over attempts. Bytes are not counted, because rows are in Spark."""
     rows_in = rows_out = back_pressured = idle = busy = 0
-    for each in counted:
+    for each in metrics:
         rows_in += each.rows_in
         rows_out += each.rows_out
         back_pressured += each.back_pressured_ms
@@ -39,20 +39,20 @@ def io_metrics(counted: Iterable[TaskIOMetrics], *, is_complete: bool = True) ->
 
 
 def aggregated(subtasks: Sequence[Json]) -> Json:
-    """Aggregates over subtasks, each with its `metrics` and its `status-duration`."""
+    """Aggregate over subtasks, each with its `metrics` and its `status-duration`."""
     return {
-        "metrics": _over([each["metrics"] for each in subtasks]),
-        "status-duration": _over([each["status-duration"] for each in subtasks]),
+        "metrics": _summaries([each["metrics"] for each in subtasks]),
+        "status-duration": _summaries([each["status-duration"] for each in subtasks]),
     }
 
 
-def _over(several: Sequence[Json]) -> Json:
+def _summaries(several: Sequence[Json]) -> Json:
     fields = [key for key in several[0] if not isinstance(several[0][key], bool)] if several else []
     return {key: summary_of([int(each[key]) for each in several]) for key in fields}
 
 
 def summary_of(values: Sequence[int]) -> Json:
-    """Least, greatest, average, sum and percentiles; zeros of nothing."""
+    """Compute minimum, maximum, average, sum and percentiles; zeros if there are no values."""
     ordered = sorted(values) or [0]
     total = sum(ordered)
     return {
@@ -68,20 +68,20 @@ def summary_of(values: Sequence[int]) -> Json:
 
 
 def summary_over(values: Sequence[int]) -> Json:
-    """The extremes, the average and the percentiles of some values (Flink's StatsSummaryDto)."""
+    """Compute the extremes, the average and the percentiles of values (Flink's StatsSummaryDto)."""
     ordered = sorted(values)
-    made: Json = {
+    extremes: Json = {
         "min": ordered[0] if ordered else 0,
         "max": ordered[-1] if ordered else 0,
         "avg": sum(ordered) // len(ordered) if ordered else 0,
     }
-    # Of nothing a percentile is no number, which JSON has no form for.
+    # Without values a percentile is not a number, which JSON cannot represent.
     percentiles = {name: float(percentile(ordered, at)) if ordered else "NaN" for name, at in _PERCENTILES.items()}
-    return made | percentiles
+    return extremes | percentiles
 
 
 def percentile(ordered: Sequence[int], percent: float) -> int:
-    """The value of this percentile among ordered values, by nearest rank."""
+    """Return this percentile of ordered values, by nearest rank."""
     return ordered[max(0, -int(-percent * len(ordered) // 100) - 1)]
 
 
@@ -90,7 +90,7 @@ def by_state(counts: Iterable[SubtaskCount]) -> dict[str, int]:
 
 
 NEVER = -1
-"""Stands for the time of what has not happened."""
+"""The time of something that has not happened."""
 
 _LASTING = (
     ExecutionState.CREATED,
@@ -104,22 +104,22 @@ def entered(attempt: AttemptDetails, state: ExecutionState) -> int:
     return next((stamp.at_ms for stamp in attempt.timestamps if stamp.state is state), NEVER)
 
 
-def left_at(attempt: AttemptDetails) -> int:
+def terminal_ms(attempt: AttemptDetails) -> int:
     return max((entered(attempt, state) for state in EXECUTION_TERMINAL), default=NEVER)
 
 
 def lifetime(attempts: Sequence[AttemptDetails], now_ms: int) -> Json:
-    """From the first deployment of several attempts to the last end, or until now while one of them has none."""
-    ends = [left_at(attempt) for attempt in attempts]
+    """Format the time from the first deployment of several attempts to the last end, or to now if one has not ended."""
+    ends = [terminal_ms(attempt) for attempt in attempts]
     ended = NEVER if NEVER in ends else max(ends, default=NEVER)
     starts = [at for attempt in attempts if (at := entered(attempt, ExecutionState.DEPLOYING)) != NEVER]
-    begun = min(starts, default=NEVER)
-    took = NEVER if begun == NEVER else (now_ms if ended == NEVER else ended) - begun
-    return {"start-time": begun, "end-time": ended, "duration": took}
+    started = min(starts, default=NEVER)
+    took = NEVER if started == NEVER else (now_ms if ended == NEVER else ended) - started
+    return {"start-time": started, "end-time": ended, "duration": took}
 
 
 def status_duration(attempt: AttemptDetails, now_ms: int) -> Json:
-    """The time that it was in each state; 0 in one that it has passed over."""
+    """Compute the time spent in each state; 0 if a state was skipped."""
     stamps = sorted(attempt.timestamps, key=lambda stamp: stamp.at_ms)
     spent = {**dict.fromkeys((state.value for state in _LASTING), 0), "INITIALIZING": 0}
     for number, stamp in enumerate(stamps):

@@ -1,6 +1,6 @@
-"""Events of the page: all jobs in short, one job with its graph in figures and its checkpoints, attempts of a vertex.
+"""Events of the page: a summary of all jobs, one job with its graph and checkpoints, attempts of a vertex.
 
-What only the clock changes stays out, so that a job at rest gives the same event again.
+Values that only depend on the clock are left out, so that a job without changes yields the same event again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flykka.messages.monitoring.job_details import (
     SubtaskDetails,
 )
 from flykka.messages.wire.ids import JobId, JobVertexId
-from flykka.rest.responses.io_metrics import Json, by_state, left_at
+from flykka.rest.responses.io_metrics import Json, by_state, terminal_ms
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.attempt.attempt_work import AttemptWork
@@ -33,11 +33,11 @@ _MESSAGE_CHARACTERS = 1_000
 
 
 def jobs_event(jobs: Iterable[JobOverview], history_of: str | None) -> Json:
-    """All jobs, the newest first; of a history also the directory of its archives."""
-    return {"historyOf": history_of, "jobs": [_job_in_short(job) for job in reversed(list(jobs))]}
+    """Format all jobs, newest first; for a history also the directory of its archives."""
+    return {"historyOf": history_of, "jobs": [_job_summary(job) for job in reversed(list(jobs))]}
 
 
-def _job_in_short(job: JobOverview) -> Json:
+def _job_summary(job: JobOverview) -> Json:
     return {
         "id": job.job_id,
         "name": job.name,
@@ -54,9 +54,9 @@ def _job_in_short(job: JobOverview) -> Json:
 def job_event(
     details: JobDetails, graph: JobGraph, checkpoints: CheckpointStatsSnapshot, history_of: str | None
 ) -> Json:
-    """A job: figures for each vertex, never for a subtask; the oldest of its last checkpoints come first.
+    """Format a job with values per vertex, never per subtask; the oldest of its last checkpoints come first.
 
-    Nothing can be done with a job of a history.
+    `history_of` is set for an archived job, which is read-only.
     """
     of_graph = {vertex.vertex_id: vertex for vertex in graph.vertices}
     names = {vertex.vertex_id: vertex.name for vertex in details.vertices}
@@ -87,7 +87,7 @@ def job_event(
 
 
 def _exchanged(edge: JobEdge) -> str:
-    """By which strategy, and whether a failure loses some of it."""
+    """Format the partitioning, and whether a failure loses rows."""
     is_approximate = edge.result_partition_type is ResultPartitionType.PIPELINED_APPROXIMATE
     return f"{'APPROXIMATE ' if is_approximate else ''}{edge.ship_strategy.value}"
 
@@ -146,7 +146,7 @@ def _checkpoint(stats: CheckpointStatistics, names: Mapping[JobVertexId, str]) -
         "status": stats.status.value,
         "isSavepoint": stats.is_savepoint,
         "at": stats.trigger_ms,
-        # While it is in progress only the clock would change it.
+        # While it is in progress, it would change with the clock.
         "duration": stats.duration_ms if stats.ended_ms else None,
         "size": stats.size_bytes,
         "written": stats.incremental_bytes,
@@ -163,7 +163,7 @@ def _checkpoint(stats: CheckpointStatistics, names: Mapping[JobVertexId, str]) -
 def _outcome(entry: RootExceptionHistoryEntry) -> Json:
     return {
         "number": entry.number,
-        # Flink's form of an exception has the stack alone; the message has the user's own line at its head.
+        # Flink's exceptions only have the stack; the message starts with the user's own line.
         "message": entry.root.cause.message[:_MESSAGE_CHARACTERS],
         "outcome": entry.outcome.value,
         "times": entry.times,
@@ -175,52 +175,52 @@ def _outcome(entry: RootExceptionHistoryEntry) -> Json:
 
 
 def attempts(vertex: JobVertexDetails, subtasks: Sequence[SubtaskDetails]) -> Json:
-    """The newest attempts of a vertex, those before the current ones too, in the order of their begin."""
-    told = [
+    """Format the newest attempts of a vertex, including earlier ones, in the order of their start."""
+    events = [
         each
         for subtask in subtasks
         for attempt in (*subtask.earlier, subtask.current)
         if (each := _attempt(subtask.subtask, attempt)) is not None
     ]
-    told.sort(key=lambda each: (each["begun"], each["subtask"], each["number"]))
+    events.sort(key=lambda each: (each["begun"], each["subtask"], each["number"]))
     return {
         "id": vertex.vertex_id,
         "name": vertex.name,
-        "total": len(told),
-        "attempts": told[-ATTEMPTS_SHOWN:],
+        "total": len(events),
+        "attempts": events[-ATTEMPTS_SHOWN:],
     }
 
 
 def _attempt(subtask: int, attempt: AttemptDetails) -> Json | None:
-    """None before its first state is known."""
+    """Format an attempt; None before its first state is known."""
     if not attempt.timestamps:
         return None
-    begun, ended = min(stamp.at_ms for stamp in attempt.timestamps), left_at(attempt)
+    started, ended = min(stamp.at_ms for stamp in attempt.timestamps), terminal_ms(attempt)
     return {
         "subtask": subtask,
         "number": attempt.attempt_number,
         "state": attempt.state.value,
         "taskManager": attempt.task_manager,
-        "begun": begun,
+        "begun": started,
         "ended": None if ended < 0 else ended,
         "failure": None if attempt.failure is None else attempt.failure.type_name,
     }
 
 
 LastWork = Callable[[JobId, JobVertexId, int], "AttemptWork | None"]
-"""Tells of the newest attempt of a subtask; None where nothing is known of it. It may block."""
+"""Returns the work of the newest attempt of a subtask; None if it is unknown. May block."""
 
 
 def no_work(job_id: JobId, vertex_id: JobVertexId, subtask: int) -> AttemptWork | None:
-    """Tell nothing: of a data plane that does not say what it does."""
+    """Return nothing, for a data plane that does not report its work."""
     return None
 
 
-def attempt_work(found: AttemptWork, now_ms: int) -> Json:
-    """The work, the newest first; times in ms, null where it is not over or moves no rows."""
+def attempt_work(work: AttemptWork, now_ms: int) -> Json:
+    """Format the work, newest first; times in ms, null if it has not ended or moves no rows."""
     return {
-        "attempt": found.attempt,
-        "sparkUi": found.spark_ui,
+        "attempt": work.attempt,
+        "sparkUi": work.spark_ui,
         "work": [
             {
                 "what": each.what,
@@ -231,6 +231,6 @@ def attempt_work(found: AttemptWork, now_ms: int) -> Json:
                 "failed": each.has_failed,
                 "sparkJobs": list(each.spark_jobs),
             }
-            for each in found.pieces
+            for each in work.pieces
         ],
     }

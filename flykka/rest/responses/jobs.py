@@ -1,4 +1,4 @@
-"""Jobs: in a list, one with its vertices and its plan, the result of one, and the application that they belong to.
+"""Jobs: the list, a job with its vertices and plan, its result, and the application to which jobs belong.
 
 Flink's JobDetails, JobDetailsInfo, JsonPlanGenerator, JobExecutionResultResponseBody and ApplicationDetailsInfo.
 """
@@ -40,9 +40,9 @@ from flykka.rest.responses.io_metrics import NEVER, Json, by_state, io_metrics, 
 from flykka.rest.responses.vertices import accumulators
 
 TASK_STATES = (*(state.value for state in ExecutionState), "INITIALIZING")
-"""Flink's; a task is never INITIALIZING here."""
+"""Flink's states; a task is never INITIALIZING here."""
 _WITHIN_A_TASK = "undefined"
-"""Flink's exchange of an edge that nobody has said anything of: rows are handed on in a chain, batch by batch."""
+"""Flink's exchange mode of an unspecified edge: batches are forwarded within a chain."""
 
 
 def jobs_overview(jobs: Iterable[JobOverview]) -> Json:
@@ -50,7 +50,7 @@ def jobs_overview(jobs: Iterable[JobOverview]) -> Json:
 
 
 def job_in_list(job: JobOverview) -> Json:
-    """A job in a list. Its tasks are its subtasks."""
+    """Format a job for a list. Its tasks are its subtasks."""
     counts = by_state(job.subtask_counts)
     return {
         "jid": job.job_id,
@@ -119,7 +119,7 @@ def _vertex(vertex: JobVertexDetails, graph: JobGraph, subtasks: Sequence[Subtas
 
 
 def job_config(graph: JobGraph) -> Json:
-    """The configuration of a job. What the user has named stays out: nothing of it is a secret."""
+    """Format the configuration of a job, without user parameters, which may contain secrets."""
     return {
         "jid": graph.job_id,
         "name": graph.name,
@@ -133,7 +133,7 @@ def job_config(graph: JobGraph) -> Json:
 
 
 def slot_sharing_group_id(group: str) -> str:
-    """The id of a slot sharing group: hexadecimal, as Flink's are."""
+    """Return the id of a slot sharing group: hexadecimal, as Flink's are."""
     return group.encode().hex().ljust(32, "0")[:32]
 
 
@@ -142,7 +142,7 @@ def _or_never(at_ms: int | None) -> int:
 
 
 def in_words(strategy: RestartStrategyConfiguration) -> str:
-    """Its name and its figures, as Flink says them."""
+    """Format the strategy and its settings as Flink does."""
     match strategy:
         case NoRestartStrategyConfiguration():
             return "Restart deactivated."
@@ -162,7 +162,7 @@ def in_words(strategy: RestartStrategyConfiguration) -> str:
 
 
 def stream_graph(graph: JobGraph) -> Json:
-    """The operators in topological order. All of them are in a vertex: none is pending, as where a graph grows."""
+    """Format the operators in topological order. All are in a vertex, so none is pending."""
     producers = {
         (vertex.vertex_id, number): operator
         for vertex in graph.vertices
@@ -182,8 +182,8 @@ def _graph(graph: JobGraph, nodes: list[Json]) -> Json:
 
 def _node(operator: Operator, vertex: JobVertex, upstream: Sequence[OperatorId]) -> Json:
     inputs = list(_inputs(operator, vertex, upstream))
-    described = node(operator.operator_id, vertex.parallelism, f"{escape(operator.name)}<br/>", inputs)
-    return {**described, "job_vertex_id": vertex.vertex_id}
+    json_node = node(operator.operator_id, vertex.parallelism, f"{escape(operator.name)}<br/>", inputs)
+    return {**json_node, "job_vertex_id": vertex.vertex_id}
 
 
 def _inputs(operator: Operator, vertex: JobVertex, upstream: Sequence[OperatorId]) -> Iterator[Json]:
@@ -203,7 +203,7 @@ _APPLICATION_STATUS = {
 
 
 def execution_result(details: JobDetails) -> Json:
-    """The result; while the job runs, that it does."""
+    """Format the result, or that the job is still running."""
     if details.status not in JOB_GLOBALLY_TERMINAL:
         return {"status": {"id": "IN_PROGRESS"}}
     result: Json = {
@@ -219,7 +219,7 @@ def execution_result(details: JobDetails) -> Json:
 
 
 def _cause(details: JobDetails) -> SerializedThrowable | None:
-    """The failure that the job has ended with, or why it was cancelled where no user asked for it."""
+    """Return the failure that ended the job, or the reason of a cancellation that no user requested."""
     match details.status:
         case JobStatus.FAILED:
             return details.last_failure
@@ -234,7 +234,7 @@ _PROGRAM = "flykka"
 
 
 def application(application_id: str, jobs: Sequence[JobOverview], now_ms: int) -> Json:
-    """The application in a list, with the number of its jobs by status. It runs as long as somebody can ask."""
+    """Format the application for a list, with the number of its jobs by status. It is running while it can answer."""
     began = _began(jobs, now_ms)
     return {
         "id": application_id,
@@ -256,7 +256,7 @@ def application_details(application_id: str, jobs: Sequence[JobOverview], now_ms
 
 
 def application_exceptions(failures: Iterable[tuple[JobId, RootExceptionHistoryEntry]]) -> Json:
-    """The failures of all jobs, the newest first."""
+    """Format the failures of all jobs, newest first."""
     newest = sorted(failures, key=lambda each: each[1].root.timestamp_ms, reverse=True)
     return {"exceptionHistory": {"entries": [_failure(job_id, entry) for job_id, entry in newest]}}
 
@@ -272,7 +272,7 @@ def _failure(job_id: JobId, entry: RootExceptionHistoryEntry) -> Json:
 
 
 def stack_of(cause: SerializedThrowable) -> str:
-    """The stack; of a failure without one, what it says."""
+    """Return the stack of a failure, or its message without one."""
     return cause.stack_trace or f"{cause.type_name}: {cause.message}"
 
 
@@ -281,7 +281,7 @@ def _began(jobs: Iterable[JobOverview], now_ms: int) -> int:
 
 
 def plan(graph: JobGraph) -> Json:
-    """The plan. Consumers stand before their inputs, as Flink has them."""
+    """Format the plan. Consumers come before their inputs, as in Flink."""
     return _graph(graph, [vertex_node(vertex, _chained(vertex)) for vertex in reversed(graph.vertices)])
 
 

@@ -1,4 +1,4 @@
-"""Metrics as Flink lists them: of the subtasks of a vertex, of its coordinator and of a TaskManager."""
+"""Metrics in Flink's list format: of the subtasks of a vertex, of its coordinator and of a TaskManager."""
 
 from __future__ import annotations
 
@@ -30,39 +30,39 @@ _AGGREGATES: dict[str, Callable[[Sequence[float]], float]] = {
 }
 
 
-_PARTS_NAMES = str.maketrans(" :,", "___")
+_SEPARATORS = str.maketrans(" :,", "___")
 
 
 def identifier(operator: str, metric: str) -> str:
-    """The name of a metric in lists, `<operator>.<metric>`.
+    """Return the name of a metric in lists, `<operator>.<metric>`.
 
-    What would part names is replaced, as by Flink's MetricQueryService; dots stay between the groups of a metric.
+    Separators within names are replaced, as by Flink's MetricQueryService; dots stay between the groups of a metric.
     """
-    return f"{operator.replace('.', '_')}.{metric}".translate(_PARTS_NAMES)
+    return f"{operator.replace('.', '_')}.{metric}".translate(_SEPARATORS)
 
 
-def listed(there: Mapping[str, float], wanted: str | None) -> list[Json]:
-    """The names, or with `wanted` the values, as texts. Unknown names are left out."""
-    if wanted is None:
+def listed(there: Mapping[str, float], names: str | None) -> list[Json]:
+    """List the names, or with `wanted` the values as texts. Unknown names are ignored."""
+    if names is None:
         return [{"id": name} for name in there]
-    return [{"id": name, "value": _text(there[name])} for name in wanted.split(",") if name in there]
+    return [{"id": name, "value": _text(there[name])} for name in names.split(",") if name in there]
 
 
-def aggregated(of_each: Sequence[Mapping[str, float]], wanted: str | None, functions: str | None) -> list[Json]:
-    """The names, or with `wanted` aggregates over those that have such a value. Raises `RestError` as `chosen` does."""
-    if wanted is None:
+def aggregated(of_each: Sequence[Mapping[str, float]], names: str | None, functions: str | None) -> list[Json]:
+    """List the names, or with `wanted` aggregates over those with such a value. Raises `RestError` as `chosen` does."""
+    if names is None:
         return [{"id": name} for name in dict.fromkeys(name for each in of_each for name in each)]
     aggregates = chosen(functions)
-    measured = {name: [each[name] for each in of_each if name in each] for name in wanted.split(",")}
+    measured = {name: [each[name] for each in of_each if name in each] for name in names.split(",")}
     return [aggregate(name, values, aggregates) for name, values in measured.items() if values]
 
 
 def chosen(functions: str | None) -> list[str]:
-    """The aggregates that a request names, or all. Raises `RestError` where one is unknown."""
-    found = list(_AGGREGATES) if functions is None else functions.split(",")
-    if unknown := [name for name in found if name not in _AGGREGATES]:
+    """Return the aggregates in a request, or all. Raises `RestError` if one is unknown."""
+    names = list(_AGGREGATES) if functions is None else functions.split(",")
+    if unknown := [name for name in names if name not in _AGGREGATES]:
         raise RestError(400, f"there is no aggregate {unknown[0]!r}; there are {', '.join(_AGGREGATES)}")
-    return found
+    return names
 
 
 def aggregate(name: str, values: Sequence[float], functions: Sequence[str]) -> Json:
@@ -70,7 +70,7 @@ def aggregate(name: str, values: Sequence[float], functions: Sequence[str]) -> J
 
 
 def _skew(values: Sequence[float]) -> float:
-    """Unevenness, 0 to 100: the mean distance from the average, in relation to it."""
+    """Compute the unevenness, 0 to 100: the mean distance from the average, relative to it."""
     average = mean(values)
     return 0.0 if not average else min(100.0, 100 * mean(abs(value - average) for value in values) / average)
 
@@ -88,95 +88,95 @@ _METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
 _NETWORK = "Status.Shuffle.Netty"
 
 
-def values(subtasks: Sequence[SubtaskDetails], wanted: str | None) -> list[Json]:
-    """`<subtask>.<metric>`: the names, or with `wanted` the values, as texts. Unknown names are left out."""
-    if wanted is None:
+def values(subtasks: Sequence[SubtaskDetails], names: str | None) -> list[Json]:
+    """List `<subtask>.<metric>`: the names, or with `wanted` the values as texts. Unknown names are ignored."""
+    if names is None:
         return [{"id": f"{subtask.subtask}.{name}"} for subtask in subtasks for name in _measured(subtask)]
     by_number = {str(subtask.subtask): subtask for subtask in subtasks}
-    found: list[Json] = []
-    for each in wanted.split(","):
+    result: list[Json] = []
+    for each in names.split(","):
         number, _, name = each.partition(".")
         if number in by_number:
-            found += [{**value, "id": each} for value in values_of_subtask(by_number[number], name)]
-    return found
+            result += [{**value, "id": each} for value in values_of_subtask(by_number[number], name)]
+    return result
 
 
-def values_of_subtask(subtask: SubtaskDetails, wanted: str | None) -> list[Json]:
-    """`<metric>`: the names, or with `wanted` the values, as texts. Unknown names are left out."""
-    return listed(_measured(subtask), wanted)
+def values_of_subtask(subtask: SubtaskDetails, names: str | None) -> list[Json]:
+    """List `<metric>`: the names, or with `wanted` the values as texts. Unknown names are ignored."""
+    return listed(_measured(subtask), names)
 
 
 def aggregates(
-    subtasks: Sequence[SubtaskDetails], wanted: str | None, functions: str | None, numbers: str | None
+    subtasks: Sequence[SubtaskDetails], names: str | None, functions: str | None, numbers: str | None
 ) -> list[Json]:
-    """Aggregates over the subtasks, or over those of `numbers`: `0,2-4`. Raises `RestError` for unknown functions."""
-    if wanted is None:
+    """Aggregate over the subtasks, or over those of `numbers`: `0,2-4`. Raises `RestError` for unknown functions."""
+    if names is None:
         return [{"id": name} for name in dict.fromkeys(name for each in subtasks for name in _measured(each))]
     aggregates = chosen(functions)
     among = [each for each in subtasks if numbers is None or each.subtask in _numbers(numbers)]
     if not among:
         return []
-    measured = {name: _of_each(among, name) for name in wanted.split(",")}
+    measured = {name: _subtask_values(among, name) for name in names.split(",")}
     return [aggregate(name, there, aggregates) for name, there in measured.items() if there]
 
 
-def _of_each(subtasks: Iterable[SubtaskDetails], name: str) -> list[float]:
+def _subtask_values(subtasks: Iterable[SubtaskDetails], name: str) -> list[float]:
     if (read := _METRICS.get(name)) is not None:
         return [read(each) for each in subtasks]
-    return [there[name] for each in subtasks if name in (there := _of_users(each))]
+    return [there[name] for each in subtasks if name in (there := _user_metrics(each))]
 
 
 def _measured(subtask: SubtaskDetails) -> dict[str, float]:
-    return {**{name: read(subtask) for name, read in _METRICS.items()}, **_of_users(subtask)}
+    return {**{name: read(subtask) for name, read in _METRICS.items()}, **_user_metrics(subtask)}
 
 
-def _of_users(subtask: SubtaskDetails) -> dict[str, float]:
-    """Metrics of users, `<operator>.<metric>`; a histogram has one value for each of its figures."""
-    found: dict[str, float] = {}
+def _user_metrics(subtask: SubtaskDetails) -> dict[str, float]:
+    """Return user metrics as `<operator>.<metric>`; a histogram has one value per statistic."""
+    metrics: dict[str, float] = {}
     for metric in user_metrics(subtask.accumulators):
         values = numbers(values_of_metric(metric))
-        found |= {identifier(metric.operator_name, name): value for name, value in values.items()}
-    return found
+        metrics |= {identifier(metric.operator_name, name): value for name, value in values.items()}
+    return metrics
 
 
 def _numbers(text: str) -> frozenset[int]:
-    found: set[int] = set()
+    subtasks: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
         if not first.isdecimal() or (last and not last.isdecimal()) or len(part) > 16:
             raise RestError(400, f"{text!r} does not name subtasks: as in 0,2-4")
-        found.update(range(int(first), min(int(last or first), int(first) + 100_000) + 1))
-    return frozenset(found)
+        subtasks.update(range(int(first), min(int(last or first), int(first) + 100_000) + 1))
+    return frozenset(subtasks)
 
 
 def task_manager_metrics(
     own: TaskManagerInfo, network: NetworkSettings, running: Sequence[SubtaskDetails]
 ) -> dict[str, float]:
-    """Its slots, its tasks and its network buffers: of those the number where there is a limit.
+    """Return the numbers of slots, tasks and network buffers of a TaskManager; of buffers also the limit, if any.
 
-    Memory, threads and collectors are those of the process, which it shares. Flink's names of network memory mean the
-    same here: a segment is a network buffer, which is room for one batch, and in use while a batch waits in it. The
-    bytes of batches are bounded, but not counted by TaskManager.
+    Memory, threads and collectors are those of the process, which it shares. Flink's names of network memory have the
+    same meaning here: a segment is a network buffer, which has room for one batch, and is in use while a batch is
+    queued in it. The bytes of batches are limited, but not counted per TaskManager.
     """
     used = sum(each.current.metrics.input_queue_length + each.current.metrics.output_queue_length for each in running)
-    found: dict[str, float] = {
+    metrics: dict[str, float] = {
         "taskSlotsTotal": own.slots,
         "taskSlotsAvailable": own.free,
         "numRunningTasks": len(running),
         f"{_NETWORK}.UsedMemorySegments": used,
     }
     if network.network_buffers is not None:
-        found[f"{_NETWORK}.TotalMemorySegments"] = network.network_buffers
-        found[f"{_NETWORK}.AvailableMemorySegments"] = max(0, network.network_buffers - used)
+        metrics[f"{_NETWORK}.TotalMemorySegments"] = network.network_buffers
+        metrics[f"{_NETWORK}.AvailableMemorySegments"] = max(0, network.network_buffers - used)
     if network.network_memory_bytes is not None:
-        found[f"{_NETWORK}.TotalMemory"] = network.network_memory_bytes
-    return found
+        metrics[f"{_NETWORK}.TotalMemory"] = network.network_memory_bytes
+    return metrics
 
 
-def coordinator_metrics(vertex: JobVertexDetails, wanted: str | None) -> list[Json]:
-    """The metrics of a vertex's operator coordinator: the names, or with `wanted` the values of those, as texts.
+def coordinator_metrics(vertex: JobVertexDetails, names: str | None) -> list[Json]:
+    """List the metrics of a vertex's operator coordinator: the names, or with `wanted` the values as texts.
 
-    A meter is told as its count: nobody notes when its events came.
+    A meter is reported as its count, because the times of its events are unknown.
     """
     there: dict[str, float] = {}
     for metric in vertex.coordinator_metrics:
@@ -184,4 +184,4 @@ def coordinator_metrics(vertex: JobVertexDetails, wanted: str | None) -> list[Js
         if metric.type is AccumulatorType.METER:
             del values[metric.metric_name]
         there |= {identifier(metric.operator_name, name): value for name, value in numbers(values).items()}
-    return listed(there, wanted)
+    return listed(there, names)

@@ -19,15 +19,15 @@ _UNKNOWN = "(unassigned)"
 def vertex_details(
     vertex: JobVertexDetails, max_parallelism: int, subtasks: Sequence[SubtaskDetails], now: int
 ) -> Json:
-    made = [_subtask(subtask, now) for subtask in subtasks]
+    answers = [_subtask(subtask, now) for subtask in subtasks]
     return {
         "id": vertex.vertex_id,
         "name": vertex.name,
         "parallelism": vertex.parallelism,
         "maxParallelism": max_parallelism,
         "now": now,
-        "subtasks": made,
-        "aggregated": aggregated(made),
+        "subtasks": answers,
+        "aggregated": aggregated(answers),
     }
 
 
@@ -80,7 +80,7 @@ def by_task_manager(vertex: JobVertexDetails, subtasks: Iterable[SubtaskDetails]
 
 def _on_one(name: str, attempts: Sequence[AttemptDetails], now: int) -> Json:
     states = [attempt.state for attempt in attempts]
-    made = [attempt_details(attempt, now) for attempt in attempts]
+    answers = [attempt_details(attempt, now) for attempt in attempts]
     return {
         "endpoint": name,
         "taskmanager-id": name,
@@ -88,35 +88,35 @@ def _on_one(name: str, attempts: Sequence[AttemptDetails], now: int) -> Json:
         **lifetime(attempts, now),
         "metrics": io_metrics(attempt.metrics for attempt in attempts),
         "status-counts": {state.value: states.count(state) for state in ExecutionState},
-        "aggregated": aggregated(made),
+        "aggregated": aggregated(answers),
     }
 
 
 def watermarks(subtasks: Iterable[SubtaskDetails]) -> list[Json]:
-    """The watermark of each subtask, as a text; Long.MIN while there is none.
+    """Format the watermark of each subtask as a text; Long.MIN without one.
 
     A subtask at the end of its input is left out: its watermark is no time, and the dashboard shows all as times.
     """
-    found = []
+    result = []
     for subtask in subtasks:
         at = subtask.current.metrics.watermark_ms
         if at == WATERMARK_MAX:
             continue
         value = WATERMARK_MIN if at is None else at
-        found.append({"id": f"{subtask.subtask}.currentInputWatermark", "value": str(value)})
-    return found
+        result.append({"id": f"{subtask.subtask}.currentInputWatermark", "value": str(value)})
+    return result
 
 
 def back_pressure(subtasks: Sequence[SubtaskDetails], now: int) -> Json:
-    """Shares of the last seconds in which subtasks could not emit, worked and rested."""
-    made = [_pressure(subtask) for subtask in subtasks]
-    level = _level(max((each["ratio"] for each in made), default=0.0))
+    """Format the shares of the last seconds in which subtasks were back-pressured, busy and idle."""
+    answers = [_pressure(subtask) for subtask in subtasks]
+    level = _level(max((each["ratio"] for each in answers), default=0.0))
     return {
         "status": "ok",
         "backpressureLevel": level,
         "backpressure-level": level,
         "end-timestamp": now,
-        "subtasks": made,
+        "subtasks": answers,
     }
 
 

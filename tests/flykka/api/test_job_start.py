@@ -9,7 +9,7 @@ import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.api.job_start import _TraceSearch
-from flykka.client.continuation import Found
+from flykka.client.continuation import RunTraces
 from flykka.client.running_jobs import RunningJob
 from flykka.client.start_settings import StartMode
 from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
@@ -48,8 +48,8 @@ def search(folder: Path, job_type: JobType = JobType.STREAMING) -> _TraceSearch:
     return _TraceSearch(graph, folders, follows_itself=False)
 
 
-def find_start(folder: Path, job_type: JobType = JobType.STREAMING) -> Found:
-    return search(folder, job_type).found(StartMode.AUTO, None)
+def find_start(folder: Path, job_type: JobType = JobType.STREAMING) -> RunTraces:
+    return search(folder, job_type).collect(StartMode.AUTO, None)
 
 
 def test_a_killed_run_is_continued_from_its_newest_checkpoint(storage: CheckpointStorage, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_where_no_run_is_noted_the_newest_checkpoint_of_the_same_name_counts(
 def test_a_batch_job_is_continued_from_nothing(storage: CheckpointStorage, tmp_path: Path) -> None:
     write_checkpoint(storage, JOB, 3)
 
-    assert find_start(tmp_path, JobType.BATCH) == Found(job_name="counts")
+    assert find_start(tmp_path, JobType.BATCH) == RunTraces(job_name="counts")
 
 
 def test_a_checkpoint_that_is_gone_is_told_and_not_passed_over(storage: CheckpointStorage, tmp_path: Path) -> None:
@@ -104,10 +104,10 @@ def test_a_checkpoint_that_is_gone_is_told_and_not_passed_over(storage: Checkpoi
     storage.record_run(JobRun(job_id=JOB, job_name="counts"))
     storage.record_end_of_run("counts", JobEnded(job_id=JOB, status=JobStatus.FINISHED, checkpoint_path=gone))
 
-    misfit = find_start(tmp_path).misfit
+    mismatch = find_start(tmp_path).mismatch
 
-    assert misfit is not None
-    assert gone in misfit
+    assert mismatch is not None
+    assert gone in mismatch
 
 
 def test_what_a_killed_run_has_staged_is_nobodys_where_it_has_no_checkpoint(

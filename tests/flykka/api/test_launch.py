@@ -30,7 +30,7 @@ APP = {"task_managers": 3, "slots_per_task_manager": 2, "record": "app.trace"}
 def cluster_settings(launch: Launch) -> ClusterSettings:
     """The settings of one more environment, whose app says `APP`."""
     options = launch.environment_options()
-    options.say(APP)
+    options.set_options(APP)
     return options.cluster_settings()
 
 
@@ -85,7 +85,7 @@ def test_a_launcher_that_offers_it_gives_a_rest_interface_where_nothing_says_whe
 
     options = launch.environment_options()
     assert options.values["rest"] == "0"
-    options.say({"rest": 8082})
+    options.set_options({"rest": 8082})
     assert options.values["rest"] == "8082"
 
 

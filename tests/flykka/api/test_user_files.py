@@ -112,7 +112,7 @@ def test_a_name_that_is_taken_is_refused_with_the_call_that_has_it(env: Env) -> 
 
 
 def test_names_and_parameters_are_texts(env: Env) -> None:
-    with pytest.raises(ProgramError, match="the name of a cached file must be a text that names it, not ''"):
+    with pytest.raises(ProgramError, match="the name of a cached file must be a non-empty text, not ''"):
         env.register_cached_file("cities.csv", "")
     with pytest.raises(ProgramError, match=r"texts by name, not \{'limit': 7\}: write str\(value\)"):
         env.set_global_job_parameters({"limit": 7})  # type: ignore[dict-item]

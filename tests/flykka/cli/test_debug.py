@@ -50,7 +50,7 @@ def test_a_breakpoint_stops_behind_its_turn(debug: Debug) -> None:
 
     stops = [line.split()[1] for line in out.splitlines() if line.startswith("turn ")]
     assert stops == ["21", "22", "39"]
-    assert "no further turn there: this is the end" in out
+    assert "no other match: this is the end" in out
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_breakpoint_stops_behind_its_turn(debug: Debug) -> None:
         ("next", "turn 18  +0.000 s  /user/courier-a <- "),
         ("back 99\nn", "turn 4  "),
         ("break Receipt\nn", "turn 17  +0.000 s  /user/courier-b <- Receipt(number=1)"),
-        ("at 39\nn", "no further turn there: this is the end"),
+        ("at 39\nn", "no other match: this is the end"),
         ("back", "turn 11  +0.000 s  /user/courier-b <- Bring(parcels=3)"),
         ("back 99", "this is the beginning"),
         ("at 30", "turn 30"),

@@ -9,7 +9,7 @@ import pytest
 
 from flykka.cli.main import main
 from flykka.cluster.high_availability.file_system import FileSystemHaServices
-from flykka.cluster.high_availability.leftovers import forget, leading, leftovers
+from flykka.cluster.high_availability.store_contents import forget, leading, store_contents
 from flykka.errors import ClusterError
 from tests.flykka.cluster.high_availability.processes import Driver
 
@@ -34,13 +34,13 @@ def test_a_run_that_was_given_up_is_shown_and_forgotten(tmp_path: Path, capsys: 
     assert main(["ha", "show", store]) == 0
     after = capsys.readouterr().out.splitlines()
 
-    assert before[0].endswith("(open: the application goes on with it when it is run again)")
+    assert before[0].endswith("(open: the application continues it when it is run again)")
     assert ": FINISHED, " in before[1]
-    assert forgotten == [*before, "forgotten: the application begins a new run"]
+    assert forgotten == [*before, "deleted: the application begins a new run"]
     assert len(after) == 1
     assert after[0].endswith("(concluded)")
     assert main(["ha", "clean", store, "--yes"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "there is nothing to forget"
+    assert capsys.readouterr().out.splitlines()[-1] == "there is nothing to delete"
 
 
 @pytest.mark.slow
@@ -51,10 +51,10 @@ def test_a_clean_up_that_is_killed_in_the_middle_is_done_again(tmp_path: Path) -
         run = services.last_run()
         assert run is not None
         store.conclude_run(run.run_id)
-        half = leftovers(services)
+        half = store_contents(services)
         forget(store, run)
 
-    assert (half.is_empty, leftovers(services).is_empty) == (False, True)
+    assert (half.is_empty, store_contents(services).is_empty) == (False, True)
     services.close()
 
 
@@ -83,9 +83,9 @@ def test_who_gives_no_answer_forgets_nothing(
     monkeypatch.setattr("builtins.input", lambda question: "")
 
     assert main(["ha", "clean", str(tmp_path)]) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == "nothing was forgotten"
+    assert capsys.readouterr().out.splitlines()[-1] == "nothing was deleted"
     services = FileSystemHaServices(str(tmp_path))
-    assert leftovers(services).run is not None
+    assert store_contents(services).run is not None
     assert services.last_run().run_id == run  # type: ignore[union-attr] # as the line above says
     services.close()
 
@@ -93,9 +93,9 @@ def test_who_gives_no_answer_forgets_nothing(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["clean", "{}"], "there is nobody to be asked: say --yes"),
+        (["clean", "{}"], "there is no terminal for a confirmation: pass --yes"),
         (["show", "{}/not/there"], "there is no folder "),
-        (["show", "zookeeper:zk"], "does not say where ZooKeeper is"),
+        (["show", "zookeeper:zk"], "contains no address of ZooKeeper"),
     ],
 )
 def test_what_cannot_be_done_is_a_usage_error(

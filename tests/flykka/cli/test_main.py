@@ -53,9 +53,9 @@ def test_what_is_missing_or_not_there_is_named(
     [
         (
             ["--paralelism", "2"],
-            "unknown option --paralelism (did you mean --parallelism?); options for the app itself go behind --",
+            "unknown option --paralelism (did you mean --parallelism?); options for the app itself go after --",
         ),
-        (["--quite-different"], "unknown option --quite-different; options for the app itself go behind --"),
+        (["--quite-different"], "unknown option --quite-different; options for the app itself go after --"),
         (["--parallelism", "0"], "argument --parallelism: '0' is not a whole number from 1"),
         (["--slots-per-task-manager", "-1"], "argument --slots-per-task-manager: '-1' is not a whole number from 1"),
         (["--task-managers", "two"], "argument --task-managers: 'two' is not a whole number from 1"),
@@ -185,9 +185,9 @@ def test_what_was_stopped_with_a_savepoint_and_is_noted_nowhere_starts_from_it(r
         (["--fresh", "--overwrite", "out"], "give --fresh or --overwrite, not both"),
         (["--from-savepoint", "/s", "--fresh"], "give --from-savepoint or --fresh, not both"),
         (["--allow-non-restored-state"], "--allow-non-restored-state needs a savepoint"),
-        (["--ring", "500"], "--ring says how much of a recording is kept"),
+        (["--ring", "500"], "--ring limits a recording"),
         (["--record", "run.trace", "--ring", "0"], "argument --ring"),
-        (["--max-bytes", "500"], "--max-bytes says how large a recording may be"),
+        (["--max-bytes", "500"], "--max-bytes limits a recording"),
         (["--record", "run.trace", "--ring", "5", "--max-bytes", "500"], "give --ring or --max-bytes, not both"),
     ],
 )

@@ -92,7 +92,7 @@ def test_a_savepoint_is_shown_with_its_job_and_its_operators(
     assert "savepoint 7 of job 'orders' (orders-id)" in shown
     assert "taken 2023-11-14 22:13:20 UTC in 250 ms, 6 B of state" in shown
     assert "totals  window aggregate  1 (up to 128)   6 B  keyed" in shown
-    assert "totals: keys (shop string), kept of each window (sum bigint), size=60000ms" in shown
+    assert "totals: keys (shop string), state of each window (sum bigint), size=60000ms" in shown
     assert "totals: 128 key groups in 1 file" in shown
 
 

@@ -358,4 +358,4 @@ def test_turns_that_are_not_there_are_exit_code_2(flykka_trace: Shell, trace: Pa
     code, _, err = flykka_trace("show", trace, *asked)
 
     assert code == 2
-    assert err == f"flykka trace show: {trace}: no turn is as asked for; `flykka trace stats` tells what there is\n"
+    assert err == f"flykka trace show: {trace}: no turn matches; `flykka trace stats` lists messages and actors\n"

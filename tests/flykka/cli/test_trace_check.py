@@ -46,7 +46,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_run_that_is_right_is_said_to_be(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "check", str(trace)]) == 0
-    assert capsys.readouterr().out.endswith("records: no law is broken\n")
+    assert capsys.readouterr().out.endswith("records: no violations\n")
 
 
 def test_a_run_that_is_wrong_names_its_turns(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +66,7 @@ def test_what_is_wrong_is_told_to_programs_too(broken: Path, capsys: pytest.Capt
 
 def test_a_job_that_reads_makes_progress(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "check", str(trace), "--progress-within", "60"]) == 0
-    assert "no law is broken" in capsys.readouterr().out
+    assert "no violations" in capsys.readouterr().out
 
 
 def test_of_a_flight_record_nothing_is_expected_that_came_before(
@@ -80,7 +80,7 @@ def test_of_a_flight_record_nothing_is_expected_that_came_before(
         recorder.dump(tmp_path / "ring.trace")
 
     assert main(["trace", "check", str(tmp_path / "ring.trace")]) == 0
-    assert "# of what came before it nothing is known\n" in capsys.readouterr().out
+    assert "# the part of the run before the trace is unknown\n" in capsys.readouterr().out
 
 
 def test_a_trace_that_is_cut_off_is_looked_at_up_to_there(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,7 +88,7 @@ def test_a_trace_that_is_cut_off_is_looked_at_up_to_there(trace: Path, capsys: p
 
     assert main(["trace", "check", str(trace)]) == 0
     told = capsys.readouterr().out
-    assert "no law is broken" in told
+    assert "no violations" in told
     assert "# the trace ends at byte" in told
 
 

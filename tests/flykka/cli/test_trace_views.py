@@ -156,7 +156,7 @@ def test_runs_that_differ_in_times_only_are_the_same(flykka_trace: Shell, trace:
     code, out, err = flykka_trace("diff", trace, other)
 
     assert (code, err) == (0, "")
-    assert out == f"{trace} and {other} tell the same: 39 records of 11 actors, but for times and the names of ids\n"
+    assert out == f"{trace} and {other} are the same: 39 records of 11 actors, except for times and the names of ids\n"
 
 
 def test_where_runs_part_is_told_with_fields_causes_and_a_command(
@@ -262,7 +262,7 @@ def test_two_runs_of_which_nothing_was_compared_are_not_said_to_be_the_same(flyk
     code, out, err = flykka_trace("diff", trace, trace, "--actor", "nobody")
 
     assert (code, out) == (2, "")
-    assert err == f"flykka trace diff: neither {trace} nor {trace} has anything of what was asked for\n"
+    assert err == f"flykka trace diff: neither {trace} nor {trace} contains anything that matches\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -288,7 +288,7 @@ def test_what_no_terminal_can_show_is_not_printed_there(
     code, out, err = flykka_trace("diagram", trace, "--format", name)
 
     assert (code, out) == (2, "")
-    assert f"{name} is not for a terminal: say where to write it with -o FILE" in err
+    assert f"{name} is not for a terminal: write it to a file with -o FILE" in err
 
 
 def test_on_a_terminal_failures_are_red(trace: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ class Application:
     ) -> IdentifiedJob:
         graph = replace(self.driver.graph(), name=name)
         return self.jobs.identify(
-            graph, restore_path, allow_non_restored_state=False, say=self.said.append, repeats=repeats
+            graph, restore_path, allow_non_restored_state=False, notify=self.said.append, repeats=repeats
         )
 
     def identified(self, name: str = "counts") -> JobId:
@@ -186,4 +186,4 @@ def test_a_run_that_has_not_ended_in_order_stays_open_and_that_is_said(
     first.jobs.end(concludes=False)
 
     assert not first.last_run().is_concluded
-    assert caplog.messages == ["the application has not ended in order: run again, it goes on where it was left"]
+    assert caplog.messages == ["the application was not concluded: run again, it continues where it stopped"]

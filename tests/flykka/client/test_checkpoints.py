@@ -108,7 +108,7 @@ def test_one_that_a_job_has_gone_on_from_to_its_end_is_the_latest_no_more_and_ma
     CheckpointStorage(str(tmp_path)).delete_job(JobId("b"), path)
 
     with pytest.raises(
-        CheckpointNotFoundError, match=f"job b has gone on from the newest one, '{path}', and has ended"
+        CheckpointNotFoundError, match=f"job b has continued from the newest one, '{path}', and has ended"
     ):
         find_checkpoint("latest", str(tmp_path))
     assert find_checkpoint(path, str(tmp_path)).path == path
@@ -132,7 +132,7 @@ def test_where_there_is_nothing_the_error_says_what_there_is(tmp_path: Path) -> 
     [path] = write_checkpoints(tmp_path, job_checkpoint("a", 7, 300))
 
     with pytest.raises(
-        CheckpointNotFoundError, match=r"gone' is no checkpoint or savepoint: there is no such file or folder"
+        CheckpointNotFoundError, match=r"gone' is not a checkpoint or savepoint: there is no such file or folder"
     ):
         find_checkpoint(str(tmp_path / "gone"), "")
     with pytest.raises(CheckpointNotFoundError, match=f"the newest checkpoint below it is '{path}'"):
@@ -169,7 +169,7 @@ def test_a_file_that_is_no_checkpoint_is_refused_by_name(tmp_path: Path) -> None
 
 
 def test_the_latest_of_none_is_an_error_that_names_the_directory_and_what_is_broken(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointNotFoundError, match="there is none: name it with set_checkpoint_dir"):
+    with pytest.raises(CheckpointNotFoundError, match=r"no checkpoint directory.*set one with set_checkpoint_dir"):
         find_checkpoint("latest", "")
     with pytest.raises(CheckpointNotFoundError, match=r"below '.*/gone': there is no such folder$"):
         find_checkpoint("latest", str(tmp_path / "gone"))

@@ -9,9 +9,9 @@ import pytest
 from flykka.client.continuation import (
     PYTHON,
     FolderContents,
-    Found,
     LastRunState,
     Refusal,
+    RunTraces,
     Start,
     decide,
     last_run_state,
@@ -21,12 +21,12 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRun
 from flykka.messages.wire.ids import JobId
 
-NEW = Found(job_name="counts", folders=(FolderContents(path="/out"),))
+NEW = RunTraces(job_name="counts", folders=(FolderContents(path="/out"),))
 WITH_ROWS = replace(NEW, folders=(FolderContents(path="/out", own=3),))
 LEFT_OFF = replace(
-    WITH_ROWS, last_run=LastRunState.LEFT_OFF, checkpoint="/c/chk-7", described="checkpoint 7 of 14:03:22 (/c/chk-7)"
+    WITH_ROWS, last_run=LastRunState.LEFT_OFF, checkpoint="/c/chk-7", description="checkpoint 7 of 14:03:22 (/c/chk-7)"
 )
-MISFIT = replace(LEFT_OFF, checkpoint=None, misfit="job 'counts' cannot continue from '/c/chk-7': it holds 'hourly'")
+MISFIT = replace(LEFT_OFF, checkpoint=None, mismatch="job 'counts' cannot continue from '/c/chk-7': it holds 'hourly'")
 FINISHED = replace(NEW, last_run=LastRunState.ENDED)
 RUN = JobRun(job_id=JobId("x"), job_name="counts")
 
@@ -59,7 +59,7 @@ def test_a_job_goes_on_where_it_left_off_and_that_is_said() -> None:
     started = decide(LEFT_OFF, StartMode.AUTO)
 
     assert started == Start(
-        restore_path="/c/chk-7", says=("continuing 'counts' from checkpoint 7 of 14:03:22 (/c/chk-7)",)
+        restore_path="/c/chk-7", notices=("continuing 'counts' from checkpoint 7 of 14:03:22 (/c/chk-7)",)
     )
 
 
@@ -67,21 +67,21 @@ def test_a_job_whose_last_run_was_cancelled_begins_and_says_so_where_it_has_no_r
     cancelled = replace(NEW, last_run=LastRunState.ENDED_WITHOUT_CHECKPOINT)
 
     assert decide(cancelled, StartMode.AUTO) == Start(
-        says=("'counts' begins with its input: its last run has kept no checkpoint",)
+        notices=("'counts' starts at the beginning of its input: its last run retained no checkpoint",)
     )
 
 
 @pytest.mark.parametrize(
-    ("found", "mode", "reason", "commands"),
+    ("traces", "mode", "reason", "commands"),
     [
         (
             replace(FINISHED, folders=WITH_ROWS.folders),
             StartMode.AUTO,
-            "has come to the end of its input already; run again, it would publish the same rows once more: there are"
+            "has already reached the end of its input; run again, it would publish the same rows once more: there are"
             " 3 files of it in /out",
             ("--from-checkpoint PATH", "--fresh, with another folder", "--overwrite /out"),
         ),
-        (FINISHED, StartMode.AUTO, "has come to the end of its input already", ("--from-checkpoint PATH", "--fresh")),
+        (FINISHED, StartMode.AUTO, "has already reached the end of its input", ("--from-checkpoint PATH", "--fresh")),
         (
             replace(NEW, folders=(FolderContents(path="/out", own=1),)),
             StartMode.AUTO,
@@ -91,7 +91,7 @@ def test_a_job_whose_last_run_was_cancelled_begins_and_says_so_where_it_has_no_r
         (
             WITH_ROWS,
             StartMode.AUTO,
-            "has no checkpoint to continue from, and has published rows: there are 3 files of it in /out",
+            "has no checkpoint to continue from, but has published rows: there are 3 files of it in /out",
             ("--from-checkpoint PATH", "--fresh, with another folder", "--overwrite /out"),
         ),
         (
@@ -109,18 +109,18 @@ def test_a_job_whose_last_run_was_cancelled_begins_and_says_so_where_it_has_no_r
         (
             LEFT_OFF,
             StartMode.FRESH,
-            "cannot begin with its input again: there are 3 files of it in /out",
+            "cannot start at the beginning of its input: there are 3 files of it in /out",
             ("another folder in the sink", "--overwrite /out"),
         ),
     ],
 )
 def test_what_would_publish_rows_twice_is_refused_with_the_commands_that_there_are(
-    found: Found, mode: StartMode, reason: str, commands: tuple[str, ...]
+    traces: RunTraces, mode: StartMode, reason: str, commands: tuple[str, ...]
 ) -> None:
-    refused = decide(found, mode)
+    refused = decide(traces, mode)
 
     assert isinstance(refused, Refusal)
-    assert not refused.is_misfit
+    assert not refused.is_mismatch
     assert reason in refused.reason
     assert all(command in refused.reason for command in commands), refused.reason
 
@@ -129,43 +129,46 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_what_does_not_fit() -> N
     refused = decide(MISFIT, StartMode.AUTO)
 
     assert isinstance(refused, Refusal)
-    assert refused.is_misfit
+    assert refused.is_mismatch
     assert refused.reason.startswith("job 'counts' cannot continue from '/c/chk-7': it holds 'hourly'\n")
     assert "flykka savepoint check" in refused.reason
     assert "--fresh" in refused.reason
 
 
 @pytest.mark.parametrize(
-    "found",
+    "traces",
     [FINISHED, MISFIT],
 )
-def test_a_job_that_only_shows_its_rows_is_never_refused(found: Found) -> None:
-    shown = replace(found, folders=(), shows_only=True)
+def test_a_job_that_only_shows_its_rows_is_never_refused(traces: RunTraces) -> None:
+    shown = replace(traces, folders=(), shows_only=True)
 
     assert isinstance(decide(shown, StartMode.AUTO), Start)
 
 
 @pytest.mark.parametrize(
-    ("found", "says"),
-    [(FINISHED, ()), (replace(MISFIT, folders=NEW.folders), (f"'counts' begins with its input: {MISFIT.misfit}",))],
+    ("traces", "notices"),
+    [
+        (FINISHED, ()),
+        (replace(MISFIT, folders=NEW.folders), (f"'counts' starts at the beginning of its input: {MISFIT.mismatch}",)),
+    ],
 )
 def test_a_note_that_does_not_count_keeps_no_job_from_starting_that_has_no_rows(
-    found: Found, says: tuple[str, ...]
+    traces: RunTraces, notices: tuple[str, ...]
 ) -> None:
-    uncounted = replace(found, note_counts=False)
+    uncounted = replace(traces, note_counts=False)
 
-    assert decide(uncounted, StartMode.AUTO) == Start(says=says)
+    assert decide(uncounted, StartMode.AUTO) == Start(notices=notices)
 
 
-@pytest.mark.parametrize("found", [replace(FINISHED, folders=WITH_ROWS.folders), MISFIT, WITH_ROWS])
-def test_no_rows_are_published_twice_where_no_checkpoint_note_counts(found: Found) -> None:
-    refused = decide(replace(found, note_counts=False), StartMode.AUTO)
+@pytest.mark.parametrize("traces", [replace(FINISHED, folders=WITH_ROWS.folders), MISFIT, WITH_ROWS])
+def test_no_rows_are_published_twice_where_no_checkpoint_note_counts(traces: RunTraces) -> None:
+    refused = decide(replace(traces, note_counts=False), StartMode.AUTO)
 
     assert isinstance(refused, Refusal)
 
 
 @pytest.mark.parametrize(
-    ("found", "mode", "overwritten"),
+    ("traces", "mode", "overwritten"),
     [
         (WITH_ROWS, StartMode.AUTO, ()),
         (MISFIT, StartMode.AUTO, ()),
@@ -178,9 +181,9 @@ def test_no_rows_are_published_twice_where_no_checkpoint_note_counts(found: Foun
     ],
 )
 def test_in_python_a_refusal_says_what_to_write_there(
-    found: Found, mode: StartMode, overwritten: tuple[str, ...]
+    traces: RunTraces, mode: StartMode, overwritten: tuple[str, ...]
 ) -> None:
-    refused = decide(found, mode, overwritten, PYTHON)
+    refused = decide(traces, mode, overwritten, PYTHON)
 
     assert isinstance(refused, Refusal)
     assert "env.overwrite('/" in refused.reason
@@ -188,9 +191,9 @@ def test_in_python_a_refusal_says_what_to_write_there(
 
 
 def test_a_fresh_job_begins_with_its_input_where_none_of_its_rows_are() -> None:
-    found = replace(LEFT_OFF, folders=NEW.folders)
+    traces = replace(LEFT_OFF, folders=NEW.folders)
 
-    assert decide(found, StartMode.FRESH) == Start()
+    assert decide(traces, StartMode.FRESH) == Start()
     assert decide(FINISHED, StartMode.FRESH) == Start()
 
 
@@ -202,7 +205,7 @@ def test_what_is_overwritten_is_deleted_and_the_job_begins_with_its_input() -> N
     started = decide(LEFT_OFF, StartMode.OVERWRITE, ("/out",))
 
     assert started == Start(
-        overwrites=("/out",), says=("'counts' begins with its input: deleting 3 files of it in /out",)
+        overwrites=("/out",), notices=("'counts' starts at the beginning of its input: deleting 3 files of it in /out",)
     )
 
 
@@ -211,27 +214,27 @@ def test_where_there_is_nothing_of_the_job_nothing_is_deleted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "overwritten", "reason"),
+    ("traces", "overwritten", "reason"),
     [
         (
             WITH_ROWS,
             ("/ouch",),
-            "'/ouch' is no folder of a sink of job 'counts': they write to /out. Nothing was deleted",
+            "'/ouch' is not a folder of a sink of job 'counts': they write to /out. Nothing was deleted",
         ),
         (replace(WITH_ROWS, folders=()), ("/out",), "none of them writes to a folder"),
         (
             replace(WITH_ROWS, folders=(*WITH_ROWS.folders, FolderContents(path="/late", own=1))),
             ("/out",),
-            "1 file of it in /late, which would be there twice: name these too:"
+            "1 file of it in /late, which would be published twice: name these folders too:"
             " --overwrite /out --overwrite /late. Nothing was deleted",
         ),
-        (replace(WITH_ROWS, last_run=LastRunState.RUNS_HERE), ("/out",), "runs, in this process"),
+        (replace(WITH_ROWS, last_run=LastRunState.RUNS_HERE), ("/out",), "is running in this process"),
     ],
 )
 def test_nothing_is_deleted_that_was_not_named_as_the_sink_has_it(
-    found: Found, overwritten: tuple[str, ...], reason: str
+    traces: RunTraces, overwritten: tuple[str, ...], reason: str
 ) -> None:
-    refused = decide(found, StartMode.OVERWRITE, overwritten)
+    refused = decide(traces, StartMode.OVERWRITE, overwritten)
 
     assert isinstance(refused, Refusal)
     assert reason in refused.reason
@@ -243,9 +246,9 @@ def test_the_rows_of_others_in_a_folder_are_told_and_keep_no_job_from_starting()
     started = decide(replace(NEW, folders=(folder,)), StartMode.AUTO)
 
     assert started == Start(
-        says=(
+        notices=(
             "job 'clicks' writes into /out at this moment too: readers see the rows of both",
             "/out holds 12 files of another job, 'orders': readers see the rows of both",
-            "/out holds 1 file that no job has published, as far as their names tell",
+            "/out holds 1 file that no job has published, according to their names",
         )
     )

@@ -358,7 +358,7 @@ def test_a_damaged_checkpoint_is_named_with_an_earlier_one_that_is_whole(
     with pytest.raises(CheckpointError, match="CheckpointFormatError: /state is damaged") as failed:
         client.wait(timeout=0)
     assert isinstance(failed.value, JobRestoreError)
-    assert f"an earlier checkpoint is whole: {first} (continue with" in str(failed.value)
+    assert f"an earlier checkpoint is undamaged: {first} (continue with" in str(failed.value)
     assert "kept checkpoint" not in str(failed.value)
 
 

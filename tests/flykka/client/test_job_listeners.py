@@ -58,8 +58,8 @@ def test_a_job_that_fails_again_and_again_is_told_of_where_nobody_listens(
         cluster.say(*[restarting] * 100)
 
     assert [record.getMessage() for record in caplog.records] == [
-        f"job 'counts' has failed and restarts (restart {number}, and so without end unless set_restart_strategy(...)"
-        " says otherwise): ValueError: operator 'taxed' (app.py:7): boom"
+        f"job 'counts' has failed and restarts (restart {number}, without limit unless set_restart_strategy(...)"
+        " sets one): ValueError: operator 'taxed' (app.py:7): boom"
         for number in (1, 10)
     ]
 
@@ -113,7 +113,9 @@ def test_a_listener_that_comes_when_the_cluster_has_ended_is_refused_and_not_wai
     cluster.system.terminate()
     cluster.system.run_until_idle()
 
-    with pytest.raises(ClusterError, match=r"nothing more is told of job 'counts' \(job\): its cluster was shut down"):
+    with pytest.raises(
+        ClusterError, match=r"no more information about job 'counts' \(job\): its cluster was shut down"
+    ):
         client.add_listener(print)
 
     assert client.wait(timeout=0).job_id == JOB

@@ -93,5 +93,5 @@ def test_where_the_cluster_was_shut_down_there_are_no_metrics(cluster: ClientClu
     cluster.system.terminate()
     cluster.system.run_until_idle()
 
-    with pytest.raises(ClusterError, match=r"nothing more is told of job .* its cluster was shut down"):
+    with pytest.raises(ClusterError, match=r"no more information about job .* its cluster was shut down"):
         client.metrics  # noqa: B018

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.client.running_jobs import FOLDER_VARIABLE, RunningJob, RunningJobFile, running_jobs, token_at
+from flykka.client.running_jobs import FOLDER_VARIABLE, RunningJob, RunningJobFile, running_jobs, token_for
 from flykka.messages.wire.ids import JobId
 
 HOLDER = """
@@ -64,11 +64,11 @@ def test_the_token_of_a_job_is_found_at_its_address_by_its_user_alone(jobs_folde
     assert "of prices" not in repr(job)
     assert [stat.S_IMODE(path.stat().st_mode) for path in (jobs_folder, *jobs_folder.iterdir())] == [0o700, 0o600]
     for address in ("http://127.0.0.1:8081", "http://localhost:8081/", "http://127.0.0.1:8081/v1"):
-        assert token_at(address) == "of prices"
+        assert token_for(address) == "of prices"
     for address in ("http://127.0.0.1:8082", "https://127.0.0.1:8081", "http://db1:8081"):
-        assert token_at(address) is None
+        assert token_for(address) is None
     file.remove()
-    assert token_at("http://127.0.0.1:8081") is None
+    assert token_for("http://127.0.0.1:8081") is None
 
 
 def test_one_job_may_run_in_two_processes() -> None:

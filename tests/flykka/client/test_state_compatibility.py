@@ -152,7 +152,7 @@ def test_what_has_another_uid_now_is_found_by_its_kind_and_its_uid_is_told() -> 
 
     found = compared(renamed)
 
-    [totals] = found.matched_as(OperatorMatch.RENAMED)
+    [totals] = found.operators_with(OperatorMatch.RENAMED)
     assert (totals.uid, totals.former_uid) == ("totals", "sums")
     assert "'sums' (sums), which looks like 'totals' of the job: uid('sums')" in found.problems[0]
 
@@ -161,7 +161,7 @@ def test_of_two_that_may_have_been_renamed_the_one_of_the_same_name_is_meant() -
     two = graph_with_uids(vertex("source", outputs=1), vertex("a", reads=("source",)), vertex("b", reads=("source",)))
     named = changed(changed(two, "a", name="means"), "b", name="sums")
 
-    [renamed] = compared(named).matched_as(OperatorMatch.RENAMED)
+    [renamed] = compared(named).operators_with(OperatorMatch.RENAMED)
 
     assert renamed.uid == "b"
 
@@ -230,7 +230,7 @@ def test_the_state_of_a_coordinator_needs_a_function_that_brings_one() -> None:
 
     assert compared(replace(GRAPH, vertices=(GRAPH.vertices[0], coordinated)), stored).problems == ()
     (problem,) = compared(GRAPH, stored).problems
-    assert "the coordinator of 'sums', whose function brings none any more" in problem
+    assert "the coordinator of 'sums', but its function no longer has one" in problem
     assert compared(GRAPH, stored, allow_non_restored_state=True).problems == ()
 
 
@@ -254,7 +254,7 @@ def test_partial_aggregates_without_names_must_not_have_changed() -> None:
 
     [problem] = held_with(SUMS, named).problems
 
-    assert "what is kept of each key: was `sum bigint`, is ``max(a)` double`" in problem
+    assert "state of each key: was `sum bigint`, is ``max(a)` double`" in problem
 
 
 def test_what_differs_beside_the_schema_is_no_change_of_it() -> None:
@@ -286,7 +286,7 @@ def test_a_savepoint_of_another_job_says_whose_it_is() -> None:
 
     [problem] = compared(other).problems
 
-    assert "None of its state is of an operator of this job: it is of job 'orders'." in problem
+    assert "None of its state belongs to an operator of this job; it was written by job 'orders'." in problem
 
 
 def test_what_is_not_known_by_name_is_named_by_its_id() -> None:

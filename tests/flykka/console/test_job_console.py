@@ -56,7 +56,7 @@ def test_a_job_that_does_not_run_alone_has_its_name_on_its_lines() -> None:
 def test_what_is_said_is_printed_as_it_is() -> None:
     out = StringIO()
 
-    JobConsole(RichConsole(file=out, width=20), kept_checkpoint).say(
+    JobConsole(RichConsole(file=out, width=20), kept_checkpoint).notify(
         "[bold]a line that is longer than the terminal[/bold]"
     )
 

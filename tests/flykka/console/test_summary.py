@@ -82,7 +82,7 @@ def root_failure(number: int = 1, outcome: FailureOutcome = FailureOutcome.RESTA
 def test_failures_are_told_with_what_was_done_about_them_and_that_rows_were_read_again() -> None:
     lines = summary(replace(FINISHED, started_ms=1_000, exceptions=(root_failure(),), number_of_restarts=1))
 
-    assert lines[1].endswith(" (what was read again after a restart is counted again)")
+    assert lines[1].endswith(" (rows read again after a restart are counted again)")
     assert lines[-4:] == [
         "  restarts     1",
         "  failures     16.86 s  map (1/2) on task-manager-1: ValueError: no price may be 26",

@@ -131,7 +131,7 @@ def test_the_stop_button_ends_the_wait_and_not_the_job(
 
     assert waiting.error is not None
     assert waiting.error[0] == error
-    assert "job 'even numbers' goes on" in waiting.traceback
+    assert "job 'even numbers' keeps running" in waiting.traceback
     assert kernel.run("len(job.details.restarts)").text == "0"
     assert published_numbers(cells_folder) == EVEN_NUMBERS
 
@@ -199,7 +199,7 @@ def test_the_cell_of_a_job_that_has_finished_publishes_no_row_twice_when_it_is_r
 
     assert refused.error is not None
     assert refused.error[0] == "DuplicateJobSubmissionError"
-    assert "has come to the end of its input already" in refused.error[1]
+    assert "has already reached the end of its input" in refused.error[1]
     assert f"env.overwrite('{cells_folder}/output')" in refused.error[1]
     assert published_numbers(cells_folder) == EVEN_NUMBERS
 

@@ -34,7 +34,7 @@ def test_a_simulation_shows_what_happened_in_it() -> None:
     assert facts["faults"] == "2 × crash, 1 × storage"
     assert facts["checkpoints"] == "4 completed, 1 aborted; savepoints: 1"
     assert facts["rows"] == "52, 3 of them late"
-    assert bundle["text/plain"].startswith("simulation 39: nothing was wrong\n  job: STOPPED")
+    assert bundle["text/plain"].startswith("simulation 39: no violations\n  job: STOPPED")
 
 
 def test_a_violation_is_shown_and_becomes_no_markup() -> None:

@@ -25,7 +25,7 @@ def test_a_stream_tells_its_columns_its_source_its_watermark_and_its_operators(e
         "  event time  at",
         "  source      bids, watermark 10.0 s behind the latest row, idle after 1 min 0 s",
         "  operators   bids, where(price > 1)",
-        "  next        preview() shows first rows; where, select, key_by, ... go on; sink_to(...) ends it",
+        "  next        preview() shows first rows; where, select, key_by, ... continue; sink_to(...) ends it",
     ]
 
 

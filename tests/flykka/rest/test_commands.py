@@ -157,18 +157,18 @@ def test_nobody_is_asked_where_it_is_not_clear_who(
     capsys: pytest.CaptureFixture[str], add_running_job: Callable[..., None]
 ) -> None:
     assert main(["why"]) == 1
-    assert "flykka why: no job of yours runs on this machine" in capsys.readouterr().err
+    assert "flykka why: no job of yours is running on this machine" in capsys.readouterr().err
     assert main(["list"]) == 1
-    assert "flykka list: no job of yours runs on this machine" in capsys.readouterr().err
+    assert "flykka list: no job of yours is running on this machine" in capsys.readouterr().err
 
     add_running_job("prices", None)
     assert main(["why"]) == 1
-    assert f"no HTTP requests are answered for 'prices' {JOB} (process 7): " in capsys.readouterr().err
+    assert f"'prices' {JOB} (process 7) has no REST interface: " in capsys.readouterr().err
 
     add_running_job("orders", "http://127.0.0.1:1", JobId("c" * 32))
     add_running_job("clicks", "http://127.0.0.1:2", JobId("d" * 32))
     assert main(["cancel"]) == 1
-    assert "there are 3 jobs, of which one must be named: 'prices'" in capsys.readouterr().err
+    assert "there are 3 jobs, so one must be specified: 'prices'" in capsys.readouterr().err
 
 
 def test_the_time_of_each_actor_must_be_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,7 @@ def test_60_costly_requests_at_a_time_delay_no_other() -> None:
     for each in answers:
         if each.status_code == 503:
             assert each.headers["retry-after"] == "3"
-            assert each.json()["errors"] == [f"{most} requests that take long are being answered already"]
+            assert each.json()["errors"] == [f"{most} slow requests are being answered already"]
 
 
 def test_what_asks_actors_does_not_wait_for_what_needs_the_processor() -> None:
@@ -68,7 +68,7 @@ def test_what_asks_actors_does_not_wait_for_what_needs_the_processor() -> None:
     begun = [costly.begin(wait) for _ in range(Cost.PROCESSOR + WAITING)]
 
     assert costly.begin(Costly(cost=Cost.ACTORS, make=lambda: "why")).result(60) == "why"
-    with pytest.raises(RestError, match="take long"):
+    with pytest.raises(RestError, match="slow requests"):
         costly.begin(Costly(cost=Cost.PROCESSOR, make=lambda: None))
 
     release.set()

@@ -201,7 +201,7 @@ def test_a_command_line_that_is_wrong_says_so(tmp_path: Path, capsys: pytest.Cap
 
     with pytest.raises(SystemExit, match="2"):
         main(["history", str(tmp_path), "--log-url", "logs/<jobid>"])
-    assert "'logs/<jobid>' is no pattern of a URL" in capsys.readouterr().err
+    assert "'logs/<jobid>' is not a pattern of a URL" in capsys.readouterr().err
 
 
 @pytest.mark.slow

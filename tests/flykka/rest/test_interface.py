@@ -65,7 +65,7 @@ def test_an_endpoint_that_is_none_is_refused_before_the_app_runs(capsys: pytest.
     with pytest.raises(SystemExit):
         main(["run", __file__, "--otel", "localhost:4318"])
 
-    assert "'localhost:4318' is no URL of a receiver of OTLP by HTTP" in capsys.readouterr().err
+    assert "'localhost:4318' is not a URL of a receiver of OTLP by HTTP" in capsys.readouterr().err
 
 
 def test_what_a_reporter_needs_and_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

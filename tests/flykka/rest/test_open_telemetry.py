@@ -123,7 +123,7 @@ def test_what_was_not_taken_is_sent_again_and_the_reason_is_said_once(
 ) -> None:
     with Receiver(status=404) as receiver, caplog.at_level(logging.WARNING):
         reporter = OpenTelemetryReporter(receiver.endpoint)
-        with pytest.raises(OtlpError, match=r"no receiver of OTLP has taken them \(.*404.*\)"):
+        with pytest.raises(OtlpError, match=r"no OTLP receiver has accepted them \(.*404.*\)"):
             reporter.report(served.gateway, 7_000)
         receiver.status = 200
         reporter.report(served.gateway, 8_000)
@@ -135,7 +135,7 @@ def test_what_was_not_taken_is_sent_again_and_the_reason_is_said_once(
 
 @pytest.mark.parametrize("endpoint", ["localhost:4318", "http://", "ftp://localhost"])
 def test_an_endpoint_is_a_url(endpoint: str) -> None:
-    with pytest.raises(ProgramError, match=r"is no URL of a receiver of OTLP by HTTP: as in http://localhost:4318"):
+    with pytest.raises(ProgramError, match=r"is not a URL of a receiver of OTLP by HTTP: as in http://localhost:4318"):
         without_spark().enable_open_telemetry(endpoint)
 
 

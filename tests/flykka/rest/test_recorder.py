@@ -67,18 +67,18 @@ def test_a_story_is_made_again_after_records_and_some_seconds(tmp_path: Path) ->
     recorder.open(system="recorded", seed=1)
     play_into(recorder, turns.closed())
     recording = Recording(recorder, lambda: seconds)
-    assert recording.known_story(JOB, 1) is None
+    assert recording.cached_story(JOB, 1) is None
 
     story = recording.story(JOB, 1)
 
     seconds = 2 * STORY_SECONDS
-    assert recording.known_story(JOB, 1) is story, "nothing was recorded since"
-    assert recording.known_story(JOB, 2) is None
+    assert recording.cached_story(JOB, 1) is story, "nothing was recorded since"
+    assert recording.cached_story(JOB, 2) is None
     recorder.killed(99, BEGIN_MS, coordinator())
-    assert recording.known_story(JOB, 1) is None
+    assert recording.cached_story(JOB, 1) is None
     again = recording.story(JOB, 1)
     recorder.killed(100, BEGIN_MS, coordinator())
-    assert recording.known_story(JOB, 1) is again, "it was made just now"
+    assert recording.cached_story(JOB, 1) is again, "it was made just now"
 
 
 def test_no_file_is_left_of_what_was_given(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

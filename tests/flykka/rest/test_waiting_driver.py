@@ -64,7 +64,7 @@ def test_a_driver_that_waits_tells_where_the_leader_answers(
     cluster.shutdown()
     first_answer(waiting, 200)
 
-    assert told == f"this driver waits until it is needed: another one leads, and answers at {leading}"
+    assert told == f"this driver is on standby: another one leads, and answers at {leading}"
     assert (code, told in capsys.readouterr().err) == (1, True)
 
 

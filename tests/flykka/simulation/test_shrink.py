@@ -179,7 +179,7 @@ def test_the_command_tells_what_is_left_and_writes_the_test(
     told = capsys.readouterr().out
     assert told.startswith(f"seed {NARROW_SEED}: turn ")
     assert "completes without the acknowledgement of" in told
-    assert "12 runs; there may be more to take away" in told
+    assert "12 runs; more may be removable" in told
     assert "python -m pytest" in told
     assert [path.name for path in tmp_path.iterdir()] == [f"test_checkpoints_seed_{NARROW_SEED}.py"]
 
@@ -187,7 +187,7 @@ def test_the_command_tells_what_is_left_and_writes_the_test(
 @pytest.mark.slow
 def test_the_command_says_where_nothing_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["shrink", "0", "--faults", "none"]) == 0
-    assert capsys.readouterr().out == "seed 0: nothing is wrong, so that there is nothing to make smaller\n"
+    assert capsys.readouterr().out == "seed 0: no failure, so there is nothing to reduce\n"
     assert violations_of(draw_scenario(0, SimulationSettings(faults=frozenset()))) == ()
 
 
@@ -202,7 +202,7 @@ def test_of_a_damaged_trace_the_damage_is_told(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("nowhere.trace", "nowhere.trace is no seed, which is a whole number, and there is no such file"),
+        ("nowhere.trace", "nowhere.trace is not a seed, which is a whole number, and there is no such file"),
         ("folder", "folder is a folder; a trace is a file"),
         ("text.trace", "is no trace"),
     ],

@@ -87,9 +87,9 @@ def test_two_files_are_one_too_many(tmp_path: Path) -> None:
         ("operator_chaining: 1", "operator_chaining: 1 is neither true nor false$"),
         ("overwrite: {a: b}", "overwrite: {'a': 'b'} is not a list of paths$"),
         ("checkpoint_dir: ''", "checkpoint_dir: it is empty$"),
-        ("otel: localhost", "otel: 'localhost' is no URL of a receiver"),
+        ("otel: localhost", "otel: 'localhost' is not a URL of a receiver"),
         ("restart_strategy: often", "restart_strategy: there is no restart strategy 'often'"),
-        ("high_availability: 'zookeeper:zk'", "high_availability: 'zookeeper:zk' does not say where ZooKeeper is"),
+        ("high_availability: 'zookeeper:zk'", "high_availability: 'zookeeper:zk' contains no address of ZooKeeper"),
         (
             "from_checkpoint: latest\nfresh: true",
             "a job starts from one place: give from_checkpoint or fresh, not both",
@@ -143,9 +143,9 @@ def test_an_option_may_need_another_from_wherever(monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     options = Launch(LaunchOptions(values={"ring": 5})).environment_options()
 
-    with pytest.raises(ConfigurationError, match="ring says how much of a recording is kept: name its file, record"):
+    with pytest.raises(ConfigurationError, match="ring limits a recording: name its file, record"):
         options.cluster_settings()
-    options.say({"record": "run.trace"})
+    options.set_options({"record": "run.trace"})
     assert options.cluster_settings().record is not None
 
 

@@ -243,7 +243,7 @@ def effective(name: str, levels: tuple[Level, ...], monkeypatch: pytest.MonkeyPa
         arguments = [OPTIONS[name].flag if value == "true" else off] if is_switch else [OPTIONS[name].flag, value]
     launch = Launch(LaunchOptions(values=parsed(arguments)))
     options = launch.environment_options()
-    options.say({name: said[PROGRAM]} if PROGRAM in levels else {}, "configuration")
+    options.set_options({name: said[PROGRAM]} if PROGRAM in levels else {}, "configuration")
     return observed(name, launch, options)
 
 

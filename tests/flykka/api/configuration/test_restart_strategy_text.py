@@ -46,8 +46,8 @@ def test_a_restart_strategy_is_said_with_its_settings(text: str, meant: RestartS
     ("text", "said"),
     [
         ("often", "no restart strategy 'often'; there are none, fixed-delay, failure-rate, exponential-delay"),
-        ("none,delay=1s", "'delay=1s' is no setting of none; its settings: none"),
-        ("fixed-delay,attempts", "'attempts' is no setting of fixed-delay; its settings: attempts=..., delay=..."),
+        ("none,delay=1s", "'delay=1s' is not a setting of none; its settings: none"),
+        ("fixed-delay,attempts", "'attempts' is not a setting of fixed-delay; its settings: attempts=..., delay=..."),
         ("fixed-delay,attempts=many", "attempts of fixed-delay must be a number, not 'many'"),
         ("fixed-delay,delay=soon", "soon"),
         ("failure-rate,failure_rate=1", "needs failure_rate=... and failure_interval=..."),

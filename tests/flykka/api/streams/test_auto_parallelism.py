@@ -83,7 +83,9 @@ def test_at_least_one_subtask_runs_however_few_slots_are_left() -> None:
 
 
 def test_it_needs_a_number_of_slots() -> None:
-    with pytest.raises(ProgramError, match=r"the parallelism of source is what the slots give, and nobody has said"):
+    with pytest.raises(
+        ProgramError, match=r"the parallelism of source depends on the number of slots, which is not set"
+    ):
         shared(stateless("source", AUTO), slots=None)
     assert shared(stateless("source", 2), slots=None) == {"source": 2}
 

@@ -81,7 +81,7 @@ def of_itself(env: Env) -> DataStream:
         (of_itself, "the stream is made of rows of the operator itself"),
         (
             lambda env: rated(env).with_broadcast_set(stream_of_numbers(env), " "),
-            "must be a text that names it, not ' '",
+            "must be a non-empty text, not ' '",
         ),
         (no_stream, r"takes a stream, not \[1\]"),
         (

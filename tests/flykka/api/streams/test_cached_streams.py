@@ -89,10 +89,10 @@ def test_it_may_be_a_broadcast_variable_of_a_later_program(spark: SparkSession) 
 def test_rows_that_take_the_place_of_others_are_not_cached(spark: SparkSession) -> None:
     newest = bids(spark).key_by("auction").aggregate(F.count("*").alias("bids"))
 
-    with pytest.raises(ProgramError, match=r"in no order.*upserts by auction.*cache what comes before"):
+    with pytest.raises(ProgramError, match=r"the order of rows.*upserts by auction.*cache an earlier stream"):
         newest.cache()
 
 
 def test_nothing_can_be_set_on_it(spark: SparkSession) -> None:
-    with pytest.raises(ProgramError, match=r"'cached bids' is read by several jobs.*say it before cache\(\)"):
+    with pytest.raises(ProgramError, match=r"'cached bids' is read by several jobs.*set it before cache\(\)"):
         bids(spark).cache().uid("mine")

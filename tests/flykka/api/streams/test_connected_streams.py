@@ -217,7 +217,7 @@ REFUSED: dict[str, tuple[Callable[[DataStream, DataStream], object], type[Except
     "a function of keys without keys": (
         lambda one, other: one.connect(other).process(ByKey(), OUTPUT),
         ProgramError,
-        r"takes a CoProcessFunction, or behind key_by\(keys1, keys2\) a KeyedCoProcessFunction, not",
+        r"takes a CoProcessFunction, or after key_by\(keys1, keys2\) a KeyedCoProcessFunction, not",
     ),
     "a function without keys of keyed streams": (
         lambda one, other: one.connect(other).key_by("auction", "bidder").process(Plain(), OUTPUT),
@@ -277,7 +277,7 @@ def test_wrong_uses_are_refused_where_they_are_written(spark: SparkSession, wron
 
 
 def test_streams_of_two_programs_are_refused(spark: SparkSession) -> None:
-    with pytest.raises(ProgramError, match=re.escape("connect of bids with bids: they are of two environments")):
+    with pytest.raises(ProgramError, match=re.escape("connect of bids with bids: they belong to two environments")):
         bids(spark).connect(bids(spark))
 
 

@@ -182,5 +182,5 @@ def test_a_stream_without_event_time_is_refused(spark: SparkSession) -> None:
 
 
 def test_streams_of_two_programs_are_refused(spark: SparkSession) -> None:
-    with pytest.raises(ProgramError, match="they are of two environments"):
+    with pytest.raises(ProgramError, match="they belong to two environments"):
         bids(spark).key_by("auction").interval_join(bids(spark).key_by("auction"))

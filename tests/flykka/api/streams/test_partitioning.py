@@ -62,7 +62,7 @@ def test_a_key_is_said_last_too(spark: SparkSession) -> None:
 def test_a_partitioned_stream_is_no_operator(spark: SparkSession) -> None:
     stream = bids(spark).rebalance()
 
-    with pytest.raises(ProgramError, match="is partitioned already, so nothing can be set on it: say it before rebal"):
+    with pytest.raises(ProgramError, match="is partitioned already, so nothing can be set on it: set it before rebal"):
         stream.uid("bids")
 
 
@@ -96,9 +96,9 @@ def test_a_uid_hash_is_enough_and_must_be_an_operator_id(spark: SparkSession) ->
 
 @pytest.mark.parametrize("name", ["", "  ", None])
 def test_a_group_must_have_a_name(spark: SparkSession, name: str) -> None:
-    with pytest.raises(ProgramError, match="must be a text that names it"):
+    with pytest.raises(ProgramError, match="must be a non-empty text"):
         bids(spark).slot_sharing_group(name)
-    with pytest.raises(ProgramError, match="must be a text that names it"):
+    with pytest.raises(ProgramError, match="must be a non-empty text"):
         bids(spark).set_co_location_group_key(name)
 
 

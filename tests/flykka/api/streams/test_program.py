@@ -45,7 +45,7 @@ def test_a_refused_program_is_forgotten_with_the_next_source_and_not_before(spar
     following = refused.for_source()
 
     assert (len(refused.transformations), following.transformations) == (1, ())
-    with pytest.raises(ProgramError, match="comes too late: the job of its input was refused, and another one was be"):
+    with pytest.raises(ProgramError, match="is too late: the job of its input was refused, and another one was st"):
         stream.select("price")
 
 
@@ -61,7 +61,7 @@ def test_what_is_left_of_a_refused_program_that_is_mended_stays(spark: SparkSess
     bids(spark, program).select("price").uid("prices")
     program.submit()
 
-    program.take_back(program.transformations[1:])
+    program.remove_operators(program.transformations[1:])
 
     assert program.for_source() is program
     assert [made.uid for made in program.transformations] == ["source-1"]

@@ -333,7 +333,7 @@ def test_a_union_needs_the_same_columns_in_the_same_order(
 
 
 def test_streams_of_two_environments_are_not_united(spark: SparkSession) -> None:
-    with pytest.raises(ProgramError, match="they are of two environments"):
+    with pytest.raises(ProgramError, match="they belong to two environments"):
         bids(spark).union(bids(spark))
 
 

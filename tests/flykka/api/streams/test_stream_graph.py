@@ -264,7 +264,7 @@ def test_an_operator_cannot_be_put_behind_a_job_that_was_executed(spark: SparkSe
     stream = bids(spark, program)
     program.close("counts")
 
-    with pytest.raises(ProgramError, match=r"'select\(price\)' comes too late: the job of its input was executed"):
+    with pytest.raises(ProgramError, match=r"'select\(price\)' is too late: the job of its input was executed"):
         stream.select("price")
 
 

@@ -132,7 +132,7 @@ def test_the_kind_of_the_join_and_what_it_keeps_are_to_stay_for_its_state(spark:
         (
             lambda one, two: one.temporal_join(upserts(two, "bidder").key_by("auction")),
             StreamTypeError,
-            r"bids are upserts and deletes by bidder, so that is what a version is of: key both streams by it, not by"
+            r"bids are upserts and deletes by bidder, which is the key of a version: key both streams by it, not by"
             " auction",
         ),
         (
@@ -162,7 +162,7 @@ def test_streams_that_do_not_fit_are_refused(
         (lambda join: join.on("left.price").select("left.*"), StreamTypeError, "(?i)boolean"),
         (lambda join: join.side_output_late_data("late"), ProgramError, "takes an OutputTag"),
         (lambda join: join.select("left.*").get_side_output(LATE), ProgramError, "has no side outputs"),
-        (lambda join: join.right_outer(), AttributeError, "left_outer.. keeps the rows that meet none"),
+        (lambda join: join.right_outer(), AttributeError, "left_outer.. emits rows without a version"),
     ],
 )
 def test_joins_that_cannot_be_are_refused(

@@ -82,7 +82,7 @@ def first(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             lambda bids: bids.count_window(3).apply(lambda rows: rows),
-            "apply after .*: these windows have no bounds to tell them apart by",
+            "apply after .*: these windows have no bounds that distinguish them",
         ),
         (lambda bids: bids.count_window(3).aggregate(F.count("*")), "not in GlobalWindows"),
         (

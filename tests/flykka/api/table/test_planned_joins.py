@@ -255,17 +255,17 @@ def test_explain_tells_what_each_side_keeps(queries: Queries) -> None:
         return [line.strip() for line in lines if "keeps" in line or "WARNING" in line]
 
     assert kept("b.at BETWEEN a.at AND a.at + INTERVAL 10 MINUTES") == [
-        "keeps the rows of the left side until the watermark has passed their time by 10 min 0 s",
-        "keeps the rows of the right side until the watermark has passed their time",
+        "keeps the rows of the left side until the watermark passes their time by 10 min 0 s",
+        "keeps the rows of the right side until the watermark passes their time",
     ]
     half = kept("b.at >= a.at")
     assert half[:2] == [
-        "keeps the rows of the left side for ever",
-        "keeps the rows of the right side until the watermark has passed their time",
+        "keeps the rows of the left side forever",
+        "keeps the rows of the right side until the watermark passes their time",
     ]
-    assert half[2].startswith("WARNING: the state of 2. interval_join(auction = auction) never ends")
-    assert kept("a.price < b.price")[0] == "keeps the rows of both sides for ever"
-    assert "as long as its ON bounds the event times of both sides" in kept("a.price < b.price")[1]
+    assert half[2].startswith("WARNING: the state of 2. interval_join(auction = auction) never expires")
+    assert kept("a.price < b.price")[0] == "keeps the rows of both sides forever"
+    assert "if its ON bounds the event times of both sides" in kept("a.price < b.price")[1]
 
     queries.set_sql_state_ttl("90s")
     assert kept("a.price < b.price") == ["keeps the rows of both sides for 1 min 30 s of processing time"]

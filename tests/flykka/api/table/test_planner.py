@@ -97,7 +97,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("node", REFUSED)
 def test_nodes_without_an_operator_are_refused_by_their_clause(queries: Queries, node: str) -> None:
-    clause, why = REFUSED_NODES.get(node, (node, "there is no operator for it"))
+    clause, why = REFUSED_NODES.get(node, (node, "no operator supports it"))
 
     with pytest.raises(SqlError) as refused:
         queries.sql(REFUSED[node])
@@ -206,20 +206,20 @@ def test_the_event_time_is_followed_through_a_query(queries: Queries, query: str
     assert f"event time {event_time}" in queries.explain_sql(query).splitlines()
 
 
-def test_explain_warns_of_state_that_never_ends(queries: Queries) -> None:
+def test_explain_warns_of_state_that_never_expires(queries: Queries) -> None:
     assert queries.explain_sql("SELECT auction AS a, count(*) AS n FROM bid GROUP BY auction").splitlines() == [
         "operators",
         "  1. bids",
         "  2. aggregate(count(1) AS n)  <- 1",
-        "       keeps the aggregates of each key for ever",
+        "       keeps the aggregates of each key forever",
         "changelog  upserts by a",
         "event time none",
-        "WARNING: the state of 2. aggregate(count(1) AS n) never ends: it grows with every new key. GROUP BY"
-        " window(...) keeps what is open only",
+        "WARNING: the state of 2. aggregate(count(1) AS n) never expires: it grows with every new key. GROUP BY"
+        " window(...) only keeps open windows",
     ]
     windowed = queries.explain_sql("SELECT count(*) AS n FROM bid GROUP BY window(at, '1 minute')")
     assert "WARNING" not in windowed
-    assert "keeps the aggregates of each window until the watermark has come to its end" in windowed
+    assert "keeps the aggregates of each window until the watermark reaches its end" in windowed
 
 
 def test_the_session_has_no_views_of_streams(queries: Queries, spark: SparkSession) -> None:

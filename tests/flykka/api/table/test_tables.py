@@ -169,7 +169,7 @@ def uids(queries: Queries, statement: str) -> dict[OperatorKind, list[str]]:
     parsed = queries.statement_executor.parsed_insert(statements(statement)[0])
     queries.statement_executor.statements.insert(*parsed)
     made = [each for each in queries.program.transformations if each not in before]
-    queries.program.take_back(made)
+    queries.program.remove_operators(made)
     found: dict[OperatorKind, list[str]] = {}
     for each in made:
         assert not each.has_automatic_uid

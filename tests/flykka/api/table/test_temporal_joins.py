@@ -109,8 +109,8 @@ def test_several_joins_may_be_of_the_same_time(queries: Queries) -> None:
 def test_explain_tells_what_is_kept(queries: Queries) -> None:
     told = queries.explain_sql(f"SELECT b.price FROM bid b JOIN versions {AS_OF} b.at AS v ON b.bidder = v.bidder")
 
-    assert "keeps the rows of the left side until the watermark has come to their time" in told
-    assert "the versions of the right side until the watermark has come to the next one of their key, the last" in told
+    assert "keeps the rows of the left side until the watermark reaches their time" in told
+    assert "the versions of the right side until the watermark reaches the next one of their key, the last" in told
 
 
 ON = "ON b.bidder = v.bidder"
@@ -121,8 +121,7 @@ ON = "ON b.bidder = v.bidder"
     [
         (
             f"SELECT 1 AS x FROM bid b JOIN versions {AS_OF} b.price AS v {ON}",
-            "FOR SYSTEM_TIME AS OF b.price: the version is the one that holds at the event time of the left stream,"
-            " which is at",
+            "FOR SYSTEM_TIME AS OF b.price: the time must be the event time of the left stream, which is at",
             62,
         ),
         (f"SELECT 1 AS x FROM bid b JOIN versions {AS_OF} v.at AS v {ON}", "v.at is a column of the right side", 62),
@@ -135,22 +134,22 @@ ON = "ON b.bidder = v.bidder"
         (
             "SELECT 1 AS x FROM (SELECT bidder, CAST(at AS TIMESTAMP) + INTERVAL 1 DAY AS t FROM made) b"
             f" JOIN versions {AS_OF} b.t AS v {ON}",
-            "the left stream has no event time: the one of made is lost on the way",
+            "the left stream has no event time: that of made was lost",
             129,
         ),
         (
             f"SELECT 1 AS x FROM bid b JOIN untimed {AS_OF} b.at AS v {ON}",
-            "the right stream has no event time to say from when on a version holds",
+            "the right stream has no event time, from which a version is valid",
             61,
         ),
         (
             f"SELECT 1 AS x FROM bid b JOIN changing {AS_OF} b.at AS v ON b.price = v.price",
-            "upserts and deletes by bidder, so that is what a version is of, and the ON has no equality of bidder",
+            "upserts and deletes by bidder, which is the key of a version, but the ON has no equality of bidder",
             26,
         ),
         (
             f"SELECT 1 AS x FROM bid b JOIN versions {AS_OF} b.at AS v ON b.price > v.price",
-            "needs an equality of the two streams in its ON, as in o.currency = r.currency",
+            "needs an equality of both streams in its ON, as in o.currency = r.currency",
             26,
         ),
         (
@@ -163,8 +162,8 @@ ON = "ON b.bidder = v.bidder"
             "The left side of a temporal JOIN of rows that are upserts and deletes by bidder cannot run",
             31,
         ),
-        (f"SELECT 1 AS x FROM bid {AS_OF} at", "stands at the right side of a JOIN of two streams", 46),
-        (f"SELECT 1 AS x FROM bid b JOIN range(3) r {AS_OF} b.at", "behind a stream of versions: FROM", 64),
+        (f"SELECT 1 AS x FROM bid {AS_OF} at", "belongs at the right side of a JOIN of two streams", 46),
+        (f"SELECT 1 AS x FROM bid b JOIN range(3) r {AS_OF} b.at", "after a stream of versions: FROM", 64),
     ],
 )
 def test_what_cannot_run_is_refused_at_its_place(queries: Queries, query: str, why: str, column: int) -> None:

@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from flykka.cli.run.interrupts import Interrupts, Wish
+from flykka.cli.run.interrupts import Interrupts, StopRequest
 from flykka.client.job_client import JobClient
 from flykka.errors import JobCancelledError
 from flykka.messages.control.job import CancelJob, JobResultSuccess, StopJob
@@ -77,7 +77,7 @@ def test_once_stops_the_job_and_what_waits_for_it_goes_on(
         result = job.client.wait(timeout=10)
 
     assert result.checkpoint_path == KEPT
-    assert (said.get(timeout=10), interrupts.wish) == (STOPPING + AGAIN[interrupt], Wish.STOP)
+    assert (said.get(timeout=10), interrupts.request) == (STOPPING + AGAIN[interrupt], StopRequest.STOP)
     assert [type(message) for message in job.told[1:]] == [StopJob]
 
 
@@ -102,10 +102,10 @@ def test_twice_cancels_even_when_the_stop_has_failed(said: queue.SimpleQueue[str
 
     assert lines == [
         STOPPING + AGAIN[signal.SIGINT],
-        "not stopped, it goes on (Ctrl-C again cancels, and keeps the last completed checkpoint):"
+        "not stopped, it keeps running (Ctrl-C again cancels, and keeps the last completed checkpoint):"
         " job 'delays' (job_1) was not stopped: boom",
     ]
-    assert (said.get(timeout=10), interrupts.wish) == ("cancelling", Wish.CANCEL)
+    assert (said.get(timeout=10), interrupts.request) == ("cancelling", StopRequest.CANCEL)
     assert [type(message) for message in job.told[1:]] == [StopJob, CancelJob]
 
 
@@ -122,7 +122,7 @@ def test_without_somebody_who_decides_the_run_ends_though_its_job_cannot_be_stop
         STOPPING + AGAIN[number],
         "not stopped, ending without a last checkpoint: job 'delays' (job_1) was not stopped: boom",
     ]
-    assert interrupts.wish is Wish.STOP
+    assert interrupts.request is StopRequest.STOP
     assert [type(message) for message in job.told[1:]] == [StopJob]
 
 
@@ -148,7 +148,7 @@ def test_a_terminal_that_goes_away_stops_the_job_and_never_cancels_it(
             signal.raise_signal(signal.SIGHUP)
         first = said.get(timeout=10)
 
-    assert (first, interrupts.wish) == (STOPPING, Wish.STOP)
+    assert (first, interrupts.request) == (STOPPING, StopRequest.STOP)
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
@@ -160,17 +160,17 @@ def test_what_is_sent_to_the_process_and_again_to_its_group_is_one_request(
         signal.raise_signal(first)
         signal.raise_signal(second)
 
-    assert interrupts.wish is Wish.STOP
+    assert interrupts.request is StopRequest.STOP
 
 
 def test_a_job_that_was_just_being_submitted_goes_the_way_of_the_others(
     job: OneJob, said: queue.SimpleQueue[str]
 ) -> None:
     with one_job() as other, Interrupts(lambda: running_clients(other.client), said.put) as interrupts:
-        interrupts.reach(other.client)
+        interrupts.apply_to(other.client)
         signal.raise_signal(signal.SIGINT)
         other.client.wait(timeout=10)
-        interrupts.reach(job.client)
+        interrupts.apply_to(job.client)
         result = job.client.wait(timeout=10)
 
     assert [type(message) for message in other.told[1:]] == [StopJob]
@@ -192,7 +192,7 @@ def test_where_no_job_runs_once_is_enough(job: OneJob, said: queue.SimpleQueue[s
     with Interrupts(lambda: running_clients(job.client), said.put) as interrupts, pytest.raises(KeyboardInterrupt):
         signal.raise_signal(interrupt)
 
-    assert interrupts.wish is Wish.GO_ON
+    assert interrupts.request is StopRequest.NONE
     assert said.empty()
 
 
@@ -226,4 +226,4 @@ def test_a_signal_that_is_to_be_ignored_is_ignored(
     finally:
         signal.signal(ignored, before)
 
-    assert interrupts.wish is Wish.GO_ON
+    assert interrupts.request is StopRequest.NONE

@@ -43,7 +43,7 @@ def main(folder: str) -> None:
             print("ended", flush=True)
             return
         try:
-            known = cluster.identify(two_vertex_job(folder, name), say=print)
+            known = cluster.identify(two_vertex_job(folder, name), notify=print)
             result = cluster.submit(known.job_graph, known.restore_path).wait()
             print(f"{name} {'had finished before' if result.is_earlier else 'has finished'}", flush=True)
         except FlykkaError as refused:

@@ -84,7 +84,7 @@ def test_an_environment_does_not_wait_for_another_one_of_its_process(tmp_path: P
         LocalCluster(ScriptedDataPlane(), settings, system=other) as second,
         pytest.raises(ClusterError) as refused,
     ):
-        second.identify(graph_of(vertex("source")), say=print)
+        second.identify(graph_of(vertex("source")), notify=print)
 
     assert str(refused.value) == (
         f"no job can be run: another environment of this process leads in the high-availability folder"

@@ -215,9 +215,7 @@ def test_a_folder_of_the_network_is_refused(tmp_path: Path, monkeypatch: pytest.
     mounts.write_text(f"22 1 0:20 / {tmp_path} rw - nfs4 server:/export rw\n")
     monkeypatch.setattr("flykka.actors.ownership.mounts._MOUNTS", mounts)
 
-    with pytest.raises(
-        StoreUnavailableError, match=r"is on a file system of the network \(nfs4\); .* or use ZooKeeper"
-    ):
+    with pytest.raises(StoreUnavailableError, match=r"is on a network file system \(nfs4\); .* or use ZooKeeper"):
         FileSystemHaServices(str(tmp_path / "store"))
 
 

@@ -42,8 +42,8 @@ def test_a_store_is_a_folder_a_place_in_zookeeper_or_nothing() -> None:
     ("said", "text"),
     [
         ("", "high_availability is a folder, zookeeper://HOST:PORT"),
-        ("zookeeper://zk1:2181/flykka", "does not say where ZooKeeper is, and a folder"),
-        ("zookeeper:///flykka?storage_dir=/data", "does not say where ZooKeeper is, and a folder"),
+        ("zookeeper://zk1:2181/flykka", "contains no address of ZooKeeper, or no folder"),
+        ("zookeeper:///flykka?storage_dir=/data", "contains no address of ZooKeeper, or no folder"),
         ("zookeeper://zk1:2181/flykka/?storage_dir=/data", "begins with a slash and ends without one"),
     ],
 )
@@ -74,7 +74,7 @@ def test_a_launcher_gives_each_environment_its_store_whatever_the_app_says() -> 
 def store_of_app(launch: Launch) -> StoreSettings | None:
     """The store of one more environment, whose app names ZooKeeper."""
     options = launch.environment_options()
-    options.say({"high_availability": ZOOKEEPER})
+    options.set_options({"high_availability": ZOOKEEPER})
     return options.cluster_settings().high_availability
 
 

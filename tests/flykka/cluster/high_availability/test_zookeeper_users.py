@@ -69,7 +69,7 @@ def test_nobody_else_reads_or_writes_it(stranger: str | None, settings: ZooKeepe
     theirs = replace(settings, acl="open", username=stranger, password_file=password_file)
 
     with (
-        pytest.raises(StoreUnavailableError, match=f"{settings.path} belongs to another user: log in as the one who"),
+        pytest.raises(StoreUnavailableError, match=f"{settings.path} belongs to another user: log in as its owner"),
         closing(ZooKeeperHaServices(theirs)) as services,
     ):
         services.last_run()
@@ -110,7 +110,7 @@ def test_a_place_below_that_of_another_is_refused(settings: ZooKeeperSettings, t
 def test_a_wrong_password_is_told_at_once(settings: ZooKeeperSettings, tmp_path: Path) -> None:
     (tmp_path / "prices").write_text("wrong")
 
-    with pytest.raises(StoreUnavailableError, match="does not let 'prices' log in: see that there is such a user"):
+    with pytest.raises(StoreUnavailableError, match="refuses the login of 'prices': check the user"):
         ZooKeeperHaServices(settings)
 
 
@@ -146,9 +146,9 @@ def test_the_words_of_a_command_line_name_the_user_and_never_the_password() -> N
     ("more", "told"),
     [
         ("&acl=mine", "the acl is one of open, creator, not 'mine'"),
-        ("&acl=creator", "with acl 'creator' what is kept belongs to a user: give username and password_file"),
+        ("&acl=creator", "with acl 'creator' the nodes belong to a user: give username and password_file"),
         ("&username=me", "give both username and password_file, or none of them"),
-        ("&password=x", "does not say where ZooKeeper is"),
+        ("&password=x", "contains no address of ZooKeeper"),
     ],
 )
 def test_what_makes_no_user_is_refused(more: str, told: str) -> None:

@@ -31,7 +31,7 @@ def test_changes_of_one_table_become_counts_in_another(spark: SparkSession, data
             f"CREATE TABLE counts {columns} USING postgres OPTIONS ({options}, table 'counts', sequence_by 'n')"
         )
         query = "SELECT item, count(*) AS n FROM orders GROUP BY item"
-        with pytest.raises(SqlError, match="postgres is not told which is the last"):
+        with pytest.raises(SqlError, match="postgres cannot tell which is the last"):
             env.execute_sql(f"INSERT INTO unordered {query}")
         env.execute_sql(
             f"CREATE TABLE changes (item STRING) USING postgres OPTIONS ({options}, table 'orders', slot 's')"

@@ -1,4 +1,4 @@
-"""Leftovers of an application in its store: for a look, and to be forgotten where nobody goes on with it."""
+"""The contents of an application's store: reads them, and deletes those that will not be continued."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.wire.ids import JobId, LeaderSessionId
 
 _NO_SESSION = LeaderSessionId("")
-"""The session of nobody: such a store can only be read."""
+"""An invalid session: a store with it can only be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftJob:
-    """A job in a store: its latest checkpoint there, and its end where it has one."""
+class StoredJob:
+    """A job in a store: its latest checkpoint, and its result if it has ended."""
 
     job_id: JobId
     name: str | None
@@ -28,40 +28,40 @@ class LeftJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leftovers:
-    """The contents of a store: the last run, and jobs that are to be gone on with or have ended in it."""
+class StoreContents:
+    """The contents of a store: the last run, and its jobs that will be continued or have ended."""
 
     run: ApplicationRun | None
-    jobs: tuple[LeftJob, ...]
+    jobs: tuple[StoredJob, ...]
 
     @property
     def is_empty(self) -> bool:
         return not self.jobs and (self.run is None or self.run.is_concluded)
 
 
-def leftovers(services: HighAvailabilityServices) -> Leftovers:
-    """Look into a store; anybody may. Raises `StoreUnavailableError`."""
+def store_contents(services: HighAvailabilityServices) -> StoreContents:
+    """Read the contents of a store, even without leadership. Raises `StoreUnavailableError`."""
     store = services.store(_NO_SESSION)
-    kept = {job.job_graph.job_id: job for job in store.jobs()}
+    jobs_by_id = {job.job_graph.job_id: job for job in store.jobs()}
     ended = {end.job_id: end for end in store.results()}
     jobs = []
-    for job_id in sorted({*kept, *ended}):
+    for job_id in sorted({*jobs_by_id, *ended}):
         pointer, end = store.checkpoints(job_id).latest(), ended.get(job_id)
         jobs.append(
-            LeftJob(
+            StoredJob(
                 job_id=job_id,
-                name=kept[job_id].job_graph.name if job_id in kept else None,
+                name=jobs_by_id[job_id].job_graph.name if job_id in jobs_by_id else None,
                 status=None if end is None else end.status,
                 checkpoint=pointer.path if pointer is not None else None if end is None else end.checkpoint_path,
             )
         )
-    return Leftovers(run=services.last_run(), jobs=tuple(jobs))
+    return StoreContents(run=services.last_run(), jobs=tuple(jobs))
 
 
 def forget(store: LeaderStore, run: ApplicationRun | None) -> None:
-    """Conclude the run, and forget its jobs and their results. Checkpoints stay where they are.
+    """Conclude the run, and delete its jobs and their results. Checkpoints stay.
 
-    Done again, it is done to its end: the run is concluded first, and the next one would forget the rest.
+    If it is interrupted, it can be repeated: the run is concluded first, and the next run would delete the rest.
     """
     if run is not None:
         store.conclude_run(run.run_id)
@@ -70,36 +70,36 @@ def forget(store: LeaderStore, run: ApplicationRun | None) -> None:
 
 @contextmanager
 def leading(services: HighAvailabilityServices, timeout: float) -> Iterator[LeaderStore]:
-    """Lead for a while.
+    """Acquire the leadership for the duration of a `with` block.
 
     Raises:
-        ClusterError: another driver leads, or has died so lately that nobody can tell; or the store cannot be used.
+        ClusterError: another driver leads, or died too recently; or the store cannot be used.
     """
     contender = _Contender()
     services.contend(contender)
     try:
-        said = contender.told.get(timeout=timeout)
+        answer = contender.answers.get(timeout=timeout)
     except Empty:
         raise ClusterError(
-            f"a driver leads in {services.name}, or has died just now: end it, or try again when its session is over"
+            f"a driver leads in {services.name}, or died recently: end it, or try again after its session has ended"
         ) from None
-    if isinstance(said, BaseException):
-        raise ClusterError(f"{services.name} cannot be used: {said}") from said
-    yield services.store(said)
+    if isinstance(answer, BaseException):
+        raise ClusterError(f"{services.name} cannot be used: {answer}") from answer
+    yield services.store(answer)
 
 
 class _Contender:
-    """Waits to lead on another thread."""
+    """Waits for leadership on another thread."""
 
     def __init__(self) -> None:
-        self.told: Queue[LeaderSessionId | BaseException] = Queue()
+        self.answers: Queue[LeaderSessionId | BaseException] = Queue()
 
     def granted(self, session: LeaderSessionId) -> None:
-        self.told.put(session)
+        self.answers.put(session)
 
     def revoked(self, session: LeaderSessionId) -> None:
-        """Writes raise `LeadershipLostError` from now on."""
+        """Do nothing: writes raise `LeadershipLostError` from now on."""
 
     def failed(self, error: BaseException) -> None:
-        """It will never lead."""
-        self.told.put(error)
+        """Report that leadership is impossible."""
+        self.answers.put(error)

@@ -20,7 +20,7 @@ from flykka import (
     StreamExecutionEnvironment,
     WindowedStream,
 )
-from flykka.api.foreign_names import NamesElsewhere, hint_for, hints
+from flykka.api.migration_hints import MigrationHints, hint_for, hints
 from flykka.api.streams.joins import (
     CoGrouped,
     EqualTo,
@@ -35,7 +35,7 @@ from flykka.api.streams.operator_settings import DataStreamSink
 from tests.flykka.programs import HOURS, bids
 from tests.layout.pyflink_methods import NAMES
 
-OWNERS: list[type[NamesElsewhere]] = [
+OWNERS: list[type[MigrationHints]] = [
     DataStream,
     KeyedStream,
     WindowedStream,
@@ -44,7 +44,7 @@ OWNERS: list[type[NamesElsewhere]] = [
     StreamExecutionEnvironment,
 ]
 
-JOINS: list[type[NamesElsewhere]] = [
+JOINS: list[type[MigrationHints]] = [
     IntervalJoin,
     IntervalJoined,
     RegularJoined,
@@ -55,7 +55,7 @@ JOINS: list[type[NamesElsewhere]] = [
     CoGrouped,
 ]
 
-OF_JAVA: dict[type[NamesElsewhere], str] = {
+OF_JAVA: dict[type[MigrationHints], str] = {
     DataStream: "join coGroup keyBy flatMap sinkTo setParallelism global_ getSideOutput",
     KeyedStream: "sink_to",
     WindowedStream: "evictor sum min max allowedLateness sideOutputLateData",
@@ -69,14 +69,14 @@ OF_JAVA: dict[type[NamesElsewhere], str] = {
 
 
 @pytest.mark.parametrize("stream", [DataStream, KeyedStream, WindowedStream, AllWindowedStream])
-def test_every_name_of_a_data_frame_is_there_or_has_a_hint(stream: type[NamesElsewhere]) -> None:
+def test_every_name_of_a_data_frame_is_there_or_has_a_hint(stream: type[MigrationHints]) -> None:
     names = [name for name in dir(DataFrame) if not name.startswith("_")]
 
     assert [name for name in names if not hasattr(stream, name) and hint_for(stream, name) is None] == []
 
 
 @pytest.mark.parametrize("owner", OWNERS)
-def test_every_name_of_flink_is_there_or_has_a_hint(owner: type[NamesElsewhere]) -> None:
+def test_every_name_of_flink_is_there_or_has_a_hint(owner: type[MigrationHints]) -> None:
     names = [*NAMES[owner.__name__].split(), *OF_JAVA[owner].split()]
 
     assert [name for name in names if not hasattr(owner, name) and hint_for(owner, name) is None] == []
@@ -92,8 +92,8 @@ def test_every_name_of_a_structured_streaming_query_has_a_hint() -> None:
 
 
 @pytest.mark.parametrize("owner", [*OWNERS, *JOINS])
-def test_no_line_of_the_table_is_for_a_name_that_is_there(owner: type[NamesElsewhere]) -> None:
-    (first, *_) = owner._foreign_names
+def test_no_line_of_the_table_is_for_a_name_that_is_there(owner: type[MigrationHints]) -> None:
+    (first, *_) = owner._hint_tables
 
     assert [name for name in hints(first) if hasattr(owner, name)] == []
     assert not set(hints("imports")) & set(flykka.__all__)
@@ -105,9 +105,7 @@ def test_a_hint_tells_of_nothing_that_is_not_there() -> None:
         for owner in [*OWNERS, *JOINS, *(getattr(flykka, name) for name in flykka.__all__), DataFrame, F, SparkSession]
         for name in dir(owner)
     }
-    of_owners = {
-        hint for owner in [*OWNERS, *JOINS] for table in owner._foreign_names for hint in hints(table).values()
-    }
+    of_owners = {hint for owner in [*OWNERS, *JOINS] for table in owner._hint_tables for hint in hints(table).values()}
 
     told = {name for hint in of_owners | set(hints("imports").values()) for name in re.findall(r"(\w+)\(", hint)}
 
@@ -122,19 +120,19 @@ def test_a_hint_tells_of_nothing_that_is_not_there() -> None:
         (KeyedStream, "applyInPandasWithState", r"process\(function, output\) calls a KeyedProcessFunction"),
         (DataStream, "window", r"windows need keys: key_by\(\.\.\.\)\.window"),
         (DataStream, "keyBy", "it is spelled key_by"),
-        (KeyedStream, "drop_duplicates", r"say it before key_by\(\.\.\.\)"),
-        (DataStream, "max_by", r"it is said of keys: key_by\(\.\.\.\)"),
-        (KeyedStream, "uid", r"key_by\(\.\.\.\) is no operator"),
+        (KeyedStream, "drop_duplicates", r"call it before key_by\(\.\.\.\)"),
+        (DataStream, "max_by", r"it needs keys: key_by\(\.\.\.\)"),
+        (KeyedStream, "uid", r"key_by\(\.\.\.\) is not an operator"),
         (WindowedStream, "sum", r"aggregate\(F\.sum\('amount'\)"),
-        (KeyedStream, "countWindowAll", r"say it before key_by\(\.\.\.\)"),
+        (KeyedStream, "countWindowAll", r"call it before key_by\(\.\.\.\)"),
         (AllWindowedStream, "max", r"aggregate\(F\.sum\('amount'\)"),
-        (WindowedStream, "groupBy", r"say it behind aggregate\(\.\.\.\)"),
+        (WindowedStream, "groupBy", r"call it after aggregate\(\.\.\.\)"),
         (DataStreamSink, "execute", r"env\.execute\(name\)"),
         (StreamExecutionEnvironment, "addSource", r"from_source\("),
         (StreamExecutionEnvironment, "getCheckpointConfig", "methods of the environment"),
     ],
 )
-def test_the_error_says_what_to_write(owner: type[NamesElsewhere], name: str, hint: str) -> None:
+def test_the_error_says_what_to_write(owner: type[MigrationHints], name: str, hint: str) -> None:
     instance = owner.__new__(owner)
 
     with pytest.raises(AttributeError, match=f"^'{owner.__name__}' object has no attribute '{name}': .*{hint}"):
