@@ -134,7 +134,7 @@ class DeleteJob:
     """Empty the store of the job, delete its folder, and answer with `Disposed`: nothing of it is retained.
 
     `continued` is the checkpoint of an earlier job from which it started, if it has had one of its own since. A note
-    beside that checkpoint then says that the published output goes beyond it.
+    beside that checkpoint then states that the published output goes beyond it.
     """
 
     continued: str | None = None
@@ -186,7 +186,7 @@ class RestoreMasterHooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseMasterHooks:
-    """Close the master hooks: the job has ended."""
+    pass
 
 
 CheckpointReport = CheckpointTriggered | SubtasksAcknowledged
@@ -204,7 +204,6 @@ ToJobMaster = (
     | checkpoint_coordination.RestoreStateFailed
     | checkpoint_coordination.CheckpointingStopped
 )
-"""Messages to the JobMaster."""
 
 CoordinatorEffect = (
     DrawCheckpointId

@@ -13,7 +13,7 @@ from flykka.actors.machines.graph.execution_job_vertex import execution_job_vert
 from flykka.actors.machines.job_graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from flykka.actors.machines.job_graph.wiring import POINTWISE, channels
 from flykka.actors.machines.slots.execution_slot_allocator import ExecutionSlotAllocator
-from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, shown
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, resources_text
 from flykka.actors.machines.slots.slot_requests import RequestSlots
 from flykka.messages.graph.job_graph import (
     JobEdge,
@@ -213,7 +213,7 @@ def _vertex(vertex: JobVertex) -> ProgramNode:
 
 
 def _asked(resources: ResourceSpec) -> str:
-    return "" if resources == UNSPECIFIED else shown(resources)
+    return "" if resources == UNSPECIFIED else resources_text(resources)
 
 
 def _slots(job_graph: JobGraph) -> tuple[PlanSlot, ...]:
