@@ -67,8 +67,9 @@ def _check_largest(job_graph: JobGraph, total: ResourceSpec) -> None:
         if not fits(together, total):
             names = ", ".join(repr(vertex.name) for vertex in members if vertex.resources != UNSPECIFIED)
             raise InsufficientResourcesError(
-                f"job {job_graph.name!r}: {names} share a slot of group {group!r} and need {resources_text(together)} together,"
-                f" and {there}: give them slots of their own (slot_sharing_group), or {advice}"
+                f"job {job_graph.name!r}: {names} share a slot of group {group!r} and need"
+                f" {resources_text(together)} together, and {there}: give them slots of their own (slot_sharing_group),"
+                f" or {advice}"
             )
 
 
@@ -79,8 +80,9 @@ def _check_together(job_graph: JobGraph, total: ResourceSpec, slots: int, task_m
     if needed > task_managers:
         have = f"each of {task_managers} TaskManagers" if task_managers > 1 else "the TaskManager"
         raise InsufficientResourcesError(
-            f"job {job_graph.name!r} needs {len(sizes)} slots with {resources_text(total_of(sizes))} together, and {have} has"
-            f" {resources_text(total)}: lower the job's parallelism, {_ADVICE}, or give the cluster more of them (task_managers)"
+            f"job {job_graph.name!r} needs {len(sizes)} slots with {resources_text(total_of(sizes))} together, and"
+            f" {have} has {resources_text(total)}: lower the job's parallelism, {_ADVICE}, or give the cluster more of"
+            " them (task_managers)"
         )
 
 
