@@ -313,7 +313,7 @@ PLANTED_BUGS = (
         plant=rows_that_have_met_none_are_told_with_each_watermark, monitor="output", says="rows too many", begin=53
     ),
     PlantedBug(plant=timers_of_what_comes_while_others_fire_are_forgotten, monitor="output", says=" lacks ", begin=12),
-    PlantedBug(plant=rows_are_counted_as_published_twice, monitor="output", says="rows were told as published"),
+    PlantedBug(plant=rows_are_counted_as_published_twice, monitor="output", says="rows were reported as published"),
     PlantedBug(
         plant=an_acknowledgement_counts_twice,
         monitor="checkpoints",
@@ -383,7 +383,7 @@ PLANTED_BUGS = (
     PlantedBug(
         plant=an_attempt_that_has_finished_takes_back_what_it_has_sent,
         monitor="data-plane",
-        says="everybody has let go of it",
+        says="all its holders have released it",
         begin=14,
     ),
     PlantedBug(plant=a_commit_is_reported_before_it_is_done, monitor="output", says=" lacks "),
