@@ -66,4 +66,4 @@ class ClusterQueries(JobQueries, Protocol):
         """The environment of the process in which a job runs or has run."""
 
     def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
-        """What a job does or why it makes no progress; each actor has `time_limit` seconds to answer."""
+        """The state of a job, or the reason why it makes no progress; each actor has `time_limit` seconds to answer."""

@@ -1,3 +1,5 @@
+"""The base of monitors, and the violations that they report."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

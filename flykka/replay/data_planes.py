@@ -65,7 +65,7 @@ class Recorded:
             raise AttributeError(name)
 
         def refuse(*_: object, **__: object) -> NoReturn:
-            raise AssertionError(f"an actor has called {name} in its own turn, which reaches outside: no replay can")
+            raise AssertionError(f"an actor has called {name} in its own turn, but a replay cannot reach the outside")
 
         # The record has the name of the function that blocking work calls.
         refuse.__name__ = name
@@ -156,4 +156,4 @@ def unrecorded_work(work: BlockingWork, do: Callable[[], object]) -> object:
         case "update_aggregates", _:
             return GlobalAggregatesUpdated(results=())
         case _:
-            raise NotImplementedError(f"a fork does not know what {work.function} would have come to")
+            raise NotImplementedError(f"a fork cannot know the result of {work.function}")

@@ -117,7 +117,7 @@ class JobFork(Fork):
                 ):
                     return cell.ref.path
         raise ForkError(
-            f"no stage can fail {self._where()}: its message is for no Task, and names no attempt that lives"
+            f"no stage can fail {self._where()}: its message is not for a Task, and names no living attempt"
         )
 
 

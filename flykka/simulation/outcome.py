@@ -1,3 +1,5 @@
+"""The outcome of one simulation."""
+
 from __future__ import annotations
 
 from collections import Counter

@@ -1,3 +1,5 @@
+"""A simulation: a cluster, its jobs and their faults, all drawn from one seed."""
+
 from __future__ import annotations
 
 import hashlib
@@ -134,8 +136,7 @@ class _Simulation:
         )
         sessions = count(1)
         services = EmbeddedHaServices(new_id=lambda: f"{self._environment.name}-session-{next(sessions)}")
-        data_plane = SimulatedDataPlane(self._environment)
-        job_manager = ConfiguredJobManager(data_plane=data_plane, high_availability=services)
+        job_manager = ConfiguredJobManager(data_plane=SimulatedDataPlane(self._environment), high_availability=services)
         self._system.spawn(Props(ClusterEntrypoint, resource_manager, job_manager), "cluster-entrypoint")
         self._system.advance(0)
         first = self._system.find("/user/job-manager")
@@ -160,8 +161,9 @@ class _Simulation:
 
     def _submit(self, plan: JobPlan, path: str | None) -> _SimulatedJob:
         job_id = JobId(f"job-{len(self._jobs) + 1}")
-        directory = f"{self._environment.root}/{plan.checkpointing.directory}"
-        checkpointing = replace(plan.checkpointing, directory=directory)
+        checkpointing = replace(
+            plan.checkpointing, directory=f"{self._environment.root}/{plan.checkpointing.directory}"
+        )
         parallelism = plan.parallelism
         topology = self._topology.rescaled(lambda n: parallelism[n - 1]) if parallelism else self._topology
         scenario = self._scenario
@@ -291,9 +293,8 @@ class _Simulation:
     def _check_storage(self, job: _SimulatedJob) -> None:
         environment, job_id = self._environment, job.graph.job_id
         checkpoint_path = self._received.results[job_id].checkpoint_path
-        for text in checks.missing(
-            environment, [*self._received.savepoints, *([checkpoint_path] if checkpoint_path is not None else [])]
-        ):
+        own_path = [] if checkpoint_path is None else [checkpoint_path]
+        for text in checks.missing(environment, [*self._received.savepoints, *own_path]):
             self._violated("storage", text)
         if not self._injections.has_killed_master:
             for path in checks.forgotten(environment, job_id):
@@ -301,9 +302,7 @@ class _Simulation:
         if job.status not in ("FINISHED", "STOPPED") or self._injections.leaves_files:
             return
         # State of a pending checkpoint is retained until the folder is deleted as a whole.
-        is_settled = checks.is_kept(environment, job_id) or (
-            checkpoint_path is None and not self._was_aborted_last(job_id)
-        )
+        is_settled = checks.is_kept(environment, job_id) or not (own_path or self._was_aborted_last(job_id))
         leaks = {
             "has no references": checks.unreferenced(environment, job_id) if is_settled else [],
             "was not published": checks.staged(environment, job_id),

@@ -16,8 +16,8 @@ _WORK: Final = "work"
 
 STEPS: Final[Mapping[str, tuple[ActorKind | None, str, str | None]]] = {
     "task.submit": (ActorKind.OTHER, "deploys it", None),
-    "attempt.open_chain": (ActorKind.BRIDGE, "makes its chain ready", None),
-    "attempt.chain_opened": (ActorKind.TASK, "has its chain ready", None),
+    "attempt.open_chain": (ActorKind.BRIDGE, "opens its chain", None),
+    "attempt.chain_opened": (ActorKind.TASK, "has opened its chain", None),
     "task.update_execution_state": (ActorKind.JOB_MASTER, "is notified of its state", None),
     "attempt.read_splits": (ActorKind.BRIDGE, "reads splits", _WORK),
     "attempt.process_batch": (ActorKind.BRIDGE, "takes a batch", _WORK),
@@ -26,13 +26,13 @@ STEPS: Final[Mapping[str, tuple[ActorKind | None, str, str | None]]] = {
     "attempt.work_failed": (ActorKind.TASK, "a stage has failed", None),
     "attempt.engine_failed": (ActorKind.TASK, "a stage has failed", None),
     "task.end_of_data": (ActorKind.JOB_MASTER, "is notified that it has all of its data", None),
-    "task.cancel": (ActorKind.TASK, "is to end", None),
+    "task.cancel": (ActorKind.TASK, "is requested to end", None),
     "task.fail": (ActorKind.TASK, "is failed by its TaskManager", None),
     "task.cancellation_due": (ActorKind.TASK, "has not ended yet", None),
     "task.fatal_error": (ActorKind.OTHER, "is notified that it does not end", None),
     "attempt.close_chain": (ActorKind.BRIDGE, "closes its chain", None),
-    "attempt.chain_closed": (ActorKind.TASK, "has nothing running any more", None),
-    "exchange.error_response": (ActorKind.TASK, "cannot have one of its inputs", None),
+    "attempt.chain_closed": (ActorKind.TASK, "has no running work left", None),
+    "exchange.error_response": (ActorKind.TASK, "cannot get one of its inputs", None),
 }
 CHECKPOINTS: Final = {
     "checkpoint.trigger": (ActorKind.TASK, "triggered"),
@@ -123,7 +123,7 @@ def _turn_step(story: StoryPart, turn: Turn, facts: Facts, actors: ActorDirector
         heard_by, text = CHECKPOINTS[inner.tag]
         group = f"checkpoint {inner.get('checkpoint_id')}"
         return _step(turn, actors, text, why, group=group, failed=bool(why), hop=kind is not heard_by)
-    unknown = (None, f"is told {inner.name}", None)
+    unknown = (None, f"receives {inner.name}", None)
     at, text, section = STEPS.get(inner.tag, unknown)
     detail = _detail(inner)
     if inner.tag == "task.update_execution_state" and kind is ActorKind.JOB_MASTER:

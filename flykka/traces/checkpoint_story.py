@@ -29,35 +29,43 @@ NOTIFICATIONS: Final = "notifications"
 COMMITS: Final = "commits"
 AFTERWARDS: Final = "afterwards"
 STEPS: Final = {
-    "checkpoint.snapshot_coordinators": (ActorKind.JOB_MASTER, TRIGGER, "notes where the split enumerators are"),
+    "checkpoint.snapshot_coordinators": (
+        ActorKind.JOB_MASTER,
+        TRIGGER,
+        "stores the positions of the split enumerators",
+    ),
     "checkpoint.coordinators_snapshotted": (ActorKind.COORDINATOR, TRIGGER, "has the state of the split enumerators"),
     "coordination.master_hooks_triggered": (ActorKind.COORDINATOR, TRIGGER, "the master hooks have run"),
     "coordination.master_hook_failed": (ActorKind.COORDINATOR, TRIGGER, "a master hook has failed"),
     "checkpoint.trigger": (ActorKind.TASK, TRIGGER, "is triggered"),
     "exchange.checkpoint_barrier": (ActorKind.TASK, BARRIERS, "gets a barrier"),
-    "exchange.cancel_checkpoint_marker": (ActorKind.TASK, BARRIERS, "gets a cancellation in place of a barrier"),
-    "exchange.alignment_timeout_due": (ActorKind.TASK, BARRIERS, "has waited for barriers long enough: goes unaligned"),
+    "exchange.cancel_checkpoint_marker": (ActorKind.TASK, BARRIERS, "gets a cancellation instead of a barrier"),
+    "exchange.alignment_timeout_due": (
+        ActorKind.TASK,
+        BARRIERS,
+        "has reached its alignment timeout: continues unaligned",
+    ),
     "attempt.snapshot_state": (ActorKind.BRIDGE, SNAPSHOTS, "begins its snapshot"),
     "attempt.hold_batches": (ActorKind.BRIDGE, SNAPSHOTS, "holds batches in flight"),
-    "attempt.write_channel_state": (ActorKind.BRIDGE, SNAPSHOTS, "begins to write what barriers overtook"),
+    "attempt.write_channel_state": (ActorKind.BRIDGE, SNAPSHOTS, "begins to write the overtaken batches"),
     "attempt.prepare_commit": (ActorKind.BRIDGE, SNAPSHOTS, "begins to prepare its output"),
-    "attempt.commit_prepared": (ActorKind.TASK, SNAPSHOTS, "has its output prepared"),
+    "attempt.commit_prepared": (ActorKind.TASK, SNAPSHOTS, "has prepared its output"),
     "attempt.write_snapshot": (ActorKind.BRIDGE, SNAPSHOTS, "begins to write its state"),
     "attempt.discard_snapshot": (ActorKind.BRIDGE, SNAPSHOTS, "discards its state"),
-    "attempt.snapshot_written": (ActorKind.TASK, SNAPSHOTS, "has its snapshot durable"),
-    "attempt.channel_state_written": (ActorKind.TASK, SNAPSHOTS, "has what barriers overtook durable"),
+    "attempt.snapshot_written": (ActorKind.TASK, SNAPSHOTS, "has written its snapshot"),
+    "attempt.channel_state_written": (ActorKind.TASK, SNAPSHOTS, "has written the overtaken batches"),
     "checkpoint.acknowledge": (ActorKind.COORDINATOR, ACKNOWLEDGEMENTS, "acknowledged"),
     "checkpoint.decline": (ActorKind.COORDINATOR, ACKNOWLEDGEMENTS, "declined"),
-    "coordination.checkpoint_timed_out": (ActorKind.COORDINATOR, END, "has taken longer than it may"),
+    "coordination.checkpoint_timed_out": (ActorKind.COORDINATOR, END, "has reached its timeout"),
     "coordination.metadata_written": (ActorKind.COORDINATOR, END, "the metadata is written"),
     "coordination.metadata_write_failed": (ActorKind.COORDINATOR, END, "the metadata could not be written"),
     "job.checkpoint_completed": (ActorKind.JOB_MASTER, END, "is notified that it is complete"),
-    "job.checkpoint_aborted": (ActorKind.JOB_MASTER, END, "is notified that it was given up"),
+    "job.checkpoint_aborted": (ActorKind.JOB_MASTER, END, "is notified that it was aborted"),
     "coordination.savepoint_completed": (ActorKind.JOB_MASTER, END, "is notified that the savepoint is complete"),
     "coordination.savepoint_failed": (ActorKind.JOB_MASTER, END, "is notified that there is no savepoint"),
-    "coordination.stop_failed": (ActorKind.JOB_MASTER, END, "is notified that the job goes on"),
+    "coordination.stop_failed": (ActorKind.JOB_MASTER, END, "is notified that the job continues"),
     "checkpoint.notify_complete": (ActorKind.TASK, NOTIFICATIONS, "is notified that it is complete"),
-    "checkpoint.notify_aborted": (ActorKind.TASK, NOTIFICATIONS, "is notified that it was given up"),
+    "checkpoint.notify_aborted": (ActorKind.TASK, NOTIFICATIONS, "is notified that it was aborted"),
     "attempt.commit_checkpoint": (ActorKind.BRIDGE, COMMITS, "begins to commit"),
     "attempt.checkpoint_committed": (ActorKind.TASK, COMMITS, "has committed"),
 }
@@ -96,10 +104,10 @@ def checkpoint_story(trace: TraceReader, checkpoint: int, job: str | None = None
     if len(narrator.steps) == 1:
         steps = sorted([*steps, *narrator.unclear], key=lambda step: step.turn)
     elif narrator.unclear:
-        notes.append(f"{len(narrator.unclear):,} steps are left out: the trace does not tell of which job they are")
+        notes.append(f"{len(narrator.unclear):,} steps are left out: the trace does not name their job")
     return Story(
         subject=f"checkpoint {checkpoint} of job {job_id}",
-        outcome=narrator.outcomes.get(job_id, "the trace ends before it does"),
+        outcome=narrator.outcomes.get(job_id, "unfinished at the end of the trace"),
         steps=tuple(steps),
         trace_begin_ms=begin_of(trace),
         notes=tuple(notes),
@@ -116,7 +124,7 @@ def _nothing(trace: TraceReader, checkpoint: int, job: str | None, narrator: _Na
         there = f"it is of {', '.join(sorted(narrator.steps))}"
         return f"{trace.path}: there is no checkpoint {checkpoint} of a job {job!r}; {there}"
     ids = sorted(narrator.seen)
-    there = f"there are {ids[0]} to {ids[-1]}" if ids else "the trace tells of no checkpoint at all"
+    there = f"there are {ids[0]} to {ids[-1]}" if ids else "the trace contains no checkpoints"
     return f"{trace.path}: there is no checkpoint {checkpoint}; {there}"
 
 
@@ -233,7 +241,7 @@ def _sends(record: Turn | DeadLetterRecord) -> Iterator[Send]:
 def step_of(facts: Facts, kind: ActorKind) -> tuple[str, str, bool]:
     """Phase and words for a message to an actor of this kind, and whether it is only a hop."""
     if facts.tag not in STEPS:
-        return AFTERWARDS if facts.tag == _RESTORED else END, f"is told {facts.name}", True
+        return AFTERWARDS if facts.tag == _RESTORED else END, f"receives {facts.name}", True
     at, phase, text = STEPS[facts.tag]
     return phase, text, at is not kind
 
@@ -243,7 +251,7 @@ def step_of_sent(facts: Facts, message: str, kind: ActorKind) -> tuple[str, str,
     if kind is ActorKind.COORDINATOR and facts.tag in _BEGINNINGS:
         return TRIGGER, f"begins it after {message}", False
     if kind is ActorKind.COORDINATOR and facts.tag in _ENDS:
-        return END, f"gives it up after {message}", False
+        return END, f"aborts it after {message}", False
     if kind is ActorKind.JOB_MASTER and facts.tag == _RESTORED:
         return AFTERWARDS, "restarts the tasks from it", False
     phase, _, _ = step_of(facts, kind)
@@ -277,7 +285,7 @@ def outcome_of(facts: Facts) -> str | None:
 
 def _size(facts: Facts) -> str:
     size, new = facts.get("size_bytes"), facts.get("incremental_bytes")
-    return f"{format_bytes(size)}, of which {format_bytes(new)} are new"
+    return f"{format_bytes(size)}, {format_bytes(new)} of it new"
 
 
 def _measured(metrics: Facts | None) -> str:

@@ -48,7 +48,9 @@ def diagnose_recorded(
         try:
             advanced = engine.advance()
         except DivergenceError as diverged:
-            raise ReplaySessionError(f"{trace.path} cannot be replayed so far: {diverged.divergence}") from diverged
+            raise ReplaySessionError(
+                f"{trace.path} cannot be replayed up to this turn: {diverged.divergence}"
+            ) from diverged
         if advanced is None:
             break
         now_ms, last = advanced.now_ms, advanced.sequence

@@ -211,7 +211,7 @@ def diagram_of(trace: TraceReader, view: View, *, most: int) -> Diagram:
             f"{most:,}: draw fewer with --from and --to, --actors, --checkpoint or --collapse ({names} or a TYPE)"
         )
     if not lines:
-        raise TraceSelectionError(f"{trace.path}: no turn is as asked for: there is nothing to draw")
+        raise TraceSelectionError(f"{trace.path}: no turn matches: there is nothing to draw")
     return Diagram(
         title=origin(trace),
         notes=tuple(shortcomings(trace)),

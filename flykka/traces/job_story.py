@@ -123,7 +123,7 @@ def _announcement(turn: Turn, facts: Facts, actors: ActorDirectory) -> StoryStep
             which = f"{facts.get('checkpoint_id')} in {format_ms(facts.get('duration_ms'))}"
             return _step(turn, actors, "completed", which, group=_CHECKPOINTS)
         case "job.checkpoint_aborted":
-            return _step(turn, actors, f"checkpoint {facts.get('checkpoint_id')} is given up", str(facts.get("reason")))
+            return _step(turn, actors, f"checkpoint {facts.get('checkpoint_id')} is aborted", str(facts.get("reason")))
         case "job.restored":
             checkpoint = facts.get("checkpoint_id")
             whence = "the beginning" if checkpoint is None else f"checkpoint {checkpoint}"

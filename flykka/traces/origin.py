@@ -19,7 +19,7 @@ def origin(trace: TraceReader) -> str:
 
 def cut_off(damage: Damage) -> str:
     """The end of a trace that ends before its file does."""
-    return f"the trace ends at byte {damage.offset:,}: {damage.reason}; what comes before is shown"
+    return f"the trace ends at byte {damage.offset:,}: {damage.reason}; all turns before are shown"
 
 
 def beforehand(trace: TraceReader) -> Iterator[str]:

@@ -1,3 +1,5 @@
+"""Selection of records of a trace."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator

@@ -146,7 +146,7 @@ class Story:
 class StoryPart:
     """A story under construction: the steps so far, and the last known outcome."""
 
-    outcome: str = "the trace ends before it does"
+    outcome: str = "unfinished at the end of the trace"
     steps: list[StoryStep] = field(default_factory=list)
 
     def story(self, subject: str, trace: TraceReader) -> Story:
@@ -191,11 +191,11 @@ def selection_error(
     names = fitting or there
     first_names = first_of(names, NAMED)
     if not names:
-        text = f"the trace tells of no {kind} at all"
+        text = f"the trace contains no {kind}s"
     elif not selector:
         text = f"it has {len(names):,} {kind}s; choose one: {first_names}"
     elif fitting:
-        text = f"{selector!r} fits {len(names):,} {kind}s; choose one: {first_names}"
+        text = f"{selector!r} matches {len(names):,} {kind}s; choose one: {first_names}"
     else:
         text = f"there is no {kind} {selector!r}; there are: {first_names}"
     return TraceSelectionError(f"{trace.path}: {text}")

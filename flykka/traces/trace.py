@@ -120,4 +120,4 @@ def story_of(
         return attempt_story(trace, attempt)
     if attempt is None:
         return job_story(trace, job or "")
-    raise ValueError("a story is of one checkpoint, one attempt or one job: say checkpoint=, attempt= or job=")
+    raise ValueError("a story is of one checkpoint, one attempt or one job: pass checkpoint=, attempt= or job=")

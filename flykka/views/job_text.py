@@ -35,7 +35,7 @@ def job_text(details: JobDetails) -> str:
 
 
 def headline(details: JobDetails) -> str:
-    """How long the job has run, how often it was restarted, and how many files wait to be read."""
+    """The duration of the job, its number of restarts, and the number of files to read."""
     restarts = details.number_of_restarts
     restarts_text = f", {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
     waiting = format_files_waiting(details.files_waiting)

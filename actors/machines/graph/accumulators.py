@@ -1,3 +1,5 @@
+"""Merges the accumulators of many attempts (Flink's AccumulatorHelper)."""
+
 from __future__ import annotations
 
 from collections import Counter

@@ -41,7 +41,7 @@ def also(entry: RootExceptionHistoryEntry) -> str:
 
 
 def times(entry: RootExceptionHistoryEntry) -> str:
-    """How often the same failure has occurred, if repeatedly: `same failure, 52 times in 1 min 40 s`."""
+    """The number of times that the same failure has occurred, if repeatedly: `same failure, 52 times in 1 min 40 s`."""
     if entry.times == 1 or entry.last_timestamp_ms is None:
         return ""
     return f"same failure, {entry.times:,} times in {lasting(entry.last_timestamp_ms - entry.root.timestamp_ms)}"

@@ -300,7 +300,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "aligned",
         answers(task(SOURCE, is_source=True, waits_for_group="orders"), idle_window(0), idle_window(1)),
-        "job 'prices' runs: source (1/1): it waits for the sources of group 'orders', which are far behind it in event"
+        "job 'prices' runs: source (1/1): it waits for the sources of group 'orders', which are far behind in event"
         " time",
     ),
     (
