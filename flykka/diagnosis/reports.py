@@ -26,7 +26,7 @@ class UnresponsiveActor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorReports:
-    """Reports on one job at `now_ms`; a report is None if there was no such actor, or it has not answered.
+    """Reports on one job at `now_ms`; a report is `None` if there was no such actor, or it has not answered.
 
     The details are those of its read model, or the last ones of its client if no actor is left to answer. Each actor
     had `time_limit_ms` to answer.

@@ -142,7 +142,7 @@ class Waits:
         return self._reports.unresponsive_task(attempt) is not None
 
     def _at_work(self, attempt: ExecutionAttemptId, *, lead: str = ": ") -> str:
-        """Return the data plane's report of its oldest stage; empty if there is none."""
+        """Return the data plane's report of its oldest stage; empty without a stage."""
         stages = self._reports.stages.get(attempt, ())
         return f"{lead}{progress(stages[0], self._reports.now_ms)}" if stages else ""
 

@@ -24,8 +24,8 @@ class Violation:
     turn: int | None = None
 
     def __str__(self) -> str:
-        where = "" if self.turn is None else f"turn {self.turn}  "
-        return f"{where}{self.text} [{self.monitor}]"
+        prefix = "" if self.turn is None else f"turn {self.turn}  "
+        return f"{prefix}{self.text} [{self.monitor}]"
 
 
 class Monitor(Protocol):

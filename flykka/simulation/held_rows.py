@@ -224,7 +224,7 @@ def _as_values(parts: Iterable[tuple[int, int, int]]) -> list[dict[str, int]]:
 
 
 class SimulatedSide(SimulatedStateBackend[Row]):
-    """The rows that a join retains of a side: by event time, or (`retained_ms` is None) as if all arrived at once."""
+    """The rows that a join retains of a side: by event time, or (`retained_ms` is `None`) as if all arrived at once."""
 
     def __init__(
         self, name: str, retained_ms: int | None, descriptor: TaskDeploymentDescriptor, environment: Environment

@@ -114,9 +114,9 @@ _WHENEVER = Interval(lower_ms=-UNBOUNDED_MS, upper_ms=UNBOUNDED_MS)
 class Join:
     """Joins rows of equal keys: those of the first `left_inputs` inputs with those of the others.
 
-    They match if their times are within `bounds`, or always (None, a regular join). The time of a pair is the later one
-    of the two. Unmatched rows of `outer` sides are emitted as well, with the first time at which they are known to be
-    unmatched.
+    They match if their times are within `bounds`, or always (`None`, a regular join). The time of a pair is the later
+    one of the two. Unmatched rows of `outer` sides are emitted as well, with the first time at which they are known to
+    be unmatched.
     """
 
     left_inputs: int

@@ -78,7 +78,7 @@ def shrink(
     violations_of: Run = violations_of,
     on_progress: Callable[[Scenario, int], None] = lambda _scenario, _runs: None,
 ) -> Shrunk | None:
-    """The smallest scenario that violates the same rule; `None` if this one violates none.
+    """The smallest scenario that violates the same rule; `None` if this one violates no rule.
 
     After this many `runs`, or a Ctrl-C, the smallest scenario so far is returned. Before each run `on_progress` is
     called with that scenario and the number of runs.
@@ -287,7 +287,7 @@ def _past(removed: JobVertex, vertex: JobVertex) -> JobVertex:
 
 
 def _trimmed(topology: Topology, removed: set[JobVertexId]) -> Topology | None:
-    """Without these vertices, and without those that then have no inputs or no readers; `None` if none is left."""
+    """Without these vertices, and without those that then have no inputs or no readers; `None` if no vertex is left."""
     vertices = topology.vertices
     while True:
         vertices = tuple(

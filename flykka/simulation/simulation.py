@@ -254,7 +254,7 @@ class _Simulation:
         self._violated("result", f"{job.graph.job_id} is {job.status}, although it restarts without limit: {cause}")
 
     def _check_read_model(self, job_id: JobId, result: JobResultSuccess | JobResultFailure) -> None:
-        """Check that the read model has the same end; a refused job may have none."""
+        """Check that the read model has the same end; a refused job may have no read model."""
         status = JobStatus.FINISHED if isinstance(result, JobResultSuccess) else result.status
         model = self._read_models.jobs.get(job_id)
         if model is None:
@@ -277,8 +277,7 @@ class _Simulation:
         """Check the published rows: at most those that readers see, and all of them after a run without faults."""
         now = self._system.clock.now_ms()
         vertices = (vertex for model in self._read_models.jobs.values() for vertex in model.details(now, 0).vertices)
-        reported = sum(vertex.rows_published for vertex in vertices)
-        there = self._rows_published()
+        reported, there = sum(vertex.rows_published for vertex in vertices), self._rows_published()
         is_undisturbed = not self._faults_happened and len(self._jobs) == 1
         if reported > there or (is_undisturbed and job.status == "FINISHED" and reported < there):
             self._violated("output", f"{reported} rows were reported as published, but readers see {there}")
@@ -316,8 +315,7 @@ class _Simulation:
         """True if a checkpoint of the job was aborted after the last complete one."""
         if (model := self._read_models.jobs.get(job_id)) is None:
             return False
-        checkpoints = model.checkpoints
-        failed, completed = checkpoints.latest_failed, checkpoints.last_completed
+        failed, completed = model.checkpoints.latest_failed, model.checkpoints.last_completed
         return failed is not None and (completed is None or failed.ended_ms >= completed.ended_ms)
 
     def _violated(self, monitor: str, text: str) -> None:

@@ -30,7 +30,7 @@ class Facts:
             self.tag = self.name = str(source.get(TAG_KEY, "?"))
 
     def get(self, field: str) -> Any:
-        """The field, or `None` if there is none with this name."""
+        """The field, or `None` if there is no such field."""
         return self._source.get(field) if isinstance(self._source, Mapping) else getattr(self._source, field, None)
 
     def part(self, field: str) -> Facts | None:
@@ -76,7 +76,7 @@ class ActorKind(StrEnum):
 
 
 _ONE_EACH = (ActorKind.JOB_MANAGER, ActorKind.JOB_MASTER, ActorKind.COORDINATOR)
-"""The kinds of which a job has one each."""
+"""The kinds with one actor for each job."""
 
 
 @lru_cache(maxsize=1 << 16)

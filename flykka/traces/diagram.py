@@ -157,7 +157,7 @@ def _tail(parts: Sequence[str], tails: Counter[str]) -> str:
 
 
 class _CollapsedRecords:
-    """Accumulates the counts of collapsed records, of which there may be any number, without the records."""
+    """Accumulates the counts of any number of collapsed records, without the records."""
 
     def __init__(self, first: Record) -> None:
         self._first = first

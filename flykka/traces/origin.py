@@ -1,4 +1,4 @@
-"""The origin of a trace and what is missing from it, for every display of a trace."""
+"""The origin of a trace and its missing parts, for every display of a trace."""
 
 from __future__ import annotations
 

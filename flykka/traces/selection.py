@@ -35,7 +35,7 @@ class Selection:
     limit: int | None = None
 
     def select(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The matching records, of records in the order in which they began; none after the last one is read."""
+        """The matching records, of records in the order in which they began; reading ends with the last one."""
         last = self.last
         before = records if last is None else takewhile(lambda record: record.sequence <= last, records)
         return islice(filter(self._wants, before), self.limit)

@@ -31,7 +31,7 @@ class Trace(TraceReader):
         Raises:
             ReplaySessionError: there is no such turn.
         """
-        # The actors take a second to load, and stories and diagrams need none of them.
+        # The actors take a second to load, and stories and diagrams do not need them.
         from flykka.replay.replayer import Replayer
 
         session = Replayer(modules=modules).session(self)

@@ -60,7 +60,7 @@ def into_the_run(restart: Restart, started_ms: int) -> str:
 
 
 def read_again(vertex: JobVertexDetails) -> str:
-    """The number of its rows that were read again after a restart, as text; empty if there were none."""
+    """The number of its rows that were read again after a restart, as text; empty for 0."""
     return f"up to {format_count(vertex.rows_read_again)}" if vertex.rows_read_again else ""
 
 
@@ -75,14 +75,14 @@ def vertex_state(vertex: JobVertexDetails) -> str:
 
 
 def watermark(vertex: JobVertexDetails) -> str:
-    """The event time as text; empty if there is none."""
+    """The event time as text; empty if it is unknown."""
     if vertex.event_time_ended:
         return "end of input"
     return "" if vertex.watermark_ms is None else format_event_time(vertex.watermark_ms)
 
 
 def lag(vertex: JobVertexDetails) -> str:
-    """The lag of event time behind the clock as text; empty if there is none."""
+    """The lag of event time after the clock as text; empty if it is unknown."""
     return "" if vertex.watermark_lag_ms is None else format_lag(vertex.watermark_lag_ms)
 
 

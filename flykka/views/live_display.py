@@ -1,6 +1,6 @@
 """A live job in the output of a cell: the picture is replaced while the job runs, and the last one shows its end.
 
-It needs only display ids: a frontend puts an update where the id was shown before, while any cell runs. Output of a
+It needs only display ids: a frontend replaces the output with that id, while any cell runs. Output of a
 thread is sent under the newest cell (ipykernel has no other for it), so that a program that executes a notebook cell by
 cell, and listens only to the running cell, gets the updates of earlier outputs, too.
 """
@@ -185,8 +185,8 @@ def _failure(details: JobDetails) -> Html:
 def pictures_html(details: JobDetails) -> Html:
     """The pictures side by side; empty if there is nothing to draw yet."""
     figures = [
-        element("figure", element("figcaption", title), picture, quiet(tells))
-        for title, picture, tells in _pictures(details)
+        element("figure", element("figcaption", title), picture, quiet(summary))
+        for title, picture, summary in _pictures(details)
     ]
     return element("div", *figures, class_="pictures") if figures else fragment()
 
@@ -196,21 +196,21 @@ def _pictures(details: JobDetails) -> Iterator[tuple[str, Html, str]]:
     read = rates(details)
     if any(read):
         most, step = format_count(max(rate or 0 for rate in read)), format_ms(details.throughput.step_ms)
-        tells = f"at most {most}, in steps of {step}"
-        yield "rows read per second", line(read, f"rows read per second: {tells}", BLUE), tells
+        summary = f"at most {most}, in steps of {step}"
+        yield "rows read per second", line(read, f"rows read per second: {summary}", BLUE), summary
     lags = details.watermark_lag.values
     lag_values = [lag for lag in lags if lag is not None]
     if lag_values:
-        tells = f"{format_lag(round(lag_values[-1]))} at last, at most {format_lag(round(max(lag_values)))}"
-        yield "watermark lag", line(lags, f"watermark lag: {tells}", AMBER), tells
+        summary = f"{format_lag(round(lag_values[-1]))} at last, at most {format_lag(round(max(lag_values)))}"
+        yield "watermark lag", line(lags, f"watermark lag: {summary}", AMBER), summary
     checkpoints = details.checkpoints[-BARS:]
     if checkpoints:
         took = [each.duration_ms if each.status is CheckpointStatsStatus.COMPLETED else None for each in checkpoints]
         failed = took.count(None)
         longest = max((duration for duration in took if duration is not None), default=None)
         parts = [] if longest is None else [f"at most {format_ms(longest)}"]
-        tells = ", ".join(parts + ([f"{failed} failed"] if failed else []))
-        yield "time of checkpoints", bars(took, f"time of checkpoints: {tells}", GREEN), tells
+        summary = ", ".join(parts + ([f"{failed} failed"] if failed else []))
+        yield "time of checkpoints", bars(took, f"time of checkpoints: {summary}", GREEN), summary
 
 
 PAUSE_SECONDS = 0.25

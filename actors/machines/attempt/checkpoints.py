@@ -60,7 +60,7 @@ class SnapshotDecision(StrEnum):
 
     TAKEN = "taken"
     SKIPPED = "skipped: the checkpoint was aborted before its barrier came"
-    STALE = "stale: the turn of this checkpoint is over"
+    STALE = "stale: this or a later checkpoint has begun already"
 
 
 @trace_tag("state.channel_state")

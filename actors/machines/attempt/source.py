@@ -139,7 +139,7 @@ class SplitReader:
         self.operator_id = operator_id
         self.limit = ReadLimit()
         self._ahead = ahead
-        # The mean cost of the splits that came last; None if they are not read together.
+        # The mean cost of the splits that came last; `None` if they are not read together.
         self._typical_cost: int | None = None
         self._unread: deque[UnreadSplit] = deque()
         self._requested = 0
@@ -203,7 +203,7 @@ class SplitReader:
             self._typical_cost = None if size_of(splits[-1]) is None else sum(costs) // len(costs)
 
     def no_more(self) -> None:
-        """Request no more splits: the enumerator has none left for this reader."""
+        """Request no more splits: the enumerator has no more for this reader."""
         self._has_all = True
 
     def next(self) -> tuple[SourceSplit, ...]:

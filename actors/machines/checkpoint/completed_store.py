@@ -261,7 +261,7 @@ class CompletedCheckpointStore:
     def restore(self, version: int, path: str | None = None, *, allow_non_restored_state: bool = False) -> None:
         """Request the checkpoint to start from; `resume_waiting` answers when it is known and no write is pending.
 
-        `path` is the checkpoint of an earlier job, used if this job has none of its own.
+        `path` is the checkpoint of an earlier job, used if this job has no checkpoint of its own.
         """
         self._restores_waiting.append(
             _WaitingRestore(version=version, path=path, allow_non_restored_state=allow_non_restored_state)
@@ -271,7 +271,7 @@ class CompletedCheckpointStore:
         """End the store with the job: when writes and deletions have ended, `resume_waiting` cleans up and reports.
 
         Independent of the retention, a stopped job retains its last checkpoint (`keep_latest`), and one that was
-        cancelled together with its checkpoints retains none (`keep_none`).
+        cancelled together with its checkpoints retains nothing (`keep_none`).
         """
         assert self._closing is ClosingPhase.OPEN, "a store is closed once"
         self._status = status
@@ -351,7 +351,7 @@ def is_savepoint(checkpoint: CompletedCheckpoint) -> bool:
 
 
 def _registered(checkpoint: CompletedCheckpoint) -> Iterable[str]:
-    """The shared state that is counted. A savepoint belongs to the user, with all its files, and shares none."""
+    """The shared state that is counted. A savepoint belongs to the user with all its files, which are not shared."""
     return () if is_savepoint(checkpoint) else shared_state_of(checkpoint)
 
 

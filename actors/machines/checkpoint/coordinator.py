@@ -367,8 +367,10 @@ class CheckpointCoordinatorMachine:
                 yield from self._discard_late(event)
             case TaskAcknowledgeResult.DISCARDED:
                 task = self._state.tasks.task(attempt)
-                who = task.where if task is not None else f"{attempt}, which has ended"
-                yield LateAcknowledgement(reason=f"checkpoint {checkpoint_id} had ended when {who} acknowledged it")
+                reporter = task.where if task is not None else f"{attempt}, which has ended"
+                yield LateAcknowledgement(
+                    reason=f"checkpoint {checkpoint_id} had ended when {reporter} acknowledged it"
+                )
                 yield from self._measure(event, now)
                 yield from self._discard_late(event)
             case unreachable:

@@ -90,7 +90,7 @@ class FinalCheckpoint:
         return self._want()
 
     def stop_with(self, stop: StopCheckpointRequest) -> bool:
-        """Request it for a stop, of which there is one at a time; True if this is the first request."""
+        """Request it for a stop, one at a time; True if this is the first request."""
         self._stop = self._stop or stop
         return self._want()
 

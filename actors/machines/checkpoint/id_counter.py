@@ -1,4 +1,4 @@
-"""Checkpoint ids: a counter in the store, of which some are drawn ahead of their use.
+"""Checkpoint ids: a counter in the store; some ids are drawn ahead of their use.
 
 A new coordinator of the job continues after the ids that were drawn (Flink's ZooKeeperCheckpointIDCounter, which draws
 one at a time).
@@ -42,5 +42,5 @@ class DrawnCheckpointIds:
             self._ids.popleft()
 
     def next_id(self) -> int | None:
-        """Use the next id; `None` if none is left."""
+        """Use the next id; `None` if all are used."""
         return self._ids.popleft() if self._ids else None

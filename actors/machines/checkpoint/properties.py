@@ -87,7 +87,7 @@ def with_alignment(properties: CheckpointProperties, settings: CheckpointingSett
     """The properties with the alignment of barriers that the job's settings require (CheckpointOptions.forConfig).
 
     Savepoints are aligned, so that they may be restored with any parallelism, and so is the last checkpoint of a job:
-    overtaken batches would be processed after the barrier, where its tasks read no more.
+    overtaken batches would be processed after the barrier, when its tasks no longer read.
     """
     return replace(properties, options=_aligned(properties.options, settings))
 

@@ -263,7 +263,7 @@ class CheckpointTrigger:
     # ----------------------------------------------------------------------------------------
 
     def reach_end_of_data(self, now: int) -> Iterator[CoordinatorEffect]:
-        """Take one more checkpoint after the end of all input, as soon as all tasks run and none is pending."""
+        """Take one more checkpoint after the end of all input, when all tasks run and no checkpoint is pending."""
         if not self.final.reach_end_of_data():
             yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
             return

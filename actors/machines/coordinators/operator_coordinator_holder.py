@@ -10,7 +10,7 @@ wait for the barriers (`SubtaskGateway`). Events that it receives after its snap
 barrier of their subtask are in flight: they belong to the checkpoint, and a job that restores it handles them again.
 Flink leaves these to its operators.
 
-Not here: the thread, the user's code, and where an attempt runs.
+Not here: the thread, the user's code, and the TaskManagers of attempts.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class GlobalAggregates:
     of a reader is dropped when it restarts, an idle one is ignored, and everything is decided in one turn, without user
     code.
 
-    Not here: the values and functions, and where an attempt runs.
+    Not here: the values and functions, and the TaskManagers of attempts.
     """
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class GlobalAggregates:
             readers.pop(attempt, None)
 
     def check(self) -> None:
-        assert self._is_at_work or not self._waiting, "updates wait although none is running"
+        assert self._is_at_work or not self._waiting, "updates wait although no update is running"
 
     def _update_next(self) -> list[AggregateEffect]:
         if self._is_at_work or not self._waiting:
@@ -256,7 +256,7 @@ class OperatorCoordinatorHolder:
         for gateway in self._gateways:
             gateway.check()
         assert self._at_work is not None or not self._queue or not self._is_started, (
-            "calls wait although none is running"
+            "calls wait although no call is running"
         )
         assert not self._is_stale or self._at_work is not None, "an answer is to be ignored, and no call is running"
 
@@ -415,7 +415,7 @@ class SubtaskGateway:
 
     After the coordinator's snapshot for a checkpoint, events wait here until the subtask has passed the barrier: the
     state of the coordinator does not contain them, and so the state of the subtask must not. If no attempt runs,
-    `attempt_number` is None, and events are dropped.
+    `attempt_number` is `None`, and events are dropped.
     """
 
     attempt_number: int | None = None

@@ -2,8 +2,8 @@
 
 A buffer is room for one batch. A pool has a size that may change, takes its buffers from a provider as they are needed,
 and keeps returned buffers for its own next use, unless it holds more than its size: then they go back to the provider
-at once. A listener waits for buffers and is offered the returned ones in turn. Follows Flink's LocalBufferPool, in
-which threads wait where this class has listeners.
+at once. A listener waits for buffers and is offered the returned ones in turn. Follows Flink's LocalBufferPool,
+with listeners in place of waiting threads.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class BufferProvider(Protocol):
         """Update the sizes of the provider's pools."""
 
     def take_buffer(self) -> bool:
-        """Hand out one buffer; False if there is none."""
+        """Hand out one buffer; False if no buffer is free."""
 
     def give_back_buffers(self, count: int) -> None: ...
 
@@ -124,7 +124,7 @@ class LocalBufferPool(Generic[Listener]):
         return self._idle > 0 or self.held < self._size
 
     def request_buffer(self) -> bool:
-        """Take a buffer; False if there is none.
+        """Take a buffer; False if no buffer is free.
 
         Raises:
             BufferPoolDestroyedError: the pool is destroyed.
@@ -199,7 +199,9 @@ class LocalBufferPool(Generic[Listener]):
 
     def check(self) -> None:
         assert 0 <= self._idle <= self.held
-        assert self.is_destroyed or not self._idle or self.held <= self._size, "what is idle beyond the size goes back"
+        assert self.is_destroyed or not self._idle or self.held <= self._size, (
+            "idle buffers beyond the size are returned"
+        )
 
     def _offer_idle(self) -> Listener | None:
         """Offer an idle buffer to the listeners in turn; returns the one that uses it."""

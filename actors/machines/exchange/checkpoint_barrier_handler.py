@@ -106,7 +106,7 @@ def alignment_timer(barrier: CheckpointBarrier, now_ms: int) -> StartTimer:
 
 
 class CheckpointBarrierHandler(ABC):
-    """The base of both handlers: the open channels, and the newest checkpoint of which a barrier or marker has arrived.
+    """The base of both handlers: the open channels, and the newest checkpoint with an arrived barrier or marker.
 
     `alignment_start_ms` belongs to the last barrier that was returned: the time at which its first barrier arrived.
     """

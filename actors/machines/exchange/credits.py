@@ -4,7 +4,7 @@ A credit is room for one batch. Every channel has `exclusive` credits of its own
 shares a pool of floating ones with the other channels of its gate: a channel whose sender has data queued (its backlog)
 draws from the pool up to backlog + exclusive, or waits for its turn. So the batches that senders can make a gate hold
 are bounded by channels × exclusive + floating. Sequence numbers, queues and messages are not handled here. Follows
-Flink's RemoteInputChannel with its AvailableBufferQueue, where the credits are memory segments.
+Flink's RemoteInputChannel with its AvailableBufferQueue, whose credits are memory segments.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ChannelCredits:
 
     @property
     def is_announcement_due(self) -> bool:
-        """Unannounced credits are at least half of the exclusive ones, or the sender has none left.
+        """Unannounced credits are at least half of the exclusive ones, or the sender has no credits left.
 
         The first rule saves messages on channels with many credits; the second keeps the sender from starving.
         """
@@ -78,7 +78,7 @@ class ChannelCredits:
         return announced
 
     def spend(self) -> bool:
-        """Use a credit for a batch that has arrived, a floating one first. False if the sender had none to use."""
+        """Use a credit for a batch that has arrived, a floating one first. False if the sender had no credit."""
         if self.is_released or self.outstanding == 0:
             return False
         is_floating = self._floating_available > 0

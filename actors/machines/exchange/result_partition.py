@@ -493,7 +493,7 @@ class ResultPartition:
 
 
 def unknown_subpartition(descriptor: ResultPartitionDescriptor, index: int) -> ErrorResponse:
-    text = f"the partition has {descriptor.subpartitions} subpartitions, and none with the number {index}"
+    text = f"the partition has {descriptor.subpartitions} subpartitions, but not the number {index}"
     return partition_error(descriptor.partition_id, index, "UnknownSubpartitionError", text)
 
 

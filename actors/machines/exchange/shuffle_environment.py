@@ -110,9 +110,9 @@ class NetworkBufferPool:
         return resized
 
     def take_buffer(self) -> bool:
-        """Hand one buffer to a pool; False if there is none."""
+        """Hand one buffer to a pool; False if no buffer is free."""
         if self.is_destroyed:
-            raise BufferPoolDestroyedError("the network buffers are destroyed, and none can be taken")
+            raise BufferPoolDestroyedError("the network buffers are destroyed and cannot be taken")
         if not self._free:
             return False
         self._free -= 1
@@ -161,7 +161,7 @@ class NetworkBufferPool:
 
     def _promise(self, count: int) -> None:
         if self.is_destroyed:
-            raise BufferPoolDestroyedError("the network buffers are destroyed, and none can be promised")
+            raise BufferPoolDestroyedError("the network buffers are destroyed and cannot be reserved")
         available = self.total - self.promised
         if count > available:
             raise NetworkBuffersExhaustedError(required=count, available=available, total=self.total)
@@ -236,7 +236,7 @@ class ShuffleEnvironment:
         It may begin with its minimum; `take_resized` reports later when it gets more.
 
         Raises:
-            NetworkBuffersExhaustedError: its minimum is more than the buffers left; it gets none then.
+            NetworkBuffersExhaustedError: its minimum is more than the buffers left; then it gets no buffers.
         """
         exclusive = self.settings.buffers_per_channel * sum(channels)
         required = sum(subpartitions) + len(subpartitions) + exclusive

@@ -1,10 +1,10 @@
 """Watermarks: those that are generated from event times, and the combined watermark of several channels.
 
 The generators are Flink's: BoundedOutOfOrdernessWatermarks, AscendingTimestampsWatermarks with its handlers of
-violations, punctuated ones, and none of them. They receive the earliest and the latest event time of each batch of
-rows. A source with partitions has a generator for each, and its watermark is the least of those that are not idle, so
-that rows of a slow partition are not late. Silence is measured for each partition, and so are the quiet periods after
-which its event time advances with the clock.
+violations, punctuated watermarks, and no watermarks at all. They receive the earliest and the latest event time of each
+batch of rows. A source with partitions has a generator for each, and its watermark is the least of those that are not
+idle, so that rows of a slow partition are not late. Silence is measured for each partition, and so are the quiet
+periods after which its event time advances with the clock.
 
 `TimestampsAndWatermarks` emits each advance once; of the watermarks that come from upstream it forwards only the end of
 event time. Its watermark is part of a checkpoint: Flink forgets it, and after a restart accepts late rows as rows in

@@ -118,7 +118,7 @@ def _channel(
 
 
 MAX_PRODUCERS_TO_BE_NEAR = 8
-"""A consumer that reads from more locations prefers none of them (Flink's MAX_DISTINCT_LOCATIONS_TO_CONSIDER)."""
+"""A consumer that reads from more locations has no preferred location (Flink's MAX_DISTINCT_LOCATIONS_TO_CONSIDER)."""
 
 
 def slot_request(vertices: Mapping[JobVertexId, ExecutionJobVertex], subtask: ExecutionVertex) -> SlotRequest:

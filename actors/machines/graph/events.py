@@ -157,7 +157,7 @@ class DrawRestartDelay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartScheduled:
-    """Report that these tasks, or all if there are none, restart in `delay_ms` because of `cause`; the timer runs."""
+    """Report that these tasks (if empty: all) restart in `delay_ms` because of `cause`; the timer runs."""
 
     delay_ms: int
     version: int

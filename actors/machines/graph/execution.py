@@ -23,7 +23,7 @@ from flykka.messages.wire.ref import Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveSlot:
-    """Release the slot in which the attempt ran, or its slot request (`slot` is None).
+    """Release the slot in which the attempt ran, or its slot request (`slot` is `None`).
 
     Unless it `has_finished`, another attempt of its subtask may follow.
     """
@@ -77,7 +77,7 @@ class Execution:
         return [self._move(ExecutionState.SCHEDULED, now)]
 
     def assign(self, slot: AssignedSlot) -> bool:
-        """Assign the slot; False if the attempt needs none, and the caller returns it."""
+        """Assign the slot; False if the attempt needs no slot, and the caller returns it."""
         if self.slot is not None or self.state not in (ExecutionState.CREATED, ExecutionState.SCHEDULED):
             return False
         self.slot = slot

@@ -8,7 +8,7 @@ job stays RUNNING and the others continue (`pending_failovers`).
 Each failover, the cancellation and the suspension start a new version; a restart or a restored state for an earlier
 version comes too late and is ignored.
 
-Not here: where slots come from (SlotPool), how checkpoints work (CheckpointCoordinator), whether a failure is followed
+Not here: the source of slots (SlotPool), how checkpoints work (CheckpointCoordinator), whether a failure is followed
 by a restart (`restart.failure_handler`), and how a single attempt handles a report (`execution`).
 """
 
@@ -192,7 +192,7 @@ class ExecutionGraph:
         effects = self._perform(failures, now)
         where = event.task_manager_id
         unread = self._tasks.results.lose_task_manager(where) if where is not None else ()
-        # A job that ends or restarts all of its tasks reads none of these results again: the loss is not a failure of
+        # A job that ends or restarts all of its tasks does not read these results again: the loss is not a failure of
         # it.
         for task in unread if self.status is JobStatus.RUNNING else ():
             self._failed.setdefault(task, event.cause)

@@ -1,4 +1,4 @@
-"""The results of a job that outlive their producers: where they are stored, which are lost, and which are released.
+"""The results of a job that outlive their producers: their locations, the lost ones, and the released ones.
 
 Flink's JobMasterPartitionTracker together with its PartitionReleaseStrategy. A result is stored by the TaskManager of
 the attempt that produced it. It is released there when it has no more readers, and when its producer restarts.
@@ -32,7 +32,7 @@ class _Kept:
 
 
 class ResultPartitions:
-    """The result partitions of one job. If all its exchanges are pipelined, there are none."""
+    """The result partitions of one job. If all its exchanges are pipelined, there are no such results."""
 
     def __init__(
         self,

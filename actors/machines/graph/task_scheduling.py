@@ -1,7 +1,7 @@
 """The subtasks of a job before they run: which begin, their slots and restored state, and their deployment.
 
 Carries out the decisions of the ExecutionGraph (Flink's DefaultScheduler.allocateSlotsAndDeploy). An attempt waits for
-a slot and for its restored state; a group is deployed when none of its tasks waits any more.
+a slot and for its restored state; a group is deployed when its tasks no longer wait.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class CurrentAttempts:
 
     @property
     def are_deployed(self) -> bool:
-        """All attempts are deployed, running or finished: none is waiting, and none was cancelled or has failed."""
+        """All attempts are deployed, running or finished: no task is waiting, was cancelled or has failed."""
         states = (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.FINISHED)
         return sum(self._in_state[state] for state in states) == len(self._by_id)
 
@@ -147,8 +147,8 @@ class TaskScheduling:
     def to_restart(self, tasks: Collection[Subtask]) -> tuple[Subtask, ...]:
         """The tasks of these regions that need a new attempt, in the order of the job.
 
-        A task that never began needs none (FLINK-19712): it still waits for its input. In the mode "lazy from sources"
-        it gets one, as in the Flink versions that had that mode.
+        A task that never began needs no new attempt (FLINK-19712): it still waits for its input. In the mode "lazy from
+        sources" it gets one, as in the Flink versions that had that mode.
         """
         ordered = in_order(self.topology, tasks)
         if self._is_lazy:

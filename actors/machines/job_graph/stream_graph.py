@@ -34,17 +34,17 @@ class ExchangeMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamNode:
-    """An operator. A sharing group of None is inherited from the inputs, a max_parallelism of None is derived.
+    """An operator. A `None` sharing group is inherited from the inputs, a `None` max_parallelism is derived.
 
     `publishes_per_checkpoint` marks a sink whose rows become visible with a checkpoint, `event_time` an operator that
     fires with the watermark. For an operator that generates watermarks, `watermark_delay_ms` is their distance to the
     newest row, `idle_timeout_ms` the silence after which it is idle, and `quiet_period_ms` the silence after which
     event time advances with the clock. A source with a `watermark_alignment` waits for others of its group.
 
-    A uid is automatic if the user has set none: then the id is structural (`operator_ids`). `uid_hash` is an additional
-    id from the user. `state_schema` describes the state of the operator. Of rows with equal `upsert_keys` columns the
-    newest is valid. An operator with a coordinator begins a task. It cannot run in more than `parallelism_limit`
-    subtasks, if that is set.
+    A uid is automatic if the user has not set it: then the id is structural (`operator_ids`). `uid_hash` is an
+    additional id from the user. `state_schema` describes the state of the operator. Of rows with equal `upsert_keys`
+    columns the newest is valid. An operator with a coordinator begins a task. It cannot run in more than
+    `parallelism_limit` subtasks, if that is set.
     """
 
     uid: str

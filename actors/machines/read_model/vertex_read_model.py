@@ -198,7 +198,7 @@ class VertexReadModel:
 
     @property
     def watermark_ms(self) -> int | None:
-        """The least watermark of the subtasks; `None` if there is none yet, or event time has ended."""
+        """The least watermark of the subtasks; `None` before the first one, and after the end of event time."""
         watermark = least_watermark(subtask.now.watermark_ms for subtask in self._subtasks)
         return None if event_time_has_ended(watermark) else watermark
 

@@ -67,7 +67,7 @@ def check_requirements(job_graph: JobGraph, requirements: JobResourceRequirement
         if lower > upper:
             names = " and ".join(repr(vertices[vertex_id].name) for vertex_id in group)
             raise RescaleNotSupportedError(
-                f"the vertices {names} are connected by forward edges and have the same parallelism, but none is within"
+                f"the vertices {names} are connected by forward edges and have equal parallelism, but none is within"
                 f" the bounds of all: one is to have {lower} at least, another one {upper} at most"
             )
 

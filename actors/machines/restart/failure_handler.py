@@ -50,7 +50,7 @@ class RestartTasks(Generic[T]):
 class GiveUp:
     """Fail the job because of `cause`; `why` states why it is not restarted.
 
-    Either restarts are suppressed, because none would help, or the restart strategy forbids one more.
+    Either restarts are suppressed, because a restart would not help, or the restart strategy forbids one more.
     """
 
     cause: SerializedThrowable

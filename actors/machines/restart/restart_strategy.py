@@ -15,7 +15,7 @@ from flykka.messages.graph import job_graph
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartBackoff:
-    """`delay_ms`, plus or minus up to `jitter_ms`, and at most `max_ms` (None: no limit)."""
+    """`delay_ms`, plus or minus up to `jitter_ms`, and at most `max_ms` (`None`: no limit)."""
 
     delay_ms: int
     jitter_ms: int = 0

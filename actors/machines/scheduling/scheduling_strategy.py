@@ -203,7 +203,7 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return tuple(map(self._is_consumable, self._topology.consumed(task)))
 
     def is_satisfied(self, task: T) -> bool:
-        """True if the task has enough inputs to begin; a source needs none."""
+        """True if the task has enough inputs to begin; a source needs no input."""
         inputs = self.consumable(task)
         return not inputs or self._enough(inputs)
 

@@ -110,7 +110,7 @@ def pipelined_regions(tasks: Sequence[T], exchanges: Iterable[Exchange[T]]) -> t
 
 
 def without_cycles(regions: tuple[tuple[T, ...], ...], exchanges: Iterable[Exchange[T]]) -> tuple[tuple[T, ...], ...]:
-    """Merge regions that wait for each other in a cycle (as Flink since 1.11): none of them could begin."""
+    """Merge regions that wait for each other in a cycle (as Flink since 1.11): otherwise they could not begin."""
     blocking = [exchange for exchange in exchanges if exchange.is_blocking]
     region_of = {task: number for number, region in enumerate(regions) for task in region}
     # Exchanges are nodes too: edges from each producer to each consumer would be too many.

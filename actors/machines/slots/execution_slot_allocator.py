@@ -12,8 +12,8 @@ Follows Flink's SchedulerImpl and its ExecutionSlotAllocator. It takes the first
 
 The attempts of a vertex that find a preferred slot come before those that take any. New shared slots are requested
 after all attempts of one call have joined them, so that the requests are large enough for all. If the assigned slot is
-too small for its members, those that fit stay, and the others are placed again. If none fits, all of them fail: another
-request would bring the same result.
+too small for its members, those that fit stay, and the others are placed again. If no member fits, all of them fail:
+another request would bring the same result.
 
 Not here: which attempts share a slot (`slot_sharing`) and which slots the job holds (`slot_pool`).
 """
@@ -216,7 +216,7 @@ class ExecutionSlotAllocator:
     def _on_returned(self, attempt: ExecutionAttemptId, now: int, *, will_return: bool) -> list[AllocatorEffect]:
         shared = self.sharing.leave(attempt, will_return=will_return and not self._batch)
         if shared is None:
-            return [Ignore(reason=f"{attempt} has no slot and waits for none")]
+            return [Ignore(reason=f"{attempt} has no slot and no slot request")]
         return [] if shared.members else self._give_back(shared, now)
 
     def _give_back(self, shared: SharedSlot, now: int) -> list[AllocatorEffect]:

@@ -23,7 +23,7 @@ from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobVertex
 from flykka.messages.wire.tags import trace_tag
 
 Place = tuple[str, str]
-"""The unit of which a shared slot holds at most one: a vertex, or a co-location group."""
+"""A unit that a shared slot holds at most once: a vertex, or a co-location group."""
 Subtask = tuple[JobVertexId, int]
 
 

@@ -164,7 +164,7 @@ class TaskManagerTracker:
         self.forget(task_manager, self._registered[task_manager])
 
     def forget(self, task_manager: TaskManagerId, instance: int) -> None:
-        """Remove a TaskManager of which this instance cannot return."""
+        """Remove a TaskManager; this instance of it cannot return."""
         self.leave(task_manager)
         self._gone[task_manager] = max(instance, self._gone.get(task_manager, 0))
 
@@ -219,6 +219,6 @@ class TaskManagerTracker:
 
 
 def number_of(task_manager: TaskManagerId) -> int:
-    """The number in its name; 0 if it has none."""
+    """The number in its name; 0 if the name has no number."""
     number = task_manager.removeprefix(NAME)
     return int(number) if number.isdecimal() else 0

@@ -1,7 +1,7 @@
 """Operator state: named lists, and their redistribution when the parallelism has changed.
 
 Follows Flink's RoundRobinOperatorStateRepartitioner. At an unchanged parallelism lists stay at their subtasks, except
-union state, of which every subtask gets everything, and broadcast state that some subtasks lack.
+union state, which every subtask gets as a whole, and broadcast state that some subtasks lack.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _element(data: bytes, of: str, kind: type[Element]) -> Element:
         raise UnreadableStateError(f"the checkpoint's {of} cannot be read: {damaged}") from damaged
     if not isinstance(element, kind):
         raise UnreadableStateError(
-            f"the checkpoint's {of} holds a {type(element).__name__} where a {kind.__name__} is expected"
+            f"the checkpoint's {of} contains a {type(element).__name__} instead of a {kind.__name__}"
         )
     return element
 

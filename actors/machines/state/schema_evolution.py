@@ -1,7 +1,7 @@
 """Changes of the schema of keyed state between two versions of a program.
 
 Values are matched by their names. A new one begins with null for existing keys, a removed one is dropped, and one with
-a wider type is widened. Nothing else may change: the types of keys decide where a row is stored, and windows which rows
+a wider type is widened. Nothing else may change: the types of keys determine the place of a row, and windows which rows
 belong together. Types are Spark DDL texts.
 """
 

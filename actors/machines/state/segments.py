@@ -22,7 +22,7 @@ Frame = TypeVar("Frame")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """The place of segments in checkpoint storage; `checkpoint_id` is None once that checkpoint is complete."""
+    """The place of segments in checkpoint storage; `checkpoint_id` is `None` once that checkpoint is complete."""
 
     handles: tuple[SharedStateHandle, ...]
     checkpoint_id: int | None
@@ -33,7 +33,7 @@ class ResultBounds:
     """The results for which rows of state are not needed any more, and those that already include the rows.
 
     Rows are needed only for results later than `closed_to_ms`. Results up to `emitted_to_ms` were emitted with these
-    rows. None is no bound. If results are emitted once, both are the same.
+    rows. `None` is no bound. If results are emitted once, both are the same.
     """
 
     closed_to_ms: int | None = None
@@ -50,9 +50,9 @@ class Segment(Generic[Frame]):
     """Rows of state; `level` counts how often they were merged.
 
     If state is divided by event time, its rows have times from `first_ms` to `last_ms`, and are needed only for results
-    later than `closed_to_ms`; None if no result of these rows was closed, fired or not, when they arrived. If late rows
-    cause results to be emitted again, those up to `emitted_to_ms` were emitted with the rows of the segment. If newer
-    rows of a key replace older ones, `version` is that of the newest in the segment. If keys have timers,
+    later than `closed_to_ms`; `None` if no result of these rows was closed, fired or not, when they arrived. If late
+    rows cause results to be emitted again, those up to `emitted_to_ms` were emitted with the rows of the segment. If
+    newer rows of a key replace older ones, `version` is that of the newest in the segment. If keys have timers,
     `first_timers_ms` are the first by event time and by processing time.
     """
 
@@ -76,10 +76,10 @@ class Segment(Generic[Frame]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading(Generic[Frame]):
-    """A segment to read: its rows from `from_ms` and before `until_ms`; None if that excludes no row.
+    """A segment to read: its rows from `from_ms` and before `until_ms`; `None` if that excludes no row.
 
-    Its rows are for results later than `closed_to_ms`; None is no bound. Results up to `emitted_to_ms` already include
-    its rows, and are emitted again only for rows of other segments.
+    Its rows are for results later than `closed_to_ms`; `None` is no bound. Results up to `emitted_to_ms` already
+    include its rows, and are emitted again only for rows of other segments.
     """
 
     segment: Segment[Frame]

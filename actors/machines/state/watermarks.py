@@ -1,8 +1,8 @@
 """The watermarks of a checkpoint: rows that were late before a restart are late after it.
 
 Every task stores its watermark at the barrier: a task that generates watermarks those of its generators, any other that
-of its inputs. Both are needed. The watermarks of the sources do not determine those of inputs: idle channels were
-behind, and rows that an unaligned barrier has overtaken come before any watermark. Sources send their watermarks again,
+of its inputs. Both are needed. The watermarks of the sources do not determine those of inputs: idle channels
+lagged, and rows that an unaligned barrier has overtaken come before any watermark. Sources send their watermarks again,
 in band, before any row: without them the minimum over the channels could not grow.
 
 A watermark holds while the sources from which it comes continue from their positions. If one of them was not in the

@@ -52,7 +52,7 @@ class EventTimeWindows:
         return self.last_start(start_ms) + self.slide_ms
 
     def end_of_last(self, start_ms: int) -> int:
-        """Return the end of the last window that starts at `start_ms` or before: later rows are in none of them."""
+        """Return the end of the last window that starts at `start_ms` or before: later rows are in no such window."""
         return self.last_start(start_ms) + self.size_ms
 
     def last_start(self, time_ms: int) -> int:

@@ -8,13 +8,13 @@ from flykka.views.html.markup import BLUE, RED, Html, element
 
 WIDTH, HEIGHT = 160, 32
 BARS = 40
-"""The limit of bars that can be told apart."""
+"""The limit of bars that can be distinguished."""
 
 _TOP = 2
 
 
-def line(values: Sequence[float | None], tells: str, colour: str = BLUE) -> Html:
-    """A line from 0 to the greatest value, filled beneath; `None` leaves a gap. `tells` is its title."""
+def line(values: Sequence[float | None], title: str, colour: str = BLUE) -> Html:
+    """A line from 0 to the greatest value, filled beneath; `None` leaves a gap. `title` is its accessible name."""
     step = WIDTH / max(1, len(values) - 1)
     shapes = []
     for run in _runs(values):
@@ -27,10 +27,10 @@ def line(values: Sequence[float | None], tells: str, colour: str = BLUE) -> Html
         area = f"{points[0][0]:.1f},{HEIGHT} {line} {points[-1][0]:.1f},{HEIGHT}"
         shapes.append(element("polygon", points=area, fill=colour, fill_opacity=".18"))
         shapes.append(element("polyline", points=line, fill="none", stroke=colour, stroke_width="1.5"))
-    return _svg(shapes, tells)
+    return _svg(shapes, title)
 
 
-def bars(values: Sequence[float | None], tells: str, colour: str = BLUE) -> Html:
+def bars(values: Sequence[float | None], title: str, colour: str = BLUE) -> Html:
     """A bar for each of at most `BARS` values, from 0 to the greatest; `None` is a failure: red, of full height."""
     step = min(8.0, WIDTH / max(1, len(values)))
     return _svg(
@@ -38,7 +38,7 @@ def bars(values: Sequence[float | None], tells: str, colour: str = BLUE) -> Html
             _bar(place * step, step, _TOP if top is None else top, RED if top is None else colour)
             for place, top in enumerate(_tops(values))
         ],
-        tells,
+        title,
     )
 
 
@@ -68,16 +68,16 @@ def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
     return [run for run in runs if run]
 
 
-def _svg(shapes: Sequence[Html], tells: str) -> Html:
+def _svg(shapes: Sequence[Html], title: str) -> Html:
     ground = HEIGHT - 0.5
     return element(
         "svg",
-        element("title", tells),
+        element("title", title),
         element("line", x1="0", y1=ground, x2=WIDTH, y2=ground, stroke="currentColor", stroke_opacity=".3"),
         *shapes,
         class_="spark",
         role="img",
-        aria_label=tells,
+        aria_label=title,
         width=WIDTH,
         height=HEIGHT,
         viewBox=f"0 0 {WIDTH} {HEIGHT}",

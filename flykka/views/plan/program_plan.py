@@ -102,7 +102,7 @@ class ProgramPlan(Value):
     wiring: tuple[Wiring, ...]
     tasks: int
     budget: str = ""
-    """The resources of each TaskManager as text; empty if none are declared."""
+    """The resources of each TaskManager as text; empty if they are not declared."""
 
     @property
     def execution_summary(self) -> str:

@@ -55,7 +55,7 @@ def format_hold(name: str, hold: EventTimeHold, now_ms: int) -> str:
 
 
 def format_event_time_wait(details: JobDetails) -> str:
-    """Name the source or partition for which event time waits; empty if none of them has been silent for long."""
+    """Name the source or partition for which event time waits; empty if all have had rows lately."""
     holds = [(vertex, vertex.held_back_by) for vertex in details.vertices if vertex.held_back_by is not None]
     if not holds:
         return ""
@@ -64,7 +64,7 @@ def format_event_time_wait(details: JobDetails) -> str:
 
 
 def format_long_work(works: Sequence[WorkProgress]) -> str:
-    """The progress of the oldest long work in Spark, as text; empty if there is none."""
+    """The progress of the oldest long work in Spark, as text; empty without such work."""
     if not works:
         return ""
     oldest = works[0]
