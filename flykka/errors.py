@@ -36,7 +36,7 @@ from typing import Any, ClassVar
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.errors import DurationError as DurationError
-from flykka.views.text.user_stack import told_whole
+from flykka.views.text.user_stack import full_text
 
 
 class FlykkaError(Exception):
@@ -177,7 +177,7 @@ class JobExecutionError(FlykkaError):
         unrecorded: str | None = None,
         earlier_checkpoint: str | None = None,
     ) -> None:
-        text = "\n".join(told_whole(cause))
+        text = "\n".join(full_text(cause))
         why = f": {cause.type_name}: {text}" if self.tells_cause else ""
         lines = [f"job {job_name!r} {what}{why}"]
         if restarts and self.tells_cause:

@@ -15,8 +15,8 @@ from typing import Any, assert_never
 from flykka.actors.data_plane import DataPlane, GlobalAggregateFunctions, OperatorCoordinatorCalls
 from flykka.actors.machines.coordinators.operator_coordinator_holder import (
     AggregateEffect,
-    AttemptOver,
     AttemptReady,
+    AttemptTerminated,
     CallCoordinator,
     CoordinatorEffect,
     CoordinatorEvent,
@@ -174,7 +174,7 @@ class OperatorCoordinators:
         self, attempt: ExecutionAttemptId, state: ExecutionState, failure: SerializedThrowable | None
     ) -> None:
         if state in _OVER:
-            self._aggregates.attempt_over(attempt)
+            self._aggregates.attempt_ended(attempt)
         holder = self._holder_of(attempt)
         if holder is None:
             return
@@ -182,7 +182,7 @@ class OperatorCoordinators:
             self._perform(holder.handle(AttemptReady(attempt=attempt)))
         elif state in _OVER:
             is_failed = state is not ExecutionState.FINISHED
-            self._perform(holder.handle(AttemptOver(attempt=attempt, is_failed=is_failed, reason=failure)))
+            self._perform(holder.handle(AttemptTerminated(attempt=attempt, is_failed=is_failed, reason=failure)))
 
     def begin_snapshot(self, message: SnapshotOperatorCoordinators) -> None:
         self._states[message.checkpoint_id] = {}

@@ -86,7 +86,7 @@ class RescalingHandler:
 
     def start(self) -> list[GraphEvent]:
         """Start the job, at once or when there are slots for it."""
-        return self._decide(events.SchedulingWanted())
+        return self._decide(events.StartRequested())
 
     def job_moved(self, status: JobStatus) -> list[GraphEvent]:
         return self._decide(JobMoved(status=status))

@@ -65,14 +65,14 @@ class SavepointHandler:
             case job.TriggerSavepoint(savepoint_directory=directory):
                 request_id = self._new_id()
                 self._asked[request_id] = message
-                return self._decide(savepoint_requests.SavepointWanted(request_id=request_id, directory=directory))
+                return self._decide(savepoint_requests.SavepointRequested(request_id=request_id, directory=directory))
             case job.RequestCheckpoint(checkpoint_type=checkpoint_type):
                 request_id, is_full = self._new_id(), checkpoint_type is job.CheckpointType.FULL
                 self._asked[request_id] = message
-                return self._decide(savepoint_requests.CheckpointWanted(request_id=request_id, is_full=is_full))
+                return self._decide(savepoint_requests.CheckpointRequested(request_id=request_id, is_full=is_full))
             case job.StopJob(savepoint_directory=directory, drain=drain):
                 return self._decide(
-                    savepoint_requests.StopWanted(request_id=self._new_id(), directory=directory, drain=drain)
+                    savepoint_requests.StopRequested(request_id=self._new_id(), directory=directory, drain=drain)
                 )
             case SavepointDiscarded(cause=cause):
                 if cause is not None:

@@ -1,4 +1,4 @@
-"""Pure machines: each takes events and returns effects as values.
+"""Pure state machines: each takes events and returns effects as values.
 
-Not here: clocks, threads, chance, loggers, actors and Spark; a machine imports `messages` alone.
+Not here: clocks, threads, random numbers, loggers, actors and Spark; a machine imports only `messages`.
 """

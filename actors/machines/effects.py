@@ -1,4 +1,4 @@
-"""The effects that all machines share; what only one actor can do is an effect of its machine.
+"""The effects that all machines share; an effect that only one actor can perform belongs to its machine.
 
 An actor has one timer of each name, and a timer that is started again replaces the former.
 """
@@ -17,7 +17,7 @@ To = TypeVar("To", covariant=True)
 
 
 class Role(StrEnum):
-    """The receiver of a message, by what it is to the sender."""
+    """The receiver of a message, by its role for the sender."""
 
     BRIDGE = "bridge"
     CHECKPOINT_COORDINATOR = "checkpoint coordinator"
@@ -25,7 +25,7 @@ class Role(StrEnum):
     JOB_MASTER = "JobMaster"
     RESOURCE_MANAGER = "ResourceManager"
     SENDER = "sender"
-    """The sender of the message at hand."""
+    """The sender of the current message."""
     TASK_MANAGER = "TaskManager"
 
 
@@ -36,7 +36,7 @@ class JobMasterOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tell(Generic[To]):
-    """Tell an actor, which is addressed by its role, its ref or an id."""
+    """Send a message to an actor, which is addressed by its role, its ref or an id."""
 
     to: To
     message: Message
@@ -44,7 +44,7 @@ class Tell(Generic[To]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartTimer:
-    """Come back with the message after `delay_ms`."""
+    """Deliver the message to this machine after `delay_ms`."""
 
     key: str
     delay_ms: int
@@ -53,15 +53,11 @@ class StartTimer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelTimer:
-    """Cancel the timer of this name, if it runs."""
-
     key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogWarning:
-    """Warn the user in the log."""
-
     text: str
 
 

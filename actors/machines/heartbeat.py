@@ -1,21 +1,23 @@
-"""Heartbeat deadlines: reports targets that timed out (Flink's HeartbeatManager, in both its forms).
+"""Heartbeat deadlines: reports targets that have timed out (Flink's HeartbeatManager, in both its forms).
 
-Whom one asks gets a request once per interval and is given up when it has not answered within its timeout: a
-TaskManager by the ResourceManager and by JobMasters, a JobMaster by the ResourceManager. By whom one is asked is given
-up when it has not asked. A silence is noticed at the first tick behind its timeout.
+A target that this side polls gets a request once per interval, and times out if it does not answer: a TaskManager
+polled by the ResourceManager and by JobMasters, a JobMaster polled by the ResourceManager. A target that polls this
+side times out if its requests stop. A silence is noticed at the first tick after its timeout.
 
 A silence counts only while this side runs. If the process was stopped, or its actor could not run, the next tick is
-late, and nobody can have answered meanwhile: the time by which it is late is added to every deadline. So a peer that is
-really gone is still found, after as many ticks as ever.
+late, and no peer can have answered meanwhile: the delay of the tick is added to every deadline. So a lost peer is still
+found, after the same number of ticks.
 
-Other time-outs of flykka do not shift, because they measure something else than the silence of a peer in this process:
+Other timeouts of flykka do not shift, because they measure something else than the silence of a peer in this process:
+
 - leases and leadership count for other processes, which were not stopped: they must end in real time;
-- a checkpoint's timeout and a stage's timeout bound work in Spark, which ran on meanwhile, and cost one attempt of it;
-- slot requests, registrations, calls (the RPC timeout) and questions are made again, or are answered at once when all
+- a checkpoint's timeout and a stage's timeout bound work in Spark, which continued meanwhile, and cost one attempt;
+- slot requests, registrations, calls (the RPC timeout) and queries are repeated, or are answered at once when all
   parties run again; the first of them lasts minutes.
+
 The deadline of an attached client is one of a peer, and shifts (`ClientSessions`).
 
-Not here: the timer that ticks, and what a target is.
+Not here: the timer that ticks, and the kinds of targets.
 """
 
 from __future__ import annotations
@@ -29,14 +31,14 @@ from flykka.messages.wire.ids import JobId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendHeartbeatRequest:
-    """Ask the target for a sign of life."""
+    """Request a heartbeat from the target."""
 
     target: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTimedOut:
-    """The target has been silent for too long; it is watched no more."""
+    """The target has been silent for too long; it is no longer monitored."""
 
     target: str
     silent_ms: int
@@ -60,7 +62,7 @@ class _Target:
 
 
 class HeartbeatMonitor:
-    """The targets of one actor, of those it asks and of those that ask it."""
+    """The targets of one actor: those that it polls and those that poll it."""
 
     def __init__(self) -> None:
         self._targets: dict[str, _Target] = {}
@@ -68,13 +70,13 @@ class HeartbeatMonitor:
         self._last_tick_ms = 0
 
     def begin_ticks(self, interval_ms: int, now: int) -> None:
-        """`tick` is called once per interval from now on; without this no tick counts as late."""
+        """Expect a `tick` once per interval from now on; without this no tick counts as late."""
         self._interval_ms, self._last_tick_ms = interval_ms, now
 
     def monitor(self, target: str, timeout_ms: int, now: int, *, is_asked: bool) -> list[HeartbeatEffect]:
-        """Watch this target, or watch it under this timeout, from now on.
+        """Monitor this target, or change its timeout.
 
-        One that is not asked is expected to say something by itself: to ask, or to register.
+        One that is not asked is expected to send messages itself: requests or a registration.
         """
         assert timeout_ms > 0, f"{target} has no time to answer"
         self._targets[target] = _Target(timeout_ms, is_asked, now)
@@ -114,7 +116,7 @@ class HeartbeatMonitor:
 
 
 LATE_MS = 1_000
-"""A deadline that is noticed later than this: the process did not run."""
+"""If a deadline is noticed later than this, the process did not run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,32 +127,32 @@ class ClientExpired:
 class ClientSessions:
     """Deadlines of clients that are attached to their jobs (Flink's Dispatcher.checkJobClientAliveness).
 
-    Decides when a client has given no sign of life for too long. A heartbeat says until when the client is taken
-    for alive, by its own clock; the first deadline is that of the submission. What the job is told then is not
-    decided here.
+    Decides when a client has sent no heartbeat for too long. A heartbeat carries the time until which the client counts
+    as alive, by its own clock; the first deadline is that of the submission. The reaction of the job is not decided
+    here.
 
-    If this process was stopped, the deadline is noticed late, and no sign of life could be noticed either: the
-    client gets the time by which it was late once more, as any other peer does.
+    If this process was stopped, the deadline is noticed late, and heartbeats could not be noticed either: the client
+    gets the delay as additional time, as any other peer does.
     """
 
     def __init__(self) -> None:
         self._deadlines: dict[JobId, int] = {}
 
     def heartbeat(self, job_id: JobId, expires_ms: int, now: int) -> list[StartTimer]:
-        """The client of a job lives, and is to be taken for dead at `expires_ms`. An earlier one changes nothing."""
+        """Extend the deadline of a client to `expires_ms`. An earlier deadline changes nothing."""
         if self._deadlines.get(job_id, expires_ms - 1) >= expires_ms:
             return []
-        # One that has passed already is not late: it is due now.
+        # If it has passed already, the deadline is now: this is not a late one.
         self._deadlines[job_id] = deadline = max(expires_ms, now)
         timed_out = JobClientExpired(job_id=job_id)
         return [StartTimer(key=_key(job_id), delay_ms=deadline - now, message=timed_out)]
 
     def end(self, job_id: JobId) -> list[CancelTimer]:
-        """The job has ended, or somebody else leads: nobody waits for its client any more."""
+        """Stop to monitor the client: the job has ended, or another leader has taken over."""
         return [] if self._deadlines.pop(job_id, None) is None else [CancelTimer(key=_key(job_id))]
 
     def expire(self, job_id: JobId, now: int) -> list[StartTimer | ClientExpired]:
-        """The time of the client is over, unless it has given another sign of life, or this comes late."""
+        """Handle a due deadline, unless it was extended or is noticed late."""
         deadline = self._deadlines.get(job_id)
         if deadline is None or deadline > now:
             return []

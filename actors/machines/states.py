@@ -1,9 +1,9 @@
-"""The legal moves of a job, of an execution attempt and of a task, as literal tables (Flink's JobStatus and
+"""The legal transitions of a job, of an execution attempt and of a task, as literal tables (Flink's JobStatus and
 ExecutionState).
 
-Nothing moves but through `job_may_move`, `execution_may_move` and `task_may_move`; the diagrams and tables of the
-documentation are printed from these, so that they cannot disagree. Other enums of phases have their table of moves
-beside them, and move through `next_phase`.
+All transitions go through `job_may_move`, `execution_may_move` and `task_may_move`; the diagrams and tables of the
+documentation are generated from these tables, so that they cannot disagree. Other enums of phases have their own
+tables, and change through `next_phase`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ JOB_MOVES: dict[JobStatus, tuple[JobStatus, ...]] = {
     J.SUSPENDED: (),
 }
 """A global failure overrides a running cancellation. A job that is rescaled is RESTARTING while its tasks end, and
-CANCELLING where it is cancelled then. RECONCILING is Flink's takeover; no move leads there."""
+CANCELLING if it is cancelled then. RECONCILING is Flink's takeover; no transition leads there.
+"""
 
 EXECUTION_MOVES: dict[ExecutionState, tuple[ExecutionState, ...]] = {
     E.CREATED: (E.SCHEDULED, E.DEPLOYING, E.CANCELED, E.FAILED),
@@ -63,15 +64,17 @@ TASK_MOVES: dict[ExecutionState, tuple[ExecutionState, ...]] = {
 
 JOB_TERMINAL = frozenset({J.FAILED, J.CANCELED, J.FINISHED, J.SUSPENDED})
 JOB_GLOBALLY_TERMINAL = JOB_TERMINAL - {J.SUSPENDED}
-"""Terminal for everybody: nothing may take the job up again. A suspended job another leader may."""
+"""Terminal in the whole cluster. A suspended job, in contrast, may be resumed by another leader."""
 JOB_HAS_CAUSE = frozenset({J.FAILING, J.RESTARTING, J.FAILED, J.CANCELLING, J.CANCELED})
-"""Of these statuses is told what the job has failed of, or why it is cancelled where no user asked for it."""
+"""The statuses that are reported with the failure of the job, or with the cause of a cancellation that no user
+requested.
+"""
 EXECUTION_TERMINAL = frozenset({E.FINISHED, E.CANCELED, E.FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMoved:
-    """Tells other machines of the JobMaster that the job has a new status."""
+    """Notifies other machines of the JobMaster that the job has a new status."""
 
     status: JobStatus
     cause: SerializedThrowable | None = None
@@ -90,23 +93,23 @@ def task_may_move(from_state: ExecutionState, to_state: ExecutionState) -> bool:
 
 
 def job_status_diagram() -> str:
-    """The life of a job as a Mermaid state diagram."""
+    """The statuses of a job as a Mermaid state diagram."""
     return _diagram(JOB_MOVES, J.CREATED, JOB_TERMINAL)
 
 
 def execution_state_diagram() -> str:
-    """The life of an execution attempt, as the JobMaster sees it, as a Mermaid state diagram."""
+    """The states of an execution attempt, as the JobMaster sees it, as a Mermaid state diagram."""
     return _diagram(EXECUTION_MOVES, E.CREATED, EXECUTION_TERMINAL)
 
 
 def task_state_diagram() -> str:
-    """The life of an attempt on its TaskManager as a Mermaid state diagram."""
+    """The states of an attempt on its TaskManager as a Mermaid state diagram."""
     return _diagram(TASK_MOVES, E.CREATED, EXECUTION_TERMINAL)
 
 
 def terminal_table() -> str:
-    """The terminal states as a table of Markdown."""
-    lines = ["| | ends it | for everybody |", "| --- | --- | --- |"]
+    """The terminal states as a Markdown table."""
+    lines = ["| | final | final for all processes |", "| --- | --- | --- |"]
     for status in JOB_MOVES:
         lines.append(_terminal(f"job {status}", status in JOB_TERMINAL, status in JOB_GLOBALLY_TERMINAL))
     for state in EXECUTION_MOVES:
@@ -129,10 +132,10 @@ P = TypeVar("P", bound=Enum)
 
 
 def next_phase(moves: Mapping[P, tuple[P, ...]], phase: P, target: P) -> P:
-    """Return the target, to which the machine moves, or where it stays.
+    """Return `target` if the machine may change to it, or is in it already.
 
     Raises:
-        IllegalTransitionError: the table does not have the move.
+        IllegalTransitionError: the table does not have the transition.
     """
     if target is not phase and target not in moves[phase]:
         raise IllegalTransitionError(f"{type(phase).__name__} is {phase.name} and cannot become {target.name}")

@@ -262,7 +262,7 @@ class ResourceManager(Actor):
                 self._acknowledge(task_manager)
             case slot_manager.ForgetTaskManager(task_manager=task_manager):
                 self._unregister(task_manager)
-            case slot_manager.GiveSlot(task_manager=task_manager, job_id=job_id):
+            case slot_manager.AssignSlot(task_manager=task_manager, job_id=job_id):
                 job_master = self._job_masters[job_id]
                 request = slots.AllocateSlot(
                     slot_id=effect.slot_id,

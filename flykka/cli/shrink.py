@@ -82,7 +82,7 @@ def _shrink(arguments: argparse.Namespace) -> int:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
     origin = _scenario(arguments)
     with quietly():
-        shrunk = shrink(origin, runs=arguments.runs, told=_show_progress)
+        shrunk = shrink(origin, runs=arguments.runs, on_progress=_show_progress)
     _show_progress(None, 0)
     if shrunk is None:
         print(f"seed {origin.seed}: no failure, so there is nothing to reduce")

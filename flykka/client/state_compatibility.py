@@ -14,7 +14,7 @@ from flykka.actors.machines.job_graph.operator_ids import given_uid
 from flykka.actors.machines.state.assignment import assign, current_ids
 from flykka.actors.machines.state.handles import state_sizes
 from flykka.actors.machines.state.in_flight import is_in_flight
-from flykka.actors.machines.state.schema_evolution import changes, has_changed, is_evolvable, misfits
+from flykka.actors.machines.state.schema_evolution import changes, has_changed, is_evolvable, schema_mismatches
 from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator, OperatorKind
 from flykka.messages.state.handles import OperatorSubtaskState, StateSchema
@@ -159,7 +159,7 @@ def _mismatch(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> 
     if before is not None and not before.is_keyed and now is None:
         now = StateSchema()  # Its function has no state any more.
     if before is not None and now is not None and before != now and is_evolvable(before, now):
-        what = ", ".join(misfits(before, now))
+        what = ", ".join(schema_mismatches(before, now))
         if not what:
             return None
     else:

@@ -7,7 +7,7 @@ from typing import Self
 
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
-from flykka.actors.machines.slots.resource_profile import shown
+from flykka.actors.machines.slots.resource_profile import resources_text
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.actors.ownership.ownership import LEASE_MS
 from flykka.cluster.high_availability.stores import StoreSettings
@@ -47,9 +47,9 @@ class TaskManagerResources:
     def __str__(self) -> str:
         """Describe the budget; empty if nothing is declared."""
         if not self.memory_mib:
-            return shown(self.slots_total) if self != TaskManagerResources() else ""
+            return resources_text(self.slots_total) if self != TaskManagerResources() else ""
         rest = self.memory_mib - self.managed_mib - self.network_mib
-        cores = f"{shown(ResourceSpec(cpu_millis=self.cpu_millis))}, " if self.cpu_millis else ""
+        cores = f"{resources_text(ResourceSpec(cpu_millis=self.cpu_millis))}, " if self.cpu_millis else ""
         parts = f"{self.managed_mib} managed, {self.network_mib} network, {rest} for the rest"
         return f"{cores}{self.memory_mib} MiB of memory ({parts})"
 

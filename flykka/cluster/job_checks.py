@@ -14,8 +14,8 @@ from flykka.actors.machines.slots.resource_profile import (
     UNSPECIFIED,
     cut_for,
     fits,
+    resources_text,
     share_of,
-    shown,
     task_managers_needed,
     total_of,
 )
@@ -54,21 +54,22 @@ def check_job(job_graph: JobGraph, settings: ClusterSettings, slots: int) -> Non
 
 def _check_largest(job_graph: JobGraph, total: ResourceSpec) -> None:
     """Check that each task, and all tasks that share a slot, fit into a TaskManager."""
-    there, advice = f"a TaskManager has {shown(total)}", _ADVICE
+    there, advice = f"a TaskManager has {resources_text(total)}", _ADVICE
     for vertex in job_graph.vertices:
         if not fits(vertex.resources, total):
             names = ", ".join(repr(operator.name) for operator in vertex.operators)
             needs = "needs" if len(vertex.operators) == 1 else "run as one task, which needs"
             raise InsufficientResourcesError(
-                f"job {job_graph.name!r}: {names} {needs} {shown(vertex.resources)}, and {there}: {advice}"
+                f"job {job_graph.name!r}: {names} {needs} {resources_text(vertex.resources)}, and {there}: {advice}"
             )
     for group, members in slot_sharing_groups.slot_sharing_groups(job_graph.vertices).items():
         together = total_of(vertex.resources for vertex in members)
         if not fits(together, total):
             names = ", ".join(repr(vertex.name) for vertex in members if vertex.resources != UNSPECIFIED)
             raise InsufficientResourcesError(
-                f"job {job_graph.name!r}: {names} share a slot of group {group!r} and need {shown(together)} together,"
-                f" and {there}: give them slots of their own (slot_sharing_group), or {advice}"
+                f"job {job_graph.name!r}: {names} share a slot of group {group!r} and need"
+                f" {resources_text(together)} together, and {there}: give them slots of their own (slot_sharing_group),"
+                f" or {advice}"
             )
 
 
@@ -79,8 +80,9 @@ def _check_together(job_graph: JobGraph, total: ResourceSpec, slots: int, task_m
     if needed > task_managers:
         have = f"each of {task_managers} TaskManagers" if task_managers > 1 else "the TaskManager"
         raise InsufficientResourcesError(
-            f"job {job_graph.name!r} needs {len(sizes)} slots with {shown(total_of(sizes))} together, and {have} has"
-            f" {shown(total)}: lower the job's parallelism, {_ADVICE}, or give the cluster more of them (task_managers)"
+            f"job {job_graph.name!r} needs {len(sizes)} slots with {resources_text(total_of(sizes))} together, and"
+            f" {have} has {resources_text(total)}: lower the job's parallelism, {_ADVICE}, or give the cluster more of"
+            " them (task_managers)"
         )
 
 

@@ -37,7 +37,7 @@ from flykka.messages.wire.message import Message
 from flykka.runtime.durations import format_ms
 from flykka.runtime.repeated_log import is_reported
 from flykka.views.text.formats import STOPPED, format_bytes
-from flykka.views.text.user_stack import told_whole
+from flykka.views.text.user_stack import full_text
 
 PLAIN = ""
 COMPLETED = "green"
@@ -122,7 +122,7 @@ class Console:
             return
         times, is_printed = self._same.count(execution.task_name, failure)
         if times == 1:
-            self._line(at_ms, "\n           ".join([what + _because(failure), *told_whole(failure)[1:]]), FAILED)
+            self._line(at_ms, "\n           ".join([what + _because(failure), *full_text(failure)[1:]]), FAILED)
         elif is_printed:
             self._line(at_ms, f"{what}: same failure, {times:,} times" + _because(failure), FAILED)
 

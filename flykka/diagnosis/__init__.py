@@ -1,4 +1,4 @@
-"""Diagnosis of a job that does not continue: its actors are asked, and their reports become one answer.
+"""Diagnosis of a job that does not make progress, from reports that its actors send on request.
 
 Not here: diagnosis of recorded runs (`traces`).
 """

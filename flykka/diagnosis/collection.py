@@ -1,7 +1,7 @@
-"""Asks the actors of a job for reports on what they wait for, all at once, and gives each so long for the answer.
+"""Requests reports from the actors of a job on what they wait for, from all at once, each with a time limit.
 
-It runs on the thread of the caller, never in an actor: that an actor is stuck, or all of the threads that turns run on,
-must not keep the reports of the others. Which actors there are is read from the living cells, without a message.
+It runs on the thread of the caller, never in an actor: if one actor is stuck, or all threads of the dispatcher, the
+reports of the others must still arrive. The existing actors are read from the living cells, without a message.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutErro
 from flykka.runtime.system import ActorSystem
 
 TIME_LIMIT = 2.0
-"""Seconds that each actor has for its answer."""
+"""The seconds in which each actor has to answer."""
 
 ASKED_TASKS = 2_000
-"""So many Tasks are asked: what holds a job up is seen before all of ten thousand have answered."""
+"""The limit of Tasks that get a request: the cause of a delay is visible before ten thousand have answered."""
 
 A = TypeVar("A", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question that is on its way, and the actor that it was put to."""
+    """A pending request, and its actor."""
 
     cell: Cell
     name: str
@@ -61,30 +61,28 @@ class _Asked:
     attempt: ExecutionAttemptId | None = None
 
 
-def collect_reports(system: ActorSystem, known: JobDetails, time_limit: float = TIME_LIMIT) -> ActorReports:
-    """Ask the actors of a job, each with `time_limit` seconds for its answer; takes twice that at the most.
+def collect_reports(system: ActorSystem, details: JobDetails, time_limit: float = TIME_LIMIT) -> ActorReports:
+    """Request reports from the actors of a job, each within `time_limit` seconds; takes at most twice that.
 
-    `known` are the last details that the client knows, for when none answers.
+    `details` are the last ones that the client has, in case no actor answers.
     """
-    return _Collection(system, known, time_limit).reports()
+    return _Collection(system, details, time_limit).reports()
 
 
 class _Collection:
-    """The reports of one job, as they come in."""
-
-    def __init__(self, system: ActorSystem, known: JobDetails, time_limit: float) -> None:
+    def __init__(self, system: ActorSystem, details: JobDetails, time_limit: float) -> None:
         self._system = system
-        self._known = known
+        self._details = details
         self._time_limit = time_limit
         self._unresponsive: list[UnresponsiveActor] = []
 
     def reports(self) -> ActorReports:
         cells = list(self._system.cells.living())
-        job_id = self._known.job_id
+        job_id = self._details.job_id
         job_master = _first(cell for cell in cells if _is(cell, JobMaster) and cell.name == f"job-{job_id}")
         coordinator = _first(cell for cell in cells if _is(cell, CheckpointCoordinator) and cell.parent is job_master)
         tasks = [cell for cell in cells if _is(cell, Task) and _descriptor(cell).job_id == job_id][:ASKED_TASKS]
-        asked = {
+        requests = {
             "leadership": self._ask_one(
                 cells, JobManager, "the JobManager", lambda me: ExplainLeadership(reply_to=me, job_id=job_id)
             ),
@@ -105,11 +103,11 @@ class _Collection:
             for task in tasks
         ]
         deadline = time.monotonic() + self._time_limit
-        parts = {part: self._answer(question, deadline) for part, question in asked.items()}
-        told = [self._answer(question, deadline) for question in asked_tasks]
-        explained = {answer.attempt: answer for answer in told if isinstance(answer, TaskExplained)}
+        parts = {part: self._answer(question, deadline) for part, question in requests.items()}
+        answers = [self._answer(question, deadline) for question in asked_tasks]
+        explained = {answer.attempt: answer for answer in answers if isinstance(answer, TaskExplained)}
         return ActorReports(
-            details=_of(JobDetails, parts["details"]) or self._known,
+            details=_of(JobDetails, parts["details"]) or self._details,
             now_ms=self._system.clock.now_ms(),
             leadership=_of(LeadershipExplained, parts["leadership"]),
             job=_of(JobExplained, parts["job"]),
@@ -124,15 +122,15 @@ class _Collection:
     def _stages(
         self, tasks: list[Cell], explained: dict[ExecutionAttemptId, TaskExplained]
     ) -> dict[ExecutionAttemptId, tuple[StageProgress, ...]]:
-        """Collect the bridges' reports of their stages, where there may be any; a bridge need not answer."""
+        """Collect the bridges' reports of their stages, if there may be any; a bridge need not answer."""
         by_parent = {cell.parent: cell for cell in self._system.cells.living() if cell.parent in set(tasks)}
-        asked: list[_Asked | None] = []
+        requests: list[_Asked | None] = []
         for task in tasks:
-            told = explained.get(_descriptor(task).attempt)
-            if task in by_parent and (told is None or _may_be_at_work(told)):
-                asked.append(self._ask(by_parent[task], "its bridge", lambda me: ExplainStages(reply_to=me)))
+            explanation = explained.get(_descriptor(task).attempt)
+            if task in by_parent and (explanation is None or _may_be_at_work(explanation)):
+                requests.append(self._ask(by_parent[task], "its bridge", lambda me: ExplainStages(reply_to=me)))
         deadline = time.monotonic() + self._time_limit
-        replies = [_reply(question, deadline) for question in asked if question is not None]
+        replies = [_reply(question, deadline) for question in requests if question is not None]
         return {each.attempt: each.stages for each in replies if isinstance(each, StagesExplained)}
 
     def _ask_one(self, cells: list[Cell], actor: type, name: str, question: Callable[[Ref], Message]) -> _Asked | None:
@@ -150,24 +148,24 @@ class _Collection:
         future = cell.ref.ask(question, block=False, timeout=self._time_limit)
         return _Asked(cell, name, future, attempt)
 
-    def _answer(self, asked: _Asked | None, deadline: float) -> Message | None:
-        """The answer; None of an actor that has not answered, which is noted, or that has ended meanwhile."""
-        if asked is None:
+    def _answer(self, request: _Asked | None, deadline: float) -> Message | None:
+        """The answer; `None` if the actor has ended, or has not answered, which is recorded."""
+        if request is None:
             return None
-        reply = _reply(asked, deadline)
+        reply = _reply(request, deadline)
         if isinstance(reply, AskTimeoutError):
-            cell = asked.cell
-            waiting = max(0, len(cell.mailbox.messages) - 1)  # Not counting the question.
+            cell = request.cell
+            waiting = max(0, len(cell.mailbox.messages) - 1)  # Without the request itself.
             self._unresponsive.append(
-                UnresponsiveActor(name=asked.name, handles=cell.handles, waiting=waiting, attempt=asked.attempt)
+                UnresponsiveActor(name=request.name, handles=cell.handles, waiting=waiting, attempt=request.attempt)
             )
             return None
         return reply if isinstance(reply, Message) else None
 
 
-def _reply(asked: _Asked, deadline: float) -> object:
+def _reply(request: _Asked, deadline: float) -> object:
     try:
-        return asked.future.get(timeout=max(0.0, deadline - time.monotonic()))
+        return request.future.get(timeout=max(0.0, deadline - time.monotonic()))
     except AskTimeoutError as late:
         return late
     except (ActorDeadError, AskFailedError):

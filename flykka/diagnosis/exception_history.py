@@ -1,4 +1,4 @@
-"""The exception history of a job as a reader sees it: a sequence of failures, as text and as HTML."""
+"""The exception history of a job for display: a sequence of failures, as text and as HTML."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flykka.messages.monitoring.exception_history import RootExceptionHistoryEnt
 from flykka.views.html.markup import display, element, quiet, table
 from flykka.views.text.failures import also, failure_lines, labels, outcome, place
 from flykka.views.text.formats import counted
-from flykka.views.text.user_stack import told_whole
+from flykka.views.text.user_stack import full_text
 
 if TYPE_CHECKING:
     from flykka.messages.monitoring.job_details import JobDetails
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JobExceptionHistory(Sequence[RootExceptionHistoryEntry]):
-    """The last failures of a job, the oldest first; `suppressed` is how many there were before them."""
+    """The last failures of a job, the oldest first; `suppressed` is the number of earlier ones."""
 
     entries: tuple[RootExceptionHistoryEntry, ...]
     suppressed: int = 0
@@ -60,12 +60,12 @@ class JobExceptionHistory(Sequence[RootExceptionHistoryEntry]):
 
 
 def _row(entry: RootExceptionHistoryEntry, began_ms: int) -> tuple[str, ...]:
-    """The cells of a failure; what it says in full opens at a click."""
+    """The cells of a failure; a click opens its full text."""
     cause = entry.root.cause
-    first, *rest = told_whole(cause) or [""]
+    first, *rest = full_text(cause) or [""]
     full = "\n".join(text for text in ("\n".join(rest), cause.stack_trace) if text.strip())
-    said = f"{cause.type_name}: {first}{also(entry)}"
-    said += f" ({told_labels})" if (told_labels := labels(entry)) else ""
-    told = element("details", element("summary", said), element("pre", full)) if full else said
+    summary = f"{cause.type_name}: {first}{also(entry)}"
+    summary += f" ({told_labels})" if (told_labels := labels(entry)) else ""
+    cell = element("details", element("summary", summary), element("pre", full)) if full else summary
     at = f"{(entry.root.timestamp_ms - began_ms) / 1_000:.2f} s"
-    return at, place(entry).removesuffix(": ") or "the job", told, outcome(entry)
+    return at, place(entry).removesuffix(": ") or "the job", cell, outcome(entry)

@@ -1,4 +1,4 @@
-"""Facts behind a diagnosis: lines about the job, and a row for each attempt that tells something."""
+"""Facts of a diagnosis: lines about the job, and a row for each relevant attempt."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from flykka.views.text.failures import outcome, story
 from flykka.views.text.formats import STOPPED, counted, first_of, format_bytes, format_hold, lasting
 
 SHOWN = 12
-"""Rows that one screen has room for."""
+"""The limit of rows for one screen."""
 
 TOLD_FAILURES = 2
-"""The last ones; `job.exception_history` has more."""
+"""The number of last failures; `job.exception_history` has more."""
 
 NAMED = 4
-"""So many of the attempts that a checkpoint waits for are named."""
+"""The limit of named attempts for which a checkpoint waits."""
 
 _WELL_ENDED = frozenset({JobStatus.FINISHED, JobStatus.CANCELED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFact:
-    """An attempt: its state on its TaskManager, how it spends its time and since when, and what it waits for."""
+    """An attempt: its state, its activity and the duration of that, and what it waits for."""
 
     name: str
     vertex_id: JobVertexId
@@ -47,14 +47,14 @@ def job_facts(reports: ActorReports) -> Iterator[tuple[str, str]]:
     status = details.status if job is None else job.status
     since = "" if job is None else f" for {lasting(reports.now_ms - job.since_ms)}"
     restarts = "" if job is None else f", {counted(details.number_of_restarts, 'restart')}"
-    shown = STOPPED if job is None and details.was_stopped else status
-    yield "job", f"{details.name!r} {details.job_id} {shown}{since}{restarts}"
+    status_text = STOPPED if job is None and details.was_stopped else status
+    yield "job", f"{details.name!r} {details.job_id} {status_text}{since}{restarts}"
     if job is not None:
         yield "tasks", _states(job.attempts)
         for restart in job.restarts:
             yield "restart", f"due in {lasting(restart.due_ms - reports.now_ms)}, after {restart.cause.headline}"
     if status not in _WELL_ENDED:
-        # A job that has overcome its failures, or was cancelled, does not stand where it does because of them.
+        # Earlier failures are not relevant to a job that has finished or was cancelled.
         if details.last_failure is not None and job is None and status in JOB_TERMINAL:
             yield "failure", details.last_failure.headline
         yield from _failures(reports)
@@ -74,7 +74,7 @@ def job_facts(reports: ActorReports) -> Iterator[tuple[str, str]]:
 
 
 def _backlogs(reports: ActorReports) -> Iterator[tuple[str, str]]:
-    """The sources that have more to read than the batch at work."""
+    """The sources that have more to read than the current batch."""
     attempts = reports.job.attempts if reports.job else ()
     for attempt in attempts:
         task = reports.tasks.get(attempt.attempt)
@@ -87,7 +87,7 @@ def _backlogs(reports: ActorReports) -> Iterator[tuple[str, str]]:
 
 
 def _held_back(reports: ActorReports) -> Iterator[tuple[str, str]]:
-    """The source that is least far in event time, if it has been silent for a while."""
+    """The source with the least event time, if it has been silent for a while."""
     attempts = reports.job.attempts if reports.job else ()
     tasks = ((attempt.name, reports.tasks.get(attempt.attempt)) for attempt in attempts)
     holds = [(name, task.held_back_by) for name, task in tasks if task is not None and task.held_back_by is not None]
@@ -107,7 +107,7 @@ def _failures(reports: ActorReports) -> Iterator[tuple[str, str]]:
 
 
 def attempt_facts(reports: ActorReports, waits: Waits) -> tuple[tuple[AttemptFact, ...], int]:
-    """The attempts that tell something, those that have most to tell, in the job's order; how many are left out."""
+    """The most relevant attempts, in the job's order, and the number of the others."""
     if reports.job is None:
         return (), 0
     attempts = reports.job.attempts
@@ -161,8 +161,8 @@ def _checkpoints(reports: ActorReports) -> Iterator[tuple[str, str]]:
     if (completed := details.last_completed) is not None:
         ago = lasting(reports.now_ms - completed.ended_ms)
         text += f"; the last complete one, {completed.checkpoint_id}, {ago} ago"
-    if (failed := details.last_failed) is not None:
-        text += f"; {failed.checkpoint_id} failed: {failed.failure_text}"
+    if (last_failed := details.last_failed) is not None:
+        text += f"; {last_failed.checkpoint_id} failed: {last_failed.failure_text}"
     yield "checkpoints", text
 
 
@@ -174,4 +174,4 @@ def _pending(pending: PendingExplained, reports: ActorReports) -> str:
         return f"{text}, waits for its {pending.phase}"
     awaited = [names.get(attempt, str(attempt)) for attempt in pending.awaited]
     of = pending.acknowledged + len(awaited)
-    return f"{text}, acknowledged by {pending.acknowledged} of {of}, waits for {first_of(awaited, NAMED) or 'nobody'}"
+    return f"{text}, acknowledged by {pending.acknowledged} of {of}, waits for {first_of(awaited, NAMED) or 'no task'}"

@@ -1,8 +1,8 @@
-"""The diagnosis of a job: one sentence that says what it waits for, and the facts that the sentence rests on.
+"""The diagnosis of a job: one sentence on what it waits for, and the facts for that.
 
-Looked for from the outside inwards, and the first that holds is the answer: the job has ended; there is no leader, or
-no JobMaster answers; it starts, restarts or ends; tasks wait for slots or for their state; a Task is unresponsive; a
-checkpoint waits for a task; the job works; there is nothing to do.
+Conditions are tested from the outside inwards, and the first that holds is the answer: the job has ended; there is no
+leader, or no JobMaster answers; it starts, restarts or ends; tasks wait for slots or for their state; a Task is
+unresponsive; a checkpoint waits for a task; the job works; there is nothing to do.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from flykka.views.html.markup import display, dot, element, labelled, quiet, tab
 from flykka.views.text.formats import STOPPED, columns, counted, lasting
 
 PATIENCE_MS = 1_000
-"""A checkpoint takes its time: one that is younger is nothing that the job waits for."""
+"""The normal duration of a checkpoint: the job does not wait for a younger one."""
 
 FOLLOWED = 64
-"""So many of the attempts that a checkpoint waits for are looked at for the one that holds it up."""
+"""The limit of attempts that are examined for the one that delays a checkpoint."""
 
 _LABEL = 13
 _HEADER = ("task", "state", "on", "is", "for", "waits for")
@@ -39,10 +39,10 @@ _ENDING = frozenset({JobStatus.FAILING, JobStatus.CANCELLING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDiagnosis:
-    """Diagnosis of a job: in one sentence why it does not go on, or what it does, and the facts behind that.
+    """The diagnosis of a job: one sentence on what it does or why it makes no progress, and the facts for that.
 
-    `facts` are labelled lines about the job; `attempts` those of its attempts that tell something, `left_out` how many
-    others there are.
+    `facts` are labelled lines about the job; `attempts` are its most relevant attempts, `left_out` the number of the
+    others.
     """
 
     job_name: str
@@ -53,7 +53,7 @@ class JobDiagnosis:
     left_out: int = 0
 
     def __str__(self) -> str:
-        """The answer in the first line, then what it rests on: no more than a screen."""
+        """The answer in the first line, then the facts: at most a screen."""
         lines = [self.answer, "", *(f"{label:<{_LABEL}}{text}" for label, text in self.facts)]
         if self.attempts:
             lines += ["", *columns(_HEADER, self._rows())]
@@ -109,7 +109,7 @@ def _answer(reports: ActorReports, waits: Waits) -> str:
             return f"job {reports.job_name!r} is suspended: this driver does not lead any more"
         case status if status in JOB_TERMINAL:
             since = _for(job.waits_for_end, reports)
-            return f"job {reports.job_name!r} is {status}, and what it leaves is being put away{since}"
+            return f"job {reports.job_name!r} is {status}, and it is being archived{since}"
         case status:
             return f"job {reports.job_name!r} is {status}{_for(job.since_ms, reports)}: it has not begun"
 
@@ -127,7 +127,7 @@ def _without_job_master(reports: ActorReports) -> str:
             return f"{part} of {name} is stuck: {unanswered(silence, reports.time_limit_ms)}"
     if leadership is not None and leadership.job is not None:
         return f"{name} {leadership.job}"
-    return f"{name} is not known to the JobManager any more: its end is about to be told"
+    return f"{name} is not known to the JobManager any more: its end is about to be reported"
 
 
 def _ended(reports: ActorReports) -> str:
@@ -158,28 +158,29 @@ def _restart(restart: RestartExplained, reports: ActorReports) -> str:
 
 
 def _region(reports: ActorReports, job: JobExplained, restart: RestartExplained, waits: Waits) -> str:
-    left = [each for each in job.attempts if each.state is ExecutionState.CANCELING and each.name in restart.tasks]
-    if not left:
+    ending = [each for each in job.attempts if each.state is ExecutionState.CANCELING and each.name in restart.tasks]
+    if not ending:
         return f"of job {reports.job_name!r} a region {_restart(restart, reports)}"
-    others = f" and {counted(len(left) - 1, 'other')}" if len(left) > 1 else ""
+    others = f" and {counted(len(ending) - 1, 'other')}" if len(ending) > 1 else ""
     return (
         f"a region of job {reports.job_name!r} is to restart after {restart.cause.headline}, and waits"
-        f"{_for(left[0].since_ms, reports)} for the end of {left[0].name}{others}: {waits.told(left[0].attempt)}"
+        f"{_for(ending[0].since_ms, reports)} for the end of {ending[0].name}{others}:"
+        f" {waits.text_of(ending[0].attempt)}"
     )
 
 
 def _ending(reports: ActorReports, job: JobExplained, waits: Waits) -> str:
     name, since = f"job {reports.job_name!r}", _for(job.since_ms, reports)
-    left = [attempt for attempt in job.attempts if attempt.state not in EXECUTION_TERMINAL]
+    alive = [attempt for attempt in job.attempts if attempt.state not in EXECUTION_TERMINAL]
     because = f" after {job.cause.headline}" if job.status is JobStatus.FAILING and job.cause else ""
-    if not left:
+    if not alive:
         return f"{name} is {job.status}{since}{because}"
-    # An attempt that says something is more to the point than one that is gone.
-    last = next((each for each in left if each.attempt in reports.tasks), left[0])
-    others = f" and {counted(len(left) - 1, 'other')}" if len(left) > 1 else ""
+    # An attempt that has answered gives more information than one that has ended.
+    last = next((each for each in alive if each.attempt in reports.tasks), alive[0])
+    others = f" and {counted(len(alive) - 1, 'other')}" if len(alive) > 1 else ""
     return (
         f"{name} is {job.status}{since}{because}: it waits for the end of {last.name}{others}:"
-        f" {waits.told(last.attempt)}"
+        f" {waits.text_of(last.attempt)}"
     )
 
 
@@ -188,7 +189,7 @@ def _running(reports: ActorReports, job: JobExplained, waits: Waits) -> str:
         return _slots(reports, job)
     if job.waits_for_state is not None and reports.now_ms - job.waits_for_state >= PATIENCE_MS:
         since = _for(job.waits_for_state, reports)
-        return f"job {reports.job_name!r} waits{since} to hear from which state its tasks start"
+        return f"job {reports.job_name!r} waits{since} for the state from which its tasks start"
     opening = [each for each in job.attempts if each.state is ExecutionState.DEPLOYING]
     if opening:
         return _opening(reports, opening, waits)
@@ -196,7 +197,7 @@ def _running(reports: ActorReports, job: JobExplained, waits: Waits) -> str:
         return _region(reports, job, job.restarts[0], waits)
     if job.waits_for_end is not None:
         return (
-            f"all tasks of job {reports.job_name!r} have finished, and their output is put in its place"
+            f"all tasks of job {reports.job_name!r} have finished, and their output is being finalized"
             f"{_for(job.waits_for_end, reports)}"
         )
     return (
@@ -221,27 +222,27 @@ def _slots(reports: ActorReports, job: JobExplained) -> str:
 
 
 def _with_slots(reports: ActorReports, text: str) -> str:
-    """Say as well which slots there are."""
+    """Append which slots there are."""
     slots = reports.slots
     if slots is None:
         silence = reports.unresponsive_part("the ResourceManager")
         why = "it is not there" if silence is None else unanswered(silence, reports.time_limit_ms)
-        return f"{text}: the ResourceManager cannot say where from: {why}"
+        return f"{text}: the ResourceManager does not answer: {why}"
     there = counted(len(slots.task_managers), "TaskManager")
     return f"{text}: {there} with {counted(slots.slots, 'slot')}, {slots.free or 'none'} of them free"
 
 
 def _opening(reports: ActorReports, opening: list[AttemptExplained], waits: Waits) -> str:
-    # An unresponsive task is more to the point than one that is only slow.
+    # An unresponsive task is more relevant than one that is only slow.
     first = min(opening, key=lambda attempt: (reports.unresponsive_task(attempt.attempt) is None, attempt.since_ms))
     others = f" and {counted(len(opening) - 1, 'other')}" if len(opening) > 1 else ""
     since = _for(first.since_ms, reports)
-    return f"{first.name}{others} is made ready{since} on {first.task_manager_id}: {waits.told(first.attempt)}"
+    return f"{first.name}{others} is being deployed{since} on {first.task_manager_id}: {waits.text_of(first.attempt)}"
 
 
 def _silent_task(reports: ActorReports, job: JobExplained, waits: Waits) -> str | None:
     first = next((each for each in job.attempts if reports.unresponsive_task(each.attempt) is not None), None)
-    return None if first is None else f"{first.name} is stuck: {waits.told(first.attempt)}"
+    return None if first is None else f"{first.name} is stuck: {waits.text_of(first.attempt)}"
 
 
 def _silent_part(reports: ActorReports) -> str | None:
@@ -262,13 +263,12 @@ def _checkpoint(reports: ActorReports, waits: Waits) -> str | None:
     culprit = _culprit(oldest, waits)
     others = len(oldest.awaited) - 1
     also = f" (nor have {counted(others, 'other')})" if others > 1 else " (nor has another)" if others else ""
-    return (
-        f"{waits.name(culprit)} has not acknowledged {what} {oldest.checkpoint_id}{since}{also}: {waits.told(culprit)}"
-    )
+    name, text = waits.name(culprit), waits.text_of(culprit)
+    return f"{name} has not acknowledged {what} {oldest.checkpoint_id}{since}{also}: {text}"
 
 
 def _culprit(pending: PendingExplained, waits: Waits) -> ExecutionAttemptId:
-    """Of the attempts that a checkpoint waits for, one that waits for no other; else the one nearest to that."""
+    """Of the attempts for which a checkpoint waits, the one with the shortest chain of waits."""
     return min(pending.awaited[:FOLLOWED], key=lambda attempt: len(waits.chain(attempt)))
 
 
@@ -279,10 +279,10 @@ def _work(reports: ActorReports, job: JobExplained, waits: Waits) -> str:
     if busy:
         longest = min(busy, key=lambda task: task.stages[0].since_ms)
         since = _for(longest.stages[0].since_ms, reports)
-        return f"{name} works: {waits.name(longest.attempt)} is at it{since}: {waits.told(longest.attempt)}"
+        return f"{name} works: {waits.name(longest.attempt)} is running{since}: {waits.text_of(longest.attempt)}"
     full = [task for task in running if any(output.is_full for output in task.outputs)]
     if full:
-        return f"{name} is back-pressured: {waits.name(full[0].attempt)}: {waits.told(full[0].attempt)}"
+        return f"{name} is back-pressured: {waits.name(full[0].attempt)}: {waits.text_of(full[0].attempt)}"
     if running and all(task.waits_for_final_checkpoint for task in running):
         return f"{name} has processed its last row and waits for the final checkpoint{_last_failure(reports)}"
     hungry = [task for task in running if task.waits_for_splits]
@@ -291,15 +291,15 @@ def _work(reports: ActorReports, job: JobExplained, waits: Waits) -> str:
         return f"{name} waits for input: {waits.name(hungry[0].attempt)} has nothing to read{since}"
     idle = next((task for task in running if not task.waits_for_final_checkpoint), None)
     if idle is not None:
-        return f"{name} runs: {waits.name(idle.attempt)}: {waits.told(idle.attempt)}"
+        return f"{name} runs: {waits.name(idle.attempt)}: {waits.text_of(idle.attempt)}"
     return f"{name} is RUNNING{_for(job.since_ms, reports)}"
 
 
 def _last_failure(reports: ActorReports) -> str:
-    failed, completed = reports.details.last_failed, reports.details.last_completed
-    if failed is None or (completed is not None and completed.checkpoint_id > failed.checkpoint_id):
+    last_failed, completed = reports.details.last_failed, reports.details.last_completed
+    if last_failed is None or (completed is not None and completed.checkpoint_id > last_failed.checkpoint_id):
         return ""
-    return f"; the last one, {failed.checkpoint_id}, failed: {failed.failure_text}"
+    return f"; the last one, {last_failed.checkpoint_id}, failed: {last_failed.failure_text}"
 
 
 def _for(since_ms: int | None, reports: ActorReports) -> str:

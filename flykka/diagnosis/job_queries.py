@@ -1,7 +1,7 @@
-"""JobQueries: every question about the jobs of a cluster, by one name and with one type of answer.
+"""JobQueries: every query about the jobs of a cluster, by one name and with one type of answer.
 
-`RestClusterClient` asks some of them by HTTP, and is no third answer: in JSON they have Flink's shape, of which these
-types cannot be made again.
+`RestClusterClient` offers some of them by HTTP, but not as these types: in JSON they have Flink's format, from which
+these types cannot be restored.
 """
 
 from __future__ import annotations
@@ -37,38 +37,33 @@ class JobQueries(Protocol):
         """The jobs that run, and the last that have ended."""
 
     def details(self, job_id: JobId, checkpoints: int = 0) -> JobDetails:
-        """A job as it stands now, with that many of its last checkpoints."""
+        """The current state of a job, with its last checkpoints, at most `checkpoints`."""
 
-    def graph(self, job_id: JobId) -> JobGraph:
-        """The plan and the configuration of a job."""
+    def graph(self, job_id: JobId) -> JobGraph: ...
 
-    def vertex(self, job_id: JobId, vertex_id: JobVertexId) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
-        """A vertex, and its subtasks."""
+    def vertex(self, job_id: JobId, vertex_id: JobVertexId) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]: ...
 
-    def checkpoints(self, job_id: JobId) -> CheckpointStatsSnapshot:
-        """The checkpoints of a job."""
+    def checkpoints(self, job_id: JobId) -> CheckpointStatsSnapshot: ...
 
     def checkpoint(
         self, job_id: JobId, checkpoint_id: int
     ) -> tuple[CheckpointStatistics, tuple[SubtaskCheckpointStatistics, ...]]:
-        """A checkpoint, and its subtasks as far as they are kept."""
+        """A checkpoint, and its subtasks as far as they are retained."""
 
-    def rescales(self, job_id: JobId) -> RescalesSnapshot:
-        """The last rescales of a job."""
+    def rescales(self, job_id: JobId) -> RescalesSnapshot: ...
 
 
 class ClusterQueries(JobQueries, Protocol):
-    """The questions of the REST interface. `RestfulGateway` answers for a cluster, `HistoryGateway` for a history."""
+    """The queries of the REST interface. `RestfulGateway` answers for a cluster, `HistoryGateway` for a history."""
 
     @property
     def history_of(self) -> str | None:
-        """The directory whose archives answer; None for a cluster."""
+        """The directory whose archives answer; `None` for a cluster."""
 
-    def slots(self) -> SlotsExplained:
-        """The TaskManagers and their slots."""
+    def slots(self) -> SlotsExplained: ...
 
     def environment(self, job_id: JobId) -> ProcessEnvironment:
-        """The environment of the process that a job runs in, or has run in."""
+        """The environment of the process in which a job runs or has run."""
 
     def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
-        """Tell why a job does not go on, or what it does; each actor that is asked has so many seconds."""
+        """The state of a job, or the reason why it makes no progress; each actor has `time_limit` seconds to answer."""

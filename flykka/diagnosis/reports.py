@@ -12,10 +12,10 @@ from flykka.messages.wire.ids import ExecutionAttemptId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnresponsiveActor:
-    """An actor that was asked and has not answered in time.
+    """An actor that has not answered a request in time.
 
-    `name` is its part ("the JobMaster") or that of its task; `handles` is the message that it has in hand, and
-    `waiting` how many wait behind that. `attempt` is set for a Task.
+    `name` is its role ("the JobMaster") or that of its task; `handles` is the message that it is handling, and
+    `waiting` the number of messages after that. `attempt` is set for a Task.
     """
 
     name: str
@@ -26,10 +26,10 @@ class UnresponsiveActor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorReports:
-    """Reports on one job at `now_ms`; a report is None where there was no such actor, or it has not answered.
+    """Reports on one job at `now_ms`; a report is `None` if there was no such actor, or it has not answered.
 
-    The details are those of its read model, or what its client knew last where no actor is left to be asked. Each actor
-    had `time_limit_ms` for the answer.
+    The details are those of its read model, or the last ones of its client if no actor is left to answer. Each actor
+    had `time_limit_ms` to answer.
     """
 
     details: JobDetails
@@ -51,5 +51,5 @@ class ActorReports:
         return next((each for each in self.unresponsive if each.attempt == attempt), None)
 
     def unresponsive_part(self, name: str) -> UnresponsiveActor | None:
-        """An actor of the cluster or of the job, where it has not answered."""
+        """An actor of the cluster or of the job, if it has not answered."""
         return next((each for each in self.unresponsive if each.name == name), None)

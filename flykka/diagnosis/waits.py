@@ -1,8 +1,8 @@
-"""Chains of waiting: an attempt's stage, snapshot or input, what that waits for in turn, and so on to the end.
+"""Chains of waits: an attempt's stage, snapshot or input, the attempt for which that waits in turn, and so on.
 
-A wait is told by what comes first of these: the Task is unresponsive; it is on its way to an end; a stage is at work;
-its outputs are full, so that it waits for a reader; a barrier is missing, or there is no input, so that it waits for a
-producer. What was seen at slightly different moments may contradict itself: then a chain ends where it would repeat.
+The first condition that holds describes a wait: the Task is unresponsive; it is ending; a stage is running; its outputs
+are full, so that it waits for a reader; a barrier is missing, or there is no input, so that it waits for a producer.
+Reports from slightly different times may contradict each other, so a chain ends before it would repeat.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from flykka.messages.wire.ids import ExecutionAttemptId, ResultPartitionId, prod
 from flykka.views.text.formats import counted, lasting
 
 STANDS_STILL_MS = 5_000
-"""Without a Spark task done for so long, a stage is said to stand still."""
+"""A stage without a finished Spark task for this time is reported as standing still."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitLink:
-    """An attempt and what it waits for: in words (`why`, about "it"), since when, and which other one, if any."""
+    """An attempt and its wait: the reason (`why`, with "it" as subject), since when, and for which attempt, if any."""
 
     attempt: ExecutionAttemptId
     why: str
@@ -31,8 +31,6 @@ class WaitLink:
 
 
 class Waits:
-    """The waits of one job."""
-
     def __init__(self, reports: ActorReports) -> None:
         self._reports = reports
         self._known: Mapping[ExecutionAttemptId, AttemptExplained] = (
@@ -45,26 +43,26 @@ class Waits:
         }
 
     def name(self, attempt: ExecutionAttemptId) -> str:
-        known = self._known.get(attempt)
-        return str(attempt) if known is None else known.name
+        explained = self._known.get(attempt)
+        return str(attempt) if explained is None else explained.name
 
     def chain(self, attempt: ExecutionAttemptId) -> list[WaitLink]:
         """From the attempt to the one at which its wait ends, which is the last."""
         links: list[WaitLink] = []
-        seen: set[ExecutionAttemptId] = set()
+        visited: set[ExecutionAttemptId] = set()
         following: ExecutionAttemptId | None = attempt
-        while following is not None and following not in seen:
-            seen.add(following)
+        while following is not None and following not in visited:
+            visited.add(following)
             links.append(self.link(following))
             following = links[-1].on
         return links
 
-    def told(self, attempt: ExecutionAttemptId) -> str:
-        """The whole chain in words, about "it"."""
+    def text_of(self, attempt: ExecutionAttemptId) -> str:
+        """A text for the whole chain, with "it" as subject."""
         first, *others = self.chain(attempt)
         if not others:
             return first.why
-        # Those between the first and the last say nothing new: each waits for the next.
+        # The others between the first and the last add nothing: each waits for the next.
         return f"{first.why}; {self.name(others[-1].attempt)}: {others[-1].why}"
 
     def link(self, attempt: ExecutionAttemptId) -> WaitLink:
@@ -81,21 +79,21 @@ class Waits:
         return self._running(task)
 
     def _without_task(self, attempt: ExecutionAttemptId) -> WaitLink:
-        known = self._known.get(attempt)
-        if known is None:
+        explained = self._known.get(attempt)
+        if explained is None:
             return WaitLink(attempt=attempt, why="the job has no such attempt any more")
         words = {
             ExecutionState.CREATED: "it is not scheduled yet",
-            ExecutionState.SCHEDULED: "it waits for a slot" if known.task_manager_id is None else "it has a slot",
-            ExecutionState.DEPLOYING: f"it is on its way to {known.task_manager_id}",
+            ExecutionState.SCHEDULED: "it waits for a slot" if explained.task_manager_id is None else "it has a slot",
+            ExecutionState.DEPLOYING: f"it is being deployed on {explained.task_manager_id}",
         }
-        why = words.get(known.state, f"it is {known.state}, and its Task is gone")
-        return WaitLink(attempt=attempt, why=why, since_ms=known.since_ms)
+        why = words.get(explained.state, f"it is {explained.state}, and its Task has ended")
+        return WaitLink(attempt=attempt, why=why, since_ms=explained.since_ms)
 
     def _ending(self, task: TaskExplained) -> WaitLink:
-        known = self._known.get(task.attempt)
-        why = f"it closes on its way to {task.ending}{self._at_work(task.attempt)}"
-        return WaitLink(attempt=task.attempt, why=why, since_ms=None if known is None else known.since_ms)
+        explained = self._known.get(task.attempt)
+        why = f"it is closing, and will be {task.ending}{self._at_work(task.attempt)}"
+        return WaitLink(attempt=task.attempt, why=why, since_ms=None if explained is None else explained.since_ms)
 
     def _running(self, task: TaskExplained) -> WaitLink:
         attempt = task.attempt
@@ -114,9 +112,9 @@ class Waits:
         elif task.waits_for_final_checkpoint:
             why = "it has processed its last row and waits for the final checkpoint"
         elif task.waits_for_group is not None:
-            why = f"it waits for the sources of group '{task.waits_for_group}', which are far behind it in event time"
+            why = f"it waits for the sources of group '{task.waits_for_group}', which are far behind in event time"
         elif task.waits_for_splits:
-            why = "it waits for something to read"
+            why = "it waits for input to read"
         elif task.channels:
             return self._on_producer(task, task.channels, "input")
         else:
@@ -144,25 +142,25 @@ class Waits:
         return self._reports.unresponsive_task(attempt) is not None
 
     def _at_work(self, attempt: ExecutionAttemptId, *, lead: str = ": ") -> str:
-        """Return the data plane's report of its oldest stage; nothing where there is none."""
+        """Return the data plane's report of its oldest stage; empty without a stage."""
         stages = self._reports.stages.get(attempt, ())
         return f"{lead}{progress(stages[0], self._reports.now_ms)}" if stages else ""
 
 
 def unanswered(actor: UnresponsiveActor, time_limit_ms: int) -> str:
-    said = f"it has not answered for {lasting(time_limit_ms)}"
-    at = f" and has {actor.handles} in hand" if actor.handles else ""
-    behind = f", {counted(actor.waiting, 'message')} behind it" if actor.waiting else ""
-    return f"{said}{at}{behind}"
+    text = f"it has not answered for {lasting(time_limit_ms)}"
+    at = f" and is handling {actor.handles}" if actor.handles else ""
+    behind = f", {counted(actor.waiting, 'message')} waiting" if actor.waiting else ""
+    return f"{text}{at}{behind}"
 
 
 def progress(stage: StageProgress, now_ms: int) -> str:
     if not stage.tasks:
-        return f"its {stage.what} has no Spark job at work"
+        return f"its {stage.what} has no running Spark job"
     text = f"its {stage.what} has finished {stage.tasks_done} of {stage.tasks} Spark tasks"
     if stage.tasks_failed:
         text += f", {stage.tasks_failed} failed"
     quiet_ms = now_ms - (stage.since_ms if stage.progress_ms is None else stage.progress_ms)
     if quiet_ms >= STANDS_STILL_MS:
-        text += f", none done for {lasting(quiet_ms)}"
+        text += f", none finished for {lasting(quiet_ms)}"
     return text

@@ -1,4 +1,4 @@
-"""Monitors: laws of the protocol, checked live, in simulation and over old traces, with constant work per record.
+"""Monitors: rules of the protocol, checked live, in simulation and over old traces, with constant work per record.
 
-Not here: machines and actors: a monitor knows nothing but records, so that it cannot err together with them.
+Not here: state machines and actors: a monitor uses only records, so that it cannot share their errors.
 """

@@ -1,4 +1,4 @@
-"""At most one attempt of a subtask lives, and what a dead one reports changes nothing."""
+"""Checks that at most one attempt of a subtask runs, and that reports of ended attempts change nothing."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from flykka.messages.control.job import ExecutionStateChanged, JobStatusChanged
 from flykka.messages.tasks.task import NotifyEndOfData, SubmitTask, UpdateTaskExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.messages.wire.ref import Ref
-from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation, said
+from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation, unwrapped
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.records import Turn
 
 
 def subtask_of(attempt: ExecutionAttemptId) -> str:
-    """The part that the ids of all attempts of one subtask share."""
+    """The common prefix of the ids of all attempts of one subtask."""
     return _parted(attempt)[0]
 
 
 def number_of(attempt: ExecutionAttemptId) -> int:
-    """From 0 upwards; 0 where the id is not of the form that JobMasters give it."""
+    """The number of the attempt, from 0; 0 if the id does not have the format of JobMasters."""
     return _parted(attempt)[1]
 
 
@@ -32,7 +32,7 @@ def _parted(attempt: str) -> tuple[str, int]:
 
 
 _CHANGES = (ExecutionStateChanged, CoordinatedTaskStateChanged, JobStatusChanged, SubmitTask)
-"""Messages of a JobMaster after a report that has changed something."""
+"""Messages that a JobMaster sends when a report has changed something."""
 
 
 @dataclass(slots=True)
@@ -45,14 +45,14 @@ class _WatchedAttempt:
 @dataclass(slots=True)
 class _WatchedJob:
     attempts: dict[str, _WatchedAttempt] = field(default_factory=dict)
-    """The newest of each subtask, by what their ids have in common."""
+    """The newest attempt of each subtask, by the common prefix of their ids."""
     restored_id: int | None = None
     has_asked: bool = False
-    """True if it is known what state the attempts are to begin from."""
+    """True if the state from which the attempts begin is known."""
 
 
 class AttemptMonitor(ConversationMonitor):
-    """Watches what JobMasters deploy, what they hear of it, and what they do about that."""
+    """Watches which attempts JobMasters deploy, the reports about them, and the effects of these reports."""
 
     name = "attempts"
 
@@ -78,9 +78,9 @@ class AttemptMonitor(ConversationMonitor):
         job = self._jobs.setdefault(turn.recipient, _WatchedJob())
         former = job.attempts.get(subtask_of(descriptor.attempt))
         if former is not None and former.lives:
-            yield self.violation(turn, f"{descriptor.attempt} is deployed while {former.attempt} lives")
+            yield self.violation(turn, f"{descriptor.attempt} is deployed while {former.attempt} runs")
         if former is not None and former.number >= descriptor.attempt_number:
-            text = f"{descriptor.attempt} is deployed behind {former.attempt}: attempts are numbered upwards"
+            text = f"{descriptor.attempt} is deployed after {former.attempt}: attempts are numbered upwards"
             yield self.violation(turn, text)
         if job.has_asked and descriptor.restored_checkpoint_id != job.restored_id:
             text = (
@@ -109,10 +109,10 @@ class AttemptMonitor(ConversationMonitor):
     def _report(self, turn: Turn, reporter: ExecutionAttemptId, report: str) -> Iterator[Violation]:
         newest = self._newest(turn, reporter)
         if newest is None or (newest.attempt == reporter and newest.lives):
-            return  # Nobody knows better; a TaskManager hears of its tasks too.
+            return  # No newer attempt is known; TaskManagers receive reports of their tasks, too.
         for effect in turn.effects:
-            if isinstance(effect, Send) and isinstance(change := said(effect.message), _CHANGES):
-                text = f"{report} of {reporter}, which is dead, brings about {type(change).__name__}"
+            if isinstance(effect, Send) and isinstance(change := unwrapped(effect.message), _CHANGES):
+                text = f"{report} of {reporter}, which has ended, causes {type(change).__name__}"
                 yield self.violation(turn, text)
                 return
 

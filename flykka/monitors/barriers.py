@@ -1,7 +1,7 @@
-"""A snapshot of a task is a cut through all channels of all its inputs: at their barriers, with what was in flight.
+"""Checks that a snapshot of a task is a cut through all its channels: at their barriers, with the batches in flight.
 
-What is before the barrier of a channel is in the state, for it was read before the snapshot, or in flight, and then it
-is channel state of the checkpoint. What is behind it is neither.
+A batch before the barrier of a channel is in the state, if it was read before the snapshot, or it is in flight, and
+then belongs to the channel state of the checkpoint. A batch after the barrier is in neither.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ Channel = tuple[ResultPartitionId, int]
 
 @dataclass(slots=True)
 class _Channel:
-    """The batches of a channel that have arrived and were not read; how many were before each barrier in all.
+    """The batches of a channel that have arrived and were not read, and the number of all batches before each barrier.
 
-    Behind the end of its data there is a barrier only as long as its producer runs; windows may fire with that.
+    After the end of its data there are barriers only as long as its producer runs; windows may fire then.
     """
 
     read: int = 0
@@ -76,7 +76,7 @@ class _AligningTask:
 
 
 class BarrierMonitor(ConversationMonitor):
-    """Watches the channels of tasks, and when these take their snapshots."""
+    """Watches the channels of tasks, and when the tasks take their snapshots."""
 
     name = "barriers"
 
@@ -109,7 +109,7 @@ class BarrierMonitor(ConversationMonitor):
         self._tasks.pop(ref, None)
         self._recovering.pop(ref, None)
 
-    # What comes to a task
+    # Messages to a task
 
     def _on_opening(self, turn: Turn, _to: Ref, message: OpenChain) -> None:
         self._recovering[turn.recipient] = message.recover
@@ -152,7 +152,7 @@ class BarrierMonitor(ConversationMonitor):
                 for snapshot in task.snapshots.values():
                     snapshot.awaited.discard(name)
 
-    # What it does
+    # Messages of a task
 
     def _on_read(self, turn: Turn, _to: Ref, message: ProcessBatch) -> Iterator[Violation]:
         task = self._tasks.get(turn.recipient)
@@ -164,7 +164,9 @@ class BarrierMonitor(ConversationMonitor):
             channel = None if name is None else task.channels[name]
             if channel is not None:
                 if channel.unread[0] != batch.batch_id:
-                    yield self.violation(turn, f"{batch.batch_id} is read, and {channel.unread[0]} before it was not")
+                    yield self.violation(
+                        turn, f"{batch.batch_id} is read, and {channel.unread[0]} before it was not read"
+                    )
                     channel.unread.remove(batch.batch_id)
                 else:
                     channel.unread.popleft()
@@ -187,11 +189,11 @@ class BarrierMonitor(ConversationMonitor):
         for name, channel in task.channels.items():
             is_beyond = channel.read > channel.barriers.get(checkpoint_id, channel.read)
             if is_beyond and alignment is not AlignmentType.AT_LEAST_ONCE:
-                text = f"what stands behind the barrier in {_named(name)} was read before the snapshot"
+                text = f"a batch after the barrier in {_channel_name(name)} was read before the snapshot"
                 yield self.violation(turn, f"checkpoint {checkpoint_id}: {text}")
             in_flight.update(channel.before(checkpoint_id))
-            for passed in [each for each in channel.barriers if each <= checkpoint_id]:
-                del channel.barriers[passed]
+            for old_id in [each for each in channel.barriers if each <= checkpoint_id]:
+                del channel.barriers[old_id]
         task.snapshots[checkpoint_id] = _Snapshot(in_flight, awaited)
 
     def _on_written(self, turn: Turn, _to: Ref, message: WriteChannelState) -> None:
@@ -211,20 +213,20 @@ class BarrierMonitor(ConversationMonitor):
             text = f"{missing[0]} was in flight, and is neither in the state nor in that of its channel"
             yield self.violation(turn, f"checkpoint {checkpoint_id}: {text}")
         if doubled := sorted(snapshot.written - snapshot.in_flight):
-            text = f"{doubled[0]} is state of its channel, and was read before the snapshot or came behind the barrier"
+            text = f"{doubled[0]} is state of its channel, and was read before the snapshot or came after the barrier"
             yield self.violation(turn, f"checkpoint {checkpoint_id}: {text}")
 
     def _on_given_up(self, turn: Turn, _to: Ref, message: DeclineCheckpoint) -> None:
         self._give_up(turn, message.checkpoint_id)
 
     def _give_up(self, turn: Turn, checkpoint_id: int) -> None:
-        """A part of it that is acknowledged all the same is reported for its deletion only."""
+        """Forget the snapshot: if part of it is acknowledged anyway, that is only for its deletion."""
         task = self._tasks.get(turn.recipient)
         if task is not None:
             task.snapshots.pop(checkpoint_id, None)
 
     def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> None:
-        """So it is behind the end of an attempt."""
+        """Forget the snapshots of an attempt that has ended."""
         task = self._tasks.get(turn.recipient)
         if task is not None and message.state.state in EXECUTION_TERMINAL:
             task.snapshots.clear()
@@ -234,7 +236,7 @@ class BarrierMonitor(ConversationMonitor):
     ) -> Iterator[Violation]:
         for name in sorted(awaited):
             if not task.channels[name].has_ended_data:
-                text = f"{what}, and no barrier has come in {_named(name)}"
+                text = f"{what}, and no barrier has come in {_channel_name(name)}"
                 yield self.violation(turn, f"checkpoint {checkpoint_id}: {text}")
                 return
 
@@ -243,6 +245,6 @@ class BarrierMonitor(ConversationMonitor):
         return None if task is None else task.snapshots.get(checkpoint_id)
 
 
-def _named(channel: Channel) -> str:
+def _channel_name(channel: Channel) -> str:
     partition_id, subpartition = channel
     return f"subpartition {subpartition} of {partition_id}"

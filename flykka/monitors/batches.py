@@ -1,4 +1,4 @@
-"""No batch is read, sent or held when somebody has said that nobody will read it."""
+"""Checks that no batch is read, sent or held after it was released."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation
 from flykka.runtime.trace.records import Turn
 
 _REMEMBERED = 10_000
-"""So many of the batches that were released last are remembered."""
+"""The limit of remembered released batches."""
 
 
 class BatchMonitor(ConversationMonitor):
-    """Watches what Tasks say of batches. That none is left over, only the data plane knows."""
+    """Watches the messages of Tasks about batches. Only the data plane knows whether all were released."""
 
     name = "batches"
 
     def __init__(self) -> None:
         super().__init__()
         self._released: dict[BatchId, int] = {}
-        """With the turn that did it."""
+        """The turn in which each was released."""
 
     def sent(self) -> Mapping[type, OnSent]:
         return {
@@ -35,7 +35,7 @@ class BatchMonitor(ConversationMonitor):
         }
 
     def _on_released(self, turn: Turn, _to: Ref, message: ReleaseBatches) -> None:
-        # What is held for a checkpoint alone was read, or will be.
+        # A batch held only for a checkpoint was read, or will be.
         for batch_id in (message.batch_ids or ()) if message.holder == IN_TRANSIT else ():
             self._released[batch_id] = turn.sequence
         while len(self._released) > _REMEMBERED:

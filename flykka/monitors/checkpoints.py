@@ -1,4 +1,4 @@
-"""A checkpoint completes when every attempt that it waits for has acknowledged it, and is kept from then on."""
+"""Checks that a checkpoint completes when all its attempts have acknowledged it, and is retained from then on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.wire.ref import Ref
-from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation, each_said
+from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation, unwrapped_messages
 from flykka.runtime.trace.effects import Send, Undecoded
 from flykka.runtime.trace.records import Turn
 
@@ -41,12 +41,12 @@ class _WatchedCheckpoint:
     takes_part: frozenset[ExecutionAttemptId]
     has_reached_tasks: bool = False
     is_restored_from: bool = True
-    """True if a job goes back to it: not to a savepoint, which is the user's."""
+    """True if a job restarts from it: not from a savepoint, which belongs to the user."""
 
 
 @dataclass(slots=True)
 class _WatchedCoordinator:
-    """The known state of one coordinator: without its tasks where a recording begins in the midst of a job."""
+    """The known state of one coordinator: without its tasks if a recording begins while the job runs."""
 
     subtasks: dict[ExecutionAttemptId, Subtask] = field(default_factory=dict)
     running: dict[ExecutionAttemptId, None] = field(default_factory=dict)
@@ -55,31 +55,33 @@ class _WatchedCoordinator:
     last_id: int = 0
     completed_id: int | None = None
     completed_in: int | None = None
-    """The turn in which that one completed. What the tasks are told of it they are told in the same."""
+    """The turn in which that one completed. The tasks are notified in the same turn."""
     latest: int | None = None
-    """The checkpoint that the job goes back to, where it is known."""
+    """The checkpoint from which the job would restart, if it is known."""
     states: frozenset[Subtask] = frozenset()
-    """The tasks whose state the latest must hold."""
+    """The tasks whose state the latest checkpoint must contain."""
 
 
 class CheckpointMonitor(ConversationMonitor):
-    """Watches what coordinators hear from the tasks, and what they make of it.
+    """Watches the messages from tasks to coordinators, and how these react.
 
-    Everything is seen in the turns of one actor, the coordinator, so that no order between actors matters.
+    All of them are in turns of one actor, the coordinator, so that the order between actors does not matter.
     """
 
     name = "checkpoints"
 
     def __init__(self, *, is_whole: bool = True) -> None:
-        """`is_whole`: whether the run is shown from its beginning on."""
+        """`is_whole`: whether the records begin with the start of the run."""
         super().__init__()
         self._is_whole = is_whole
         self._coordinators: dict[Ref, _WatchedCoordinator] = {}
         self._completed: dict[str, int] = {}
-        """The newest checkpoint that a job can go back to, by the path of its coordinators, which outlives each."""
+        """The newest checkpoint from which a job can restart, by the path of its coordinators, which outlives each of
+        them.
+        """
 
     def received(self) -> Mapping[type, OnReceived]:
-        """The coordinator's own part: the JobMaster, which hands acknowledgements on, is none."""
+        """Messages to the coordinator; the JobMaster, which forwards acknowledgements, is not a coordinator."""
         return {
             CoordinatedTasks: self._on_tasks,
             CoordinatedTaskStateChanged: self._on_task_state,
@@ -104,7 +106,7 @@ class CheckpointMonitor(ConversationMonitor):
     def ended(self, ref: Ref) -> None:
         self._coordinators.pop(ref, None)
 
-    # What it hears
+    # Messages to the coordinator
 
     def _on_tasks(self, turn: Turn, message: CoordinatedTasks) -> None:
         coordinator = self._coordinators.setdefault(turn.recipient, _WatchedCoordinator())
@@ -141,23 +143,23 @@ class CheckpointMonitor(ConversationMonitor):
         if newest is not None:
             coordinator.latest, coordinator.states = newest.checkpoint_id, _subtasks(newest)
             coordinator.last_id = max(coordinator.last_id, newest.checkpoint_id)
-        known = self._completed.get(turn.recipient.path)
-        if known is not None and (newest is None or newest.checkpoint_id < known):
+        latest_id = self._completed.get(turn.recipient.path)
+        if latest_id is not None and (newest is None or newest.checkpoint_id < latest_id):
             recovered = "no checkpoint" if newest is None else f"checkpoint {newest.checkpoint_id}"
-            yield self.violation(turn, f"{recovered} is recovered, and checkpoint {known} was complete")
+            yield self.violation(turn, f"{recovered} is recovered, and checkpoint {latest_id} was complete")
 
     def _on_stopped(self, turn: Turn, _message: StopCheckpointing) -> None:
-        # The job has ended: another one of its name has checkpoints of its own.
+        # The job has ended: another one with its name has its own checkpoints.
         self._completed.pop(turn.recipient.path, None)
 
     def _on_unreadable(self, turn: Turn, _message: Undecoded) -> None:
-        """It may have been the acknowledgement that was missing."""
+        """Expect no acknowledgement: the unreadable message may have been the missing one."""
         coordinator = self._coordinators.get(turn.recipient)
         if coordinator is not None:
             for pending in coordinator.pending.values():
                 pending.awaited.clear()
 
-    # What it says
+    # Messages of the coordinator
 
     def _on_begun(self, turn: Turn, _to: Ref, message: SnapshotOperatorCoordinators) -> Iterator[Violation]:
         coordinator = self._coordinators.setdefault(turn.recipient, _WatchedCoordinator())
@@ -166,7 +168,7 @@ class CheckpointMonitor(ConversationMonitor):
     def _on_triggered(self, turn: Turn, _to: Ref, message: TriggerCheckpoint) -> Iterator[Violation]:
         coordinator = self._coordinators.get(turn.recipient)
         if coordinator is None:
-            return  # A TaskManager hands it on.
+            return  # A TaskManager forwards it.
         if message.checkpoint_id not in coordinator.pending:
             yield from self._begin(turn, coordinator, message.checkpoint_id)
         options = message.options
@@ -176,7 +178,7 @@ class CheckpointMonitor(ConversationMonitor):
 
     def _begin(self, turn: Turn, coordinator: _WatchedCoordinator, checkpoint_id: int) -> Iterator[Violation]:
         if checkpoint_id <= coordinator.last_id:
-            text = f"checkpoint {checkpoint_id} begins behind checkpoint {coordinator.last_id}: ids only grow"
+            text = f"checkpoint {checkpoint_id} begins after checkpoint {coordinator.last_id}: ids only grow"
             yield self.violation(turn, text)
         if coordinator.first_id is None:
             coordinator.first_id = checkpoint_id
@@ -188,26 +190,26 @@ class CheckpointMonitor(ConversationMonitor):
     def _on_notified(self, turn: Turn, _to: Ref, message: NotifyCheckpointComplete) -> Iterator[Violation]:
         coordinator = self._coordinators.get(turn.recipient)
         if coordinator is None:
-            return  # A TaskManager hands it on.
+            return  # A TaskManager forwards it.
         checkpoint_id = message.checkpoint_id
         if (checkpoint_id, turn.sequence) == (coordinator.completed_id, coordinator.completed_in):
             return
         if checkpoint_id in coordinator.pending and _has_written(turn, checkpoint_id):
-            return  # It completes in this turn, and that was told behind this in former versions.
+            return  # It completes in this turn; former versions notified the tasks before they reported that.
         if self._must_know(coordinator, checkpoint_id):
-            text = f"{message.attempt} is told that checkpoint {checkpoint_id} is complete, which it is not"
+            text = f"{message.attempt} is notified that checkpoint {checkpoint_id} is complete, and it is not"
             yield self.violation(turn, text)
 
     def _on_completed(self, turn: Turn, _to: Ref, message: CheckpointCompleted) -> Iterator[Violation]:
         coordinator = self._coordinators.get(turn.recipient)
         if coordinator is None:
-            return  # The JobMaster tells its listeners.
+            return  # The JobMaster notifies its listeners.
         checkpoint_id = message.checkpoint_id
         coordinator.completed_id, coordinator.completed_in = checkpoint_id, turn.sequence
         pending = coordinator.pending.pop(checkpoint_id, None)
         if pending is None:
             if self._must_know(coordinator, checkpoint_id):
-                text = f"checkpoint {checkpoint_id} completes, which never began, or was complete or given up already"
+                text = f"checkpoint {checkpoint_id} completes, which never began, or was completed or aborted already"
                 yield self.violation(turn, text)
             return
         if pending.awaited:
@@ -222,32 +224,32 @@ class CheckpointMonitor(ConversationMonitor):
     def _on_aborted(self, turn: Turn, _to: Ref, message: CheckpointAborted) -> Iterator[Violation]:
         coordinator = self._coordinators.get(turn.recipient)
         if coordinator is None:
-            return  # The JobMaster tells its listeners.
+            return  # The JobMaster notifies its listeners.
         checkpoint_id = message.checkpoint_id
         pending = coordinator.pending.pop(checkpoint_id, None)
         if pending is not None:
-            yield from self._untold(turn, coordinator, checkpoint_id, pending)
+            yield from self._not_notified(turn, coordinator, checkpoint_id, pending)
         elif checkpoint_id > coordinator.last_id:
-            coordinator.last_id = checkpoint_id  # It was given up before anybody had heard of it.
+            coordinator.last_id = checkpoint_id  # It was aborted before any task was notified of it.
         elif self._must_know(coordinator, checkpoint_id):
-            text = f"checkpoint {checkpoint_id} is given up, which was complete or given up already"
+            text = f"checkpoint {checkpoint_id} is aborted, which was completed or aborted already"
             yield self.violation(turn, text)
 
-    def _untold(
+    def _not_notified(
         self, turn: Turn, coordinator: _WatchedCoordinator, checkpoint_id: int, pending: _WatchedCheckpoint
     ) -> Iterator[Violation]:
-        """Participants that were not told: they hold back channels and batches for a checkpoint until they are."""
+        """Report participants that were not notified: they hold channels and batches for the checkpoint until then."""
         if not pending.has_reached_tasks:
             return
-        told = {
+        notified = {
             message.attempt
             for effect in turn.effects
             if isinstance(effect, Send)
-            for message in each_said(effect.message)
+            for message in unwrapped_messages(effect.message)
             if isinstance(message, NotifyCheckpointAborted) and message.checkpoint_id == checkpoint_id
         }
-        for attempt in sorted((pending.takes_part & coordinator.running.keys()) - told)[:1]:
-            yield self.violation(turn, f"checkpoint {checkpoint_id} is given up, and {attempt} is not told")
+        for attempt in sorted((pending.takes_part & coordinator.running.keys()) - notified)[:1]:
+            yield self.violation(turn, f"checkpoint {checkpoint_id} is aborted, and {attempt} is not notified")
 
     def _on_restored(self, turn: Turn, _to: Ref, message: RestoreState) -> Iterator[Violation]:
         coordinator = self._coordinators.setdefault(turn.recipient, _WatchedCoordinator())
@@ -258,10 +260,10 @@ class CheckpointMonitor(ConversationMonitor):
                 yield self.violation(turn, text)
         elif latest is None:
             if self._is_whole:
-                text = f"the job goes back to checkpoint {checkpoint.checkpoint_id}, which has not completed"
+                text = f"the job restarts from checkpoint {checkpoint.checkpoint_id}, which has not completed"
                 yield self.violation(turn, text)
         elif checkpoint.checkpoint_id != latest:
-            text = f"the job goes back to checkpoint {checkpoint.checkpoint_id}; the latest one is {latest}"
+            text = f"the job restarts from checkpoint {checkpoint.checkpoint_id}; the latest one is {latest}"
             yield self.violation(turn, text)
         elif missing := sorted(coordinator.states - _subtasks(checkpoint)):
             vertex_id, subtask = missing[0]
@@ -273,7 +275,7 @@ class CheckpointMonitor(ConversationMonitor):
 
 
 def _has_written(turn: Turn, checkpoint_id: int) -> bool:
-    """True if the metadata is durable with this turn, as far as can be seen."""
+    """True if the metadata is durable after this turn, as far as the records show."""
     match turn.message:
         case MetadataWritten(checkpoint_id=written):
             return written == checkpoint_id

@@ -1,4 +1,4 @@
-"""A sink publishes a checkpoint once per attempt: when it is complete, and never when it was given up."""
+"""Checks that a sink publishes a checkpoint once per attempt: when it is complete, and never if it was aborted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.records import Turn
 
 _REMEMBERED = 64
-"""So many of the checkpoints that were completed last, and of those that were given up, are remembered."""
+"""The limit of remembered completed checkpoints, and of aborted ones."""
 
 
 @dataclass(slots=True)
@@ -26,10 +26,10 @@ class _CommittingTask:
 
 
 class CommitMonitor(ConversationMonitor):
-    """Watches what Tasks have their bridges commit.
+    """Watches which checkpoints Tasks commit through their bridges.
 
-    That a Task is not told of a checkpoint before it is complete is the CheckpointMonitor's. So no two actors need be
-    compared, and together both say that nothing is published too early.
+    The CheckpointMonitor checks that a Task is not notified of a checkpoint before it is complete. So the records of
+    two actors need not be compared, and both monitors together ensure that nothing is published too early.
     """
 
     name = "commits"
@@ -53,7 +53,7 @@ class CommitMonitor(ConversationMonitor):
         }
 
     def ended(self, ref: Ref) -> None:
-        """An attempt publishes nothing behind its end."""
+        """Forget the actor: an attempt publishes nothing after its end."""
         self._tasks.pop(ref, None)
 
     def _on_aborted(self, turn: Turn, message: NotifyCheckpointAborted) -> None:
@@ -63,23 +63,23 @@ class CommitMonitor(ConversationMonitor):
         self._tasks.setdefault(turn.recipient, _CommittingTask()).completed.append(message.checkpoint_id)
 
     def _on_unreadable(self, turn: Turn, _message: Undecoded) -> None:
-        """It may have been a completion."""
+        """Stop checking completions: the unreadable message may have been one."""
         self._tasks.setdefault(turn.recipient, _CommittingTask()).sees_all = False
 
     def _on_forwarded(self, turn: Turn, _to: Ref, _message: NotifyCheckpointAborted | NotifyCheckpointComplete) -> None:
-        self._tasks.pop(turn.recipient, None)  # A TaskManager: it was not meant.
+        self._tasks.pop(turn.recipient, None)  # A TaskManager only forwards it.
 
     def _on_commit(self, turn: Turn, _to: Ref, message: CommitCheckpoint) -> Iterator[Violation]:
         checkpoint_id = message.checkpoint_id
         task = self._tasks.setdefault(turn.recipient, _CommittingTask())
         if task.sees_all and checkpoint_id not in task.completed:
-            text = f"checkpoint {checkpoint_id} is published, and nobody has said that it is complete"
+            text = f"checkpoint {checkpoint_id} is published before it was reported as complete"
             yield self.violation(turn, text)
         if checkpoint_id in task.aborted:
-            yield self.violation(turn, f"checkpoint {checkpoint_id} is published, which was given up")
+            yield self.violation(turn, f"checkpoint {checkpoint_id} is published, which was aborted")
         if checkpoint_id == task.committed:
             yield self.violation(turn, f"checkpoint {checkpoint_id} is published again by the same attempt")
         elif checkpoint_id < task.committed:
-            text = f"checkpoint {checkpoint_id} is published behind checkpoint {task.committed}"
+            text = f"checkpoint {checkpoint_id} is published after checkpoint {task.committed}"
             yield self.violation(turn, text)
         task.committed = max(task.committed, checkpoint_id)

@@ -1,4 +1,4 @@
-"""No batch is sent without credit, and what is sent on a channel arrives in its order, without a gap, to its end."""
+"""Checks that no batch is sent without credit, and that elements arrive in order and without gaps up to the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Channel = tuple[ResultPartitionId, int]
 
 @dataclass(slots=True)
 class _WatchedReader:
-    """A subpartition and its reader: from the producer's side, or from the consumer's."""
+    """A subpartition and its reader, as the producer or as the consumer sees it."""
 
     credit: int
     next_number: int = 0
@@ -33,9 +33,10 @@ class _WatchedReader:
 
 
 class ExchangeMonitor(ConversationMonitor):
-    """Watches both ends of every channel, each by itself.
+    """Watches both ends of every channel separately.
 
-    A producer may send what it has been given credit for; to a consumer may come what it has given credit for."""
+    A producer may send batches for which it has credit; a consumer may receive batches for which it has granted credit.
+    """
 
     name = "exchange"
 
@@ -62,7 +63,7 @@ class ExchangeMonitor(ConversationMonitor):
         }
 
     def ended(self, ref: Ref) -> None:
-        """It neither sends nor reads any more."""
+        """Forget the actor, which neither sends nor reads any more."""
         self._outputs.pop(ref, None)
         self._inputs.pop(ref, None)
 
@@ -109,7 +110,7 @@ class ExchangeMonitor(ConversationMonitor):
             reader.credit += message.credit
 
     def _on_leave(self, turn: Turn, _to: Ref, message: CancelPartitionRequest) -> None:
-        # What is on its way still comes, and is let go of.
+        # Elements in transit still arrive, and are dropped.
         self._inputs.get(turn.recipient, {}).pop((message.partition_id, message.subpartition), None)
 
     def _on_arrived(self, turn: Turn, message: BufferResponse) -> Iterator[Violation]:
@@ -126,16 +127,16 @@ class ExchangeMonitor(ConversationMonitor):
         self, turn: Turn, reader: _WatchedReader, message: BufferResponse, what: str, *, takes_credit: bool
     ) -> Iterator[Violation]:
         if message.sequence_number != reader.next_number:
-            yield self.violation(turn, f"{_named(message)} {what}, and element {reader.next_number} is the next")
+            yield self.violation(turn, f"{_element_name(message)} {what}, and element {reader.next_number} is the next")
         reader.next_number = message.sequence_number + 1
         if takes_credit:
             reader.credit -= 1
             if reader.credit < 0:
                 reader.credit = 0
-                yield self.violation(turn, f"{_named(message)} {what} without credit")
+                yield self.violation(turn, f"{_element_name(message)} {what} without credit")
 
 
-def _named(message: BufferResponse) -> str:
+def _element_name(message: BufferResponse) -> str:
     return f"element {message.sequence_number} of subpartition {message.subpartition} of {message.partition_id}"
 
 

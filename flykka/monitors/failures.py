@@ -1,4 +1,4 @@
-"""No actor fails of a mistake of flykka's own: an assertion that does not hold, a channel out of order."""
+"""Checks that no actor fails because of a bug in flykka: a violated assertion, a channel out of order."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation
 from flykka.runtime.trace.records import Turn
 
 _BUGS = frozenset({"AssertionError", "AttributeError", "IllegalTransitionError", "IndexError", "KeyError", "TypeError"})
-"""Errors that a turn raises when flykka has made a mistake, by the names of their types."""
+"""Types of errors that turns raise because of bugs in flykka."""
 _BROKEN_CHANNELS = frozenset({"CreditOverrunError", "SequenceMismatchError"})
-"""Between actors of one process nothing is lost, doubled or overtaken: a channel in disorder was brought into it."""
+"""Between actors of one process no message is lost, duplicated or reordered, so a broken channel is a bug."""
 _BRIDGE = "/bridge"
-"""Actors that run the user code of an attempt: errors raised there are its own."""
+"""Actors that run the user code of an attempt: errors raised there belong to it."""
 
 
 class FailureMonitor(ConversationMonitor):
-    """Watches what turns raise, and why attempts fail."""
+    """Watches the errors of turns, and the causes of failed attempts."""
 
     name = "failures"
 

@@ -1,4 +1,4 @@
-"""A job ends, or makes progress: in virtual time, for a recorded second may have been spent waiting for a disk."""
+"""Checks that a job ends or makes progress: in virtual time, because recorded time may include waits for a disk."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from flykka.runtime.trace.records import Turn
 
 
 class LivenessMonitor(ConversationMonitor):
-    """Watches the time since a job got a new status, completed a checkpoint or began a stage with rows.
+    """Watches the time since a job changed its status, completed a checkpoint or began a stage with rows.
 
-    It is looked at with every heartbeat. Not for runs in which a job may have nothing to do.
+    Checked with every heartbeat. Not for runs in which a job may have nothing to do.
     """
 
     name = "liveness"
@@ -59,5 +59,5 @@ class LivenessMonitor(ConversationMonitor):
             return ()
         stuck = ", ".join(f"job {job_id} ({status})" for job_id, status in self._jobs.items())
         text = f"{stuck} made no progress for {silent_ms} ms, since turn {self._progress_turn}"
-        self._progress_ms = turn.now_ms  # Said once, and again when as much time has passed.
+        self._progress_ms = turn.now_ms  # Reported once, and again after the same time.
         return [self.violation(turn, text)]

@@ -17,53 +17,53 @@ from flykka.runtime.trace.records import Killed, Record, Turn
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A law of the protocol that was broken. `turn` is the sequence number of the turn that did it, where one did."""
+    """A violation of a rule of the protocol. `turn` is the sequence number of the turn that caused it, if one did."""
 
     monitor: str
     text: str
     turn: int | None = None
 
     def __str__(self) -> str:
-        where = "" if self.turn is None else f"turn {self.turn}  "
-        return f"{where}{self.text} [{self.monitor}]"
+        prefix = "" if self.turn is None else f"turn {self.turn}  "
+        return f"{prefix}{self.text} [{self.monitor}]"
 
 
 class Monitor(Protocol):
-    """Is shown a run record by record, in the order in which turns began, and says what is wrong with it."""
+    """Receives the records of a run in the order in which turns began, and reports violations."""
 
     def observe(self, record: Record) -> Iterable[Violation]:
-        """This has happened."""
+        """Observe a record."""
 
     def end(self) -> Iterable[Violation]:
-        """The run is over, by itself: nothing follows. Not called for a run that was cut off."""
+        """Observe that the run has ended by itself. Not called for a run that was interrupted."""
 
 
 _REMEMBERED = 1_024
-"""So many killed actors are not forgotten yet."""
+"""The limit of killed actors that are remembered."""
 
 _FOR_ALL = frozenset({DeathWatchNotification, TaskCheckpointMessages})
 
-Said = Value | Undecoded
+Content = Value | Undecoded
 OnReceived = Callable[[Turn, Any], Iterable[Violation] | None]
 OnSent = Callable[[Turn, Ref, Any], Iterable[Violation] | None]
-"""A function that only takes note of a message returns nothing."""
+"""A function that only records a message returns nothing."""
 
 
-def said(message: Said) -> Said:
-    """The message, out of its leader's wrapping where it has one."""
+def unwrapped(message: Content) -> Content:
+    """The message without the wrapper of its leader session, if it has one."""
     return message.message if isinstance(message, LeaderSessionMessage) else message
 
 
-def each_said(message: Said) -> tuple[Said, ...]:
-    """The messages in a message: several where a TaskManager is told of several tasks."""
-    inner = said(message)
+def unwrapped_messages(message: Content) -> tuple[Content, ...]:
+    """The messages in a message: several if a TaskManager gets one for several tasks."""
+    inner = unwrapped(message)
     return inner.messages if type(inner) is TaskCheckpointMessages else (inner,)
 
 
 class ConversationMonitor:
-    """A monitor of certain messages. It tells by their classes which ones it wants to see, received and sent.
+    """A monitor of certain messages, which it selects by their classes, received and sent.
 
-    Within a turn the message that was received comes first, then those that were sent, in their order.
+    Within a turn the received message comes first, then the sent ones, in their order.
     """
 
     name: ClassVar[str]
@@ -72,38 +72,38 @@ class ConversationMonitor:
         self._conversation: Conversation | None = None
 
     def received(self) -> Mapping[type, OnReceived]:
-        """The function to call when an actor handles a message of this class."""
+        """The functions to call when an actor handles a message of these classes."""
         return {}
 
     def sent(self) -> Mapping[type, OnSent]:
-        """The function to call when an actor has sent a message of this class."""
+        """The functions to call when an actor has sent a message of these classes."""
         return {}
 
     def raised(self, turn: Turn) -> Iterable[Violation]:
-        """The turn has raised its `failure`."""
+        """Observe a turn that has raised its `failure`."""
         return ()
 
     def ended(self, ref: Ref) -> None:
-        """The actor has ended: nothing more comes from it."""
+        """Observe the end of an actor, which sends nothing more."""
 
     def observe(self, record: Record) -> Iterable[Violation]:
-        """Watch a record, for this monitor alone."""
+        """Observe a record without other monitors."""
         if self._conversation is None:
             self._conversation = Conversation((self,))
         return self._conversation.observe(record)
 
     def end(self) -> Iterable[Violation]:
-        """The run is over. Most laws are broken before that, or not at all."""
+        """Observe the end of the run. Most rules are violated before that, or not at all."""
         return ()
 
     def violation(self, turn: Turn, text: str) -> Violation:
-        message = said(turn.message)
+        message = unwrapped(turn.message)
         kind = "an unreadable message" if isinstance(message, Undecoded) else type(message).__name__
         return Violation(self.name, f"{turn.recipient.path} <- {kind}: {text}", turn.sequence)
 
 
 class Conversation:
-    """Shows each record to those of several monitors that want to see it, at the price of a look at each message."""
+    """Dispatches each record to several monitors, with one lookup for each message."""
 
     def __init__(self, monitors: Iterable[ConversationMonitor]) -> None:
         self._monitors = tuple(monitors)
@@ -112,29 +112,28 @@ class Conversation:
         self._killed: dict[Ref, None] = {}
 
     def observe(self, record: Record) -> Iterator[Violation]:
-        """Watch a record."""
         if isinstance(record, Turn):
-            message = said(record.message)
+            message = unwrapped(record.message)
             for on_received in self._received.get(type(message), ()):
                 yield from on_received(record, message) or ()
             for effect in record.effects:
                 if type(effect) is Send:
-                    for told in each_said(effect.message):
-                        for on_sent in self._sent.get(type(told), ()):
-                            yield from on_sent(record, effect.target, told) or ()
+                    for content in unwrapped_messages(effect.message):
+                        for on_sent in self._sent.get(type(content), ()):
+                            yield from on_sent(record, effect.target, content) or ()
             if record.failure is not None:
                 for monitor in self._monitors:
                     yield from monitor.raised(record)
             if isinstance(message, DeathWatchNotification) and message.ref not in self._killed:
                 self._end(message.ref)
         elif isinstance(record, Killed):
-            # The turn that it was in ends on its own thread, and comes later.
+            # The turn during which it was killed ends on its own thread, and is recorded later.
             self._killed[record.ref] = None
             if len(self._killed) > _REMEMBERED:
                 self._end(next(iter(self._killed)))
 
-    def is_about(self, kind: type, *, is_sent: bool) -> bool:
-        """True if a monitor wants messages of this class."""
+    def wants(self, kind: type, *, is_sent: bool) -> bool:
+        """True if a monitor selects messages of this class."""
         return kind in (self._sent if is_sent else self._received) or kind in _FOR_ALL
 
     def _end(self, ref: Ref) -> None:

@@ -1,4 +1,4 @@
-"""All monitors together, and how a run is shown to them: from a trace, or record by record."""
+"""All monitors together, and how they observe a run: from a trace, or record by record."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from flykka.runtime.trace.records import Record
 
 
 def all_monitors(*, is_whole: bool = True, progress_within_ms: int | None = None) -> tuple[Monitor, ...]:
-    """Make one of each kind, in their first state: they are of one run.
+    """Create one monitor of each kind, in its initial state, for one run.
 
-    `is_whole` is whether the run is shown from its beginning: of one that is not, nothing is expected that may have
-    come before. Whether jobs make progress is watched where it is said within which time they must.
+    Args:
+        is_whole: whether the records begin with the start of the run; if not, monitors allow for events before them.
+        progress_within_ms: the time (ms) in which jobs must make progress; `None`: progress is not checked.
     """
     liveness = () if progress_within_ms is None else (LivenessMonitor(progress_within_ms),)
     return (
@@ -43,7 +44,7 @@ def all_monitors(*, is_whole: bool = True, progress_within_ms: int | None = None
 
 
 class Watch:
-    """Several monitors as one. Those that watch conversations share one look at each record."""
+    """Several monitors as one. Those that watch conversations share one lookup for each record."""
 
     def __init__(self, monitors: Iterable[Monitor]) -> None:
         monitors = tuple(monitors)
@@ -53,8 +54,8 @@ class Watch:
         self._monitors = monitors
 
     def wants(self, kind: type, *, is_sent: bool) -> bool:
-        """True if a monitor wants messages of this class, sent or received."""
-        return bool(self._others) or self._conversation.is_about(kind, is_sent=is_sent)
+        """True if a monitor selects messages of this class, sent or received."""
+        return bool(self._others) or self._conversation.wants(kind, is_sent=is_sent)
 
     def observe(self, record: Record) -> Iterator[Violation]:
         yield from self._conversation.observe(record)
@@ -67,9 +68,9 @@ class Watch:
 
 
 def check(records: Iterable[Record], monitors: Iterable[Monitor], *, has_ended: bool = False) -> Iterator[Violation]:
-    """Show a recorded run to the monitors: what is wrong with it, as it is found.
+    """Check a recorded run; yields violations as they are found.
 
-    `has_ended`: whether the run ended by itself where the records end.
+    `has_ended`: whether the run ended by itself at the end of the records.
     """
     watch = Watch(monitors)
     for record in nearly_in_order(records):

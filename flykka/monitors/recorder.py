@@ -1,4 +1,4 @@
-"""A recorder that shows every turn to monitors while the system runs, and hands it on to another recorder."""
+"""A recorder that passes every turn to monitors while the system runs, and forwards it to another recorder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from flykka.monitors.monitor import Monitor, Violation, said
+from flykka.monitors.monitor import Monitor, Violation, unwrapped
 from flykka.monitors.monitors import Watch
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.record.forwarding import ForwardingRecorder
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class MonitoringRecorder(ForwardingRecorder):
-    """Give it to a system as its recorder; what is wrong is in `violations`, the first first.
+    """Record a running system and check it: `violations` lists what the monitors report, in order.
 
-    Monitors see the messages that a turn has received and sent, and kills. The messages are those of the running
-    system, and looked at within the turn: a turn takes longer by that, and turns on other threads wait for it.
+    Monitors see the messages that a turn has received and sent, and kills. They check the messages of the running
+    system within the turn: a turn takes longer by that, and turns on other threads wait for it.
     """
 
     def __init__(self, inner: Recorder | None, monitors: Iterable[Monitor]) -> None:
-        """`inner` is told everything that this recorder is told; None where nothing is to be written."""
+        """Forward everything to `inner`, if it is not `None`; `monitors` check the run."""
         super().__init__(inner)
         self.violations: list[Violation] = []
         self._watch = Watch(monitors)
@@ -42,15 +42,15 @@ class MonitoringRecorder(ForwardingRecorder):
         effects: list[Effect],
         failure: SerializedThrowable | None,
     ) -> None:
-        """An actor has taken a turn."""
+        """Record a turn."""
         super().turn(sequence, now_ms, recipient, envelope, effects, failure)
         wants, message = self._watch.wants, envelope.message
         sends = [
             Send(target=effect[1], message=effect[2])
             for effect in effects
-            if effect[0] == "send" and wants(type(said(effect[2])), is_sent=True)
+            if effect[0] == "send" and wants(type(unwrapped(effect[2])), is_sent=True)
         ]
-        if not sends and failure is None and not wants(type(said(message)), is_sent=False):
+        if not sends and failure is None and not wants(type(unwrapped(message)), is_sent=False):
             return
         turn = Turn(
             sequence=sequence,
@@ -66,12 +66,12 @@ class MonitoringRecorder(ForwardingRecorder):
         self._show(turn)
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
-        """An actor was killed."""
+        """Record that an actor was killed."""
         super().killed(sequence, now_ms, ref)
         self._show(Killed(sequence=sequence, now_ms=now_ms, ref=ref))
 
     def end(self) -> list[Violation]:
-        """The run has ended by itself, and not because it was cut off: all violations."""
+        """Return all violations of a run that has ended by itself, and was not interrupted."""
         with self._lock:
             self.violations += self._watch.end()
         return self.violations

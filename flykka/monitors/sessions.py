@@ -1,4 +1,4 @@
-"""Monitors that a message of a session that is over is not handled any more."""
+"""Checks that messages of ended sessions are not handled any more."""
 
 from __future__ import annotations
 
@@ -55,22 +55,22 @@ _UNDER_SESSIONS: tuple[type[Message], ...] = (
     checkpoint.TriggerCheckpoint,
     task.UpdateTaskExecutionState,
 )
-"""Messages between ResourceManager, JobMasters and TaskManagers while a registration holds."""
+"""Messages between ResourceManager, JobMasters and TaskManagers during a registration."""
 
 
 class SessionMonitor(ConversationMonitor):
-    """Watches who has registered where, and what is still heard of those who have ended, or were taken leave of."""
+    """Watches the registrations, and which messages of ended or disconnected actors are still handled."""
 
     name = "sessions"
 
     def __init__(self) -> None:
         super().__init__()
         self._sessions: dict[Ref, set[LeaderSessionId]] = {}
-        """Under which each speaks."""
+        """The sessions of each sender."""
         self._over: dict[Ref, set[LeaderSessionId]] = {}
-        """The sessions that each has to refuse."""
+        """The sessions whose messages each receiver has to refuse."""
         self._leading: dict[Ref, LeaderSessionId] = {}
-        """The session under which each JobMaster leads its job, for every registration there."""
+        """The session of each JobMaster as leader of its job, which holds for every registration with it."""
 
     def received(self) -> Mapping[type, OnReceived]:
         return {Terminated: self._on_end, **dict.fromkeys(_UNDER_SESSIONS, self._on_message)}
@@ -105,7 +105,7 @@ class SessionMonitor(ConversationMonitor):
         self._begins(message.job_master, to, message.job_leader_session_id)
 
     def _on_register(self, turn: Turn, to: Ref, _message: registration.RegisterTaskManager) -> None:
-        """A TaskManager that left a silent JobMaster and holds slots for it comes back at once: it leads on."""
+        """Resume the session of a JobMaster with which a TaskManager registers again, for which it has slots."""
         if to in self._leading:
             self._begins(to, turn.recipient, self._leading[to])
 
@@ -123,9 +123,9 @@ class SessionMonitor(ConversationMonitor):
         self._over.setdefault(hearer, set()).update(self._sessions.get(speaker, ()))
 
     def _on_message(self, turn: Turn, _message: Message) -> Iterable[Violation]:
-        told = turn.message
-        if not isinstance(told, LeaderSessionMessage):
+        wrapper = turn.message
+        if not isinstance(wrapper, LeaderSessionMessage):
             return ()
-        if told.leader_session_id not in self._over.get(turn.recipient, ()):
+        if wrapper.leader_session_id not in self._over.get(turn.recipient, ()):
             return ()
-        return [self.violation(turn, f"is handled under {told.leader_session_id}, and that is over")]
+        return [self.violation(turn, f"is handled under {wrapper.leader_session_id}, which has ended")]

@@ -1,4 +1,4 @@
-"""Jobs, execution attempts and tasks move as the tables of `actors/machines/states.py` let them."""
+"""Checks the transitions of jobs, execution attempts and tasks against `actors/machines/states.py`."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from flykka.messages.tasks.task import ExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.messages.wire.ref import Ref
 from flykka.monitors.attempts import number_of, subtask_of
-from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation, said
+from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation, unwrapped
 from flykka.runtime.trace.records import Turn
 
 _JOB_MANAGER = "/job-manager"
 
 
 @dataclass(slots=True)
-class _Told:
-    """The state that one listener was told by one actor: a job's status, and the newest attempt of each subtask."""
+class _ReportedStates:
+    """The states reported by one actor to one listener: a job's status, and the newest attempt of each subtask."""
 
     status: JobStatus | None = None
     attempts: dict[str, tuple[ExecutionAttemptId, ExecutionState]] = field(default_factory=dict)
 
 
 class StateMonitor(ConversationMonitor):
-    """Watches what JobMasters and Tasks tell of states, listener by listener."""
+    """Watches the states that JobMasters and Tasks report, by listener."""
 
     name = "states"
 
     def __init__(self, *, is_whole: bool = True) -> None:
-        """`is_whole`: whether the run is shown from its beginning on."""
+        """`is_whole`: whether the records begin with the start of the run."""
         super().__init__()
         self._is_whole = is_whole
-        self._told: dict[Ref, dict[Ref, _Told]] = {}
+        self._reported: dict[Ref, dict[Ref, _ReportedStates]] = {}
 
     def sent(self) -> Mapping[type, OnSent]:
         return {
@@ -44,22 +44,22 @@ class StateMonitor(ConversationMonitor):
         }
 
     def ended(self, ref: Ref) -> None:
-        self._told.pop(ref, None)
+        self._reported.pop(ref, None)
 
     def _on_job(self, turn: Turn, listener: Ref, message: JobStatusChanged) -> Iterator[Violation]:
-        if isinstance(said(turn.message), JobStatusChanged):
-            return  # A client tells its own listeners.
+        if isinstance(unwrapped(turn.message), JobStatusChanged):
+            return  # A client notifies its own listeners.
         if turn.recipient.path.endswith(_JOB_MANAGER):
-            return  # It speaks for a JobMaster that is gone, from wherever that one was.
-        told = self._of(turn, listener)
-        former = told.status or (JobStatus.CREATED if self._is_whole and not _is_report(turn) else None)
+            return  # It reports for a JobMaster that has ended, in any of its states.
+        reported = self._of(turn, listener)
+        former = reported.status or (JobStatus.CREATED if self._is_whole and not _is_report(turn) else None)
         if former is not None and not job_may_move(former, message.status):
             yield self.violation(turn, f"job {message.job_id} moves from {former} to {message.status}")
-        told.status = message.status
+        reported.status = message.status
 
     def _on_execution(self, turn: Turn, listener: Ref, message: ExecutionStateChanged) -> Iterator[Violation]:
-        if isinstance(said(turn.message), ExecutionStateChanged):
-            return  # A client tells its own listeners.
+        if isinstance(unwrapped(turn.message), ExecutionStateChanged):
+            return  # A client notifies its own listeners.
         yield from self._move(turn, listener, message.attempt, message.state, execution_may_move)
 
     def _on_task(self, turn: Turn, listener: Ref, message: UpdateTaskExecutionState) -> Iterator[Violation]:
@@ -73,27 +73,27 @@ class StateMonitor(ConversationMonitor):
         state: ExecutionState,
         may_move: Callable[[ExecutionState, ExecutionState], bool],
     ) -> Iterator[Violation]:
-        subtask, told = subtask_of(attempt), self._of(turn, listener)
-        newest, former = told.attempts.get(subtask, (None, ExecutionState.CREATED))
+        subtask, reported = subtask_of(attempt), self._of(turn, listener)
+        newest, former = reported.attempts.get(subtask, (None, ExecutionState.CREATED))
         if newest is None and (not self._is_whole or _is_report(turn)):
             pass
         elif newest is not None and number_of(newest) > number_of(attempt):
-            yield self.violation(turn, f"{attempt} moves to {state}, and {newest} has taken its place")
+            yield self.violation(turn, f"{attempt} moves to {state}, and {newest} has replaced it")
         else:
             former = former if newest == attempt else ExecutionState.CREATED
             if not may_move(former, state):
                 yield self.violation(turn, f"{attempt} moves from {former} to {state}")
-        told.attempts[subtask] = (attempt, state)
+        reported.attempts[subtask] = (attempt, state)
 
-    def _of(self, turn: Turn, listener: Ref) -> _Told:
-        return self._told.setdefault(turn.recipient, {}).setdefault(listener, _Told())
+    def _of(self, turn: Turn, listener: Ref) -> _ReportedStates:
+        return self._reported.setdefault(turn.recipient, {}).setdefault(listener, _ReportedStates())
 
 
 def _is_report(turn: Turn) -> bool:
-    """True if a late listener is told the present state, and not an event."""
-    return isinstance(said(turn.message), RegisterJobClient)
+    """True if a late listener gets the present state, and not an event."""
+    return isinstance(unwrapped(turn.message), RegisterJobClient)
 
 
 def _task_may_come_to(former: ExecutionState, state: ExecutionState) -> bool:
-    """A task does not tell of every state that it passes through."""
+    """True if `state` can be reached: a task does not report every state that it passes through."""
     return any(state is following or _task_may_come_to(following, state) for following in TASK_MOVES[former])

@@ -1,9 +1,9 @@
-"""The event time of a task is the minimum over its channels, those of all its inputs, and says so to who reads it.
+"""Checks that the watermark of a task is the minimum over the channels of all its inputs.
 
-A monitor does not see which elements a task has read of what has arrived. What it may say lies between two bounds: it
-says no more than each channel has said so far, and no less than each had said before the last batch that was read of
-it. After a restore it is no less than the watermark of the checkpoint: a row that was late stays late. A source that is
-aligned with others does not read on beyond what it was told.
+A monitor does not see which of the arrived elements a task has read. So the watermark is checked against two bounds: it
+is at most what each channel has sent so far, and at least what each had sent before the last batch read from it. After
+a restore it is at least the watermark of the checkpoint, so that late rows stay late. A source that is aligned with
+others does not read beyond its limit.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Channel = tuple[ResultPartitionId, int]
 
 @dataclass(slots=True)
 class _ChannelWatermarks:
-    """The watermarks that a channel has said, and before a batch of it that was read. An idle one may be left out.
+    """The last watermark of a channel, and the one before its last batch that was read. An idle channel may be ignored.
 
-    `unread` are batches, each with the watermark before it.
+    `unread` has batches, each with the watermark before it.
     """
 
-    said_ms: int = WATERMARK_MIN
+    last_ms: int = WATERMARK_MIN
     read_ms: int = WATERMARK_MIN
     is_idle: bool = False
     was_idle: bool = False
@@ -59,23 +59,23 @@ class _ChannelWatermarks:
 class _WatermarkedTask:
     channels: dict[Channel, _ChannelWatermarks] = field(default_factory=dict)
     channel_of: dict[BatchId, Channel] = field(default_factory=dict)
-    passes_on: bool = False
-    """True if it is known that its watermarks are those of its inputs."""
+    forwards_inputs: bool = False
+    """True if its watermarks are known to be those of its inputs."""
     restored_ms: int = WATERMARK_MIN
     sent_ms: int = WATERMARK_MIN
     max_ms: int = WATERMARK_MAX
-    """The watermark up to which an aligned source may read on."""
+    """The watermark up to which an aligned source may read."""
 
 
 class WatermarkMonitor(ConversationMonitor):
-    """Watches what channels tell a task, and what it tells its bridge and its readers."""
+    """Watches the watermarks that a task receives, and those that it sends to its bridge and its readers."""
 
     name = "watermarks"
 
     def __init__(self) -> None:
         super().__init__()
         self._tasks: dict[Ref, _WatermarkedTask] = {}
-        # Whether the watermarks of a task are those of its inputs, and with which it begins.
+        # Whether the watermarks of a task are those of its inputs, and the watermark with which it begins.
         self._submitted: dict[ExecutionAttemptId, tuple[bool, int]] = {}
 
     def received(self) -> Mapping[type, OnReceived]:
@@ -102,8 +102,8 @@ class WatermarkMonitor(ConversationMonitor):
 
     def _on_submitted(self, _turn: Turn, _to: Ref, message: SubmitTask) -> None:
         descriptor = message.descriptor
-        passes_on = not descriptor.vertex.operators[0].kind.makes_watermarks
-        self._submitted[descriptor.attempt] = passes_on, restored_input_watermark_ms(descriptor)
+        forwards_inputs = not descriptor.vertex.operators[0].kind.makes_watermarks
+        self._submitted[descriptor.attempt] = forwards_inputs, restored_input_watermark_ms(descriptor)
 
     def _on_opened(self, turn: Turn, _message: ChainOpened) -> None:
         self._tasks[turn.recipient] = _WatermarkedTask()
@@ -111,58 +111,58 @@ class WatermarkMonitor(ConversationMonitor):
     def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> None:
         task = self._tasks.get(turn.recipient)
         if task is not None:
-            begun = self._submitted.pop(message.state.attempt, (task.passes_on, task.restored_ms))
-            task.passes_on, task.restored_ms = begun
+            expected = self._submitted.pop(message.state.attempt, (task.forwards_inputs, task.restored_ms))
+            task.forwards_inputs, task.restored_ms = expected
 
     def _on_asked(self, turn: Turn, _to: Ref, message: PartitionRequest) -> None:
         task = self._tasks.get(turn.recipient)
         if task is not None and message.consumer == turn.recipient:
-            said = _ChannelWatermarks(said_ms=task.restored_ms, read_ms=task.restored_ms)
-            task.channels.setdefault((message.partition_id, message.subpartition), said)
+            watermarks = _ChannelWatermarks(last_ms=task.restored_ms, read_ms=task.restored_ms)
+            task.channels.setdefault((message.partition_id, message.subpartition), watermarks)
 
     def _on_unreadable(self, turn: Turn, _message: Undecoded) -> None:
-        """It may have been what a channel said."""
+        """Stop checking the task: the unreadable message may have been a watermark."""
         self._tasks.pop(turn.recipient, None)
 
     def _on_arrived(self, turn: Turn, message: BufferResponse) -> None:
         task, channel = self._tasks.get(turn.recipient), (message.partition_id, message.subpartition)
-        said = None if task is None else task.channels.get(channel)
-        if task is not None and said is not None:
+        watermarks = None if task is None else task.channels.get(channel)
+        if task is not None and watermarks is not None:
             match message.buffer:
                 case BatchRef(batch_id=batch_id):
                     task.channel_of[batch_id] = channel
-                    said.unread.append((batch_id, said.said_ms))
-                case Watermark(timestamp_ms=said_ms) if not said.is_idle:
-                    said.said_ms = max(said.said_ms, said_ms)
+                    watermarks.unread.append((batch_id, watermarks.last_ms))
+                case Watermark(timestamp_ms=last_ms) if not watermarks.is_idle:
+                    watermarks.last_ms = max(watermarks.last_ms, last_ms)
                 case WatermarkStatus(idle=is_idle):
-                    said.is_idle, said.was_idle = is_idle, said.was_idle or is_idle
+                    watermarks.is_idle, watermarks.was_idle = is_idle, watermarks.was_idle or is_idle
 
     def _on_read(self, turn: Turn, _to: Ref, message: ProcessBatch) -> Iterator[Violation]:
         task = self._tasks.get(turn.recipient)
         if task is None:
             return
         self._read(task, message.batch.batch_id)
-        yield from self._no_more(turn, task, message.watermark_ms, f"{message.batch.batch_id} is read at")
-        reached_ms = min((said.read_ms for said in task.channels.values()), default=WATERMARK_MIN)
+        yield from self._check_upper_bound(turn, task, message.watermark_ms, f"{message.batch.batch_id} is read at")
+        reached_ms = min((watermarks.read_ms for watermarks in task.channels.values()), default=WATERMARK_MIN)
         if message.watermark_ms < reached_ms:
             text = f"{message.batch.batch_id} is read at watermark {message.watermark_ms}"
-            yield self.violation(turn, f"{text}, and all channels have said {reached_ms} before what was read of them")
+            yield self.violation(turn, f"{text}, and all channels had reached {reached_ms} before their last batches")
         for batch in message.coalesced:
             self._read(task, batch.batch_id)
 
     def _on_advanced(self, turn: Turn, _to: Ref, message: AdvanceWatermark) -> Iterator[Violation]:
         task = self._tasks.get(turn.recipient)
         if task is not None:
-            yield from self._no_more(turn, task, message.watermark_ms, "the chain is told of")
+            yield from self._check_upper_bound(turn, task, message.watermark_ms, "the chain gets")
 
     def _on_sent(self, turn: Turn, _to: Ref, message: BufferResponse) -> Iterator[Violation]:
         task = self._tasks.get(turn.recipient)
         if task is None or not isinstance(message.buffer, Watermark):
             return
         task.sent_ms = max(task.sent_ms, message.buffer.timestamp_ms)
-        if task.passes_on:
+        if task.forwards_inputs:
             what = f"element {message.sequence_number} of {message.partition_id} is"
-            yield from self._no_more(turn, task, message.buffer.timestamp_ms, what)
+            yield from self._check_upper_bound(turn, task, message.buffer.timestamp_ms, what)
 
     def _on_aligned(self, turn: Turn, message: AlignWatermark) -> None:
         task = self._tasks.get(turn.recipient)
@@ -172,7 +172,7 @@ class WatermarkMonitor(ConversationMonitor):
     def _on_read_on(self, turn: Turn, _to: Ref, _message: ReadSplits) -> Iterator[Violation]:
         task = self._tasks.get(turn.recipient)
         if task is not None and task.sent_ms > task.max_ms:
-            text = f"the source reads on at watermark {task.sent_ms}, and may go to {_named(task.max_ms)}"
+            text = f"the source reads at watermark {task.sent_ms}, beyond its limit {_watermark_text(task.max_ms)}"
             yield self.violation(turn, text)
 
     def _read(self, task: _WatermarkedTask, batch_id: BatchId) -> None:
@@ -180,14 +180,18 @@ class WatermarkMonitor(ConversationMonitor):
         if channel is not None:
             task.channels[channel].read(batch_id)
 
-    def _no_more(self, turn: Turn, task: _WatermarkedTask, watermark_ms: int, what: str) -> Iterator[Violation]:
-        """A task says no more than the slowest of its channels."""
-        for (partition_id, subpartition), said in task.channels.items():
-            if said.said_ms < watermark_ms and not said.was_idle:
-                slowest = f"subpartition {subpartition} of {partition_id} has said {_named(said.said_ms)}"
+    def _check_upper_bound(
+        self, turn: Turn, task: _WatermarkedTask, watermark_ms: int, what: str
+    ) -> Iterator[Violation]:
+        """Check that a watermark is at most that of the slowest channel."""
+        for (partition_id, subpartition), watermarks in task.channels.items():
+            if watermarks.last_ms < watermark_ms and not watermarks.was_idle:
+                slowest = (
+                    f"subpartition {subpartition} of {partition_id} has reached {_watermark_text(watermarks.last_ms)}"
+                )
                 yield self.violation(turn, f"{what} watermark {watermark_ms}, and {slowest}")
                 return
 
 
-def _named(watermark_ms: int) -> str:
+def _watermark_text(watermark_ms: int) -> str:
     return "none" if watermark_ms == WATERMARK_MIN else str(watermark_ms)

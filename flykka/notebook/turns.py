@@ -116,7 +116,7 @@ def cause_text(cause: Cause) -> str:
 
 def _cells(row: TurnRow) -> Sequence[str]:
     outcome = "; ".join(filter(None, [row.effects, f"FAILED {row.failure}" if row.failure else ""]))
-    return row.turn, row.time, row.recipient, row.said, row.came, outcome
+    return row.turn, row.time, row.recipient, row.message, row.came, outcome
 
 
 def _turn_html(turn: Turn) -> Html:

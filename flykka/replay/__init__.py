@@ -1,4 +1,4 @@
-"""Recorded jobs, replayed: what stands for the data plane, the storage and user code where there are none.
+"""Replays of recorded jobs, with replacements for the data plane, the storage and user code.
 
 Not here: the replay of any actors (`runtime/replay`).
 """

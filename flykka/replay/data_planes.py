@@ -1,11 +1,11 @@
-"""The data planes of replays and forks: nothing is moved, read, written or deleted.
+"""The data planes of replays and forks: no rows are moved, and no files are read, written or deleted.
 
-In a replay the actors of a job ask the data plane for nothing in their turns; what it did for them on the I/O pool came
-back as messages, which the trace delivers. So did what the engines of the attempts have answered to their bridges.
+In a replay the actors of a job make no calls to the data plane in their turns; results of work on the I/O pool returned
+as messages, which the trace contains, and so did the answers of the engines to their bridges.
 
-A fork must not touch what the recorded run has left behind. So of the blocking work that was not recorded, only what
-asks for splits and what engines do is done, for those of a fork answer by themselves; all other work is answered as if
-it had been done.
+A fork must not change files of the recorded run. So of the blocking work that was not recorded, only the discovery of
+splits and the work of engines is executed, by the replacements of a fork; all other work is answered as if it had
+succeeded.
 """
 
 from __future__ import annotations
@@ -58,33 +58,33 @@ ENGINE_CALLS = frozenset({command.method for command in get_args(Work)} | {"prog
 
 
 class Recorded:
-    """Stands for an object that reaches outside: its methods can be begun as blocking work, and never be called."""
+    """Replaces an object with external effects: its methods can be passed as blocking work, but not be called."""
 
     def __getattr__(self, name: str) -> Callable[..., NoReturn]:
         if name.startswith("_"):
             raise AttributeError(name)
 
         def refuse(*_: object, **__: object) -> NoReturn:
-            raise AssertionError(f"an actor has called {name} in its own turn, which reaches outside: no replay can")
+            raise AssertionError(f"an actor has called {name} in its own turn, but a replay cannot reach the outside")
 
-        # What blocking work is begun with is recorded by its name.
+        # The record has the name of the function that blocking work calls.
         refuse.__name__ = name
         return refuse
 
 
 class RecordedDataPlane(Recorded):
-    """Stands for a `DataPlane` with nothing behind it. What would move rows or look at files cannot be called."""
+    """Replaces a `DataPlane`. Methods that would move rows or read files cannot be called."""
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         return Props(Bridge, descriptor, self)
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> EmptyEngine:
-        """An engine that is never asked for work: its answers are in the trace."""
+        """An engine that gets no work: its answers are in the trace."""
         return EmptyEngine(descriptor)
 
 
 class ForkDataPlane(RecordedDataPlane):
-    """Finds the splits that the recorded one has found."""
+    """Discovers the splits that the recorded data plane has discovered."""
 
     def __init__(self, trace: TraceReader) -> None:
         self._found: dict[tuple[OperatorId, bytes], SplitsDiscovered] | None = None
@@ -94,16 +94,16 @@ class ForkDataPlane(RecordedDataPlane):
         return RecordedDiscovery(self, operator.operator_id)
 
     def found(self, operator_id: OperatorId, position: bytes) -> SplitsDiscovered | None:
-        """The splits that were found at a source from a position on, where that was looked for."""
+        """The splits that were discovered at a source from a position, if that was recorded."""
         if self._found is None:
             looks = (turn.message for turn in self._trace)
-            found = [each for each in looks if isinstance(each, SplitsDiscovered)]
-            self._found = {(each.operator_id, each.begun_at): each for each in found}
+            discoveries = [each for each in looks if isinstance(each, SplitsDiscovered)]
+            self._found = {(each.operator_id, each.begun_at): each for each in discoveries}
         return self._found.get((operator_id, position))
 
 
 class RecordedDiscovery:
-    """The look at a source: what was found then, and behind the last recorded position nothing."""
+    """Discovers the recorded splits of a source, and no splits after the last recorded position."""
 
     changed: Callable[[], bool] | None = None
 
@@ -113,18 +113,18 @@ class RecordedDiscovery:
         self.interval_ms: int | None = None
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """The splits behind `position`."""
-        found = self._data_plane.found(self._operator_id, position)
-        if found is None:
+        """The splits after `position`."""
+        discovery = self._data_plane.found(self._operator_id, position)
+        if discovery is None:
             return SplitsDiscovered(
                 operator_id=self._operator_id, splits=(), finished=True, begun_at=position, position=position
             )
-        self.interval_ms = found.interval_ms
-        return replace(found, interval_ms=None)
+        self.interval_ms = discovery.interval_ms
+        return replace(discovery, interval_ms=None)
 
 
 def unrecorded_work(work: BlockingWork, do: Callable[[], object]) -> object:
-    """The result that blocking work of a job's actors has in a fork."""
+    """The result of blocking work of a job's actors in a fork."""
     arguments = work.arguments
     if work.function == "discover" or work.function in ENGINE_CALLS:
         return do()
@@ -150,10 +150,10 @@ def unrecorded_work(work: BlockingWork, do: Callable[[], object]) -> object:
         case "trigger", _:
             return ()
         case "call_coordinator", ((*calls,),):
-            # The user's code is not there: its coordinator has nothing to say, and no state.
+            # The user's code is not available: its coordinator sends no events, and has no state.
             is_checkpoint = bool(calls) and isinstance(calls[-1], CheckpointOperatorCoordinator)
             return CoordinatorAnswer(state=b"" if is_checkpoint else None)
         case "update_aggregates", _:
             return GlobalAggregatesUpdated(results=())
         case _:
-            raise NotImplementedError(f"a fork does not know what {work.function} would have come to")
+            raise NotImplementedError(f"a fork cannot know the result of {work.function}")

@@ -1,4 +1,4 @@
-"""Sessions and forks of recorded jobs: the kernel's, with what stands for Spark and the storage behind the record."""
+"""Sessions and forks of recorded jobs: the kernel's, with replacements for Spark and the storage after the record."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _INJECTED = SerializedThrowable(type_name="InjectedFailure", message="a stage fa
 
 
 class JobFork(Fork):
-    """A fork of a recorded cluster. Its engines answer behind the record by the protocol, without rows."""
+    """A fork of a recorded cluster. After the end of the record its engines answer by the protocol, without rows."""
 
     def __init__(self, engine: ReplayEngine) -> None:
         trace = engine.trace
@@ -42,14 +42,14 @@ class JobFork(Fork):
         self.recorded = RunOutcome.from_records(exactly_in_order(trace))
         """The outcome of the jobs in the recording."""
         self.outcome = RunOutcome()
-        """Their outcome in the fork."""
+        """The outcome of the jobs in the fork."""
         self._answer_what_the_record_does_not()
 
     def fail_stage(self) -> None:
-        """Let the engine of the task that the message in hand is about report a failure first.
+        """Let the engine of the task that handles the current message report a failure first.
 
         Raises:
-            ForkError: the message is about no task that lives.
+            ForkError: the message concerns no running task.
         """
         self.tell(f"{self._task_in_hand()}/bridge", EngineFailed(cause=_INJECTED))
 
@@ -77,13 +77,17 @@ class JobFork(Fork):
             return (self.outcome.has_ended and not self.expects_more) or (at_rest is not None and at_rest())
 
         run = super().run(limit, until=until, at_rest=is_over, observer=observe, recorder=recorder, max_turns=max_turns)
-        # Clients hear of other times than they did: nobody waits for what they say to that.
-        silent = {path: said for path, said in run.silent.items() if not self.outcome.jobs or _is_below_others(path)}
+        # Messages to clients carry other times than in the record; their answers are not awaited.
+        silent = {
+            path: messages for path, messages in run.silent.items() if not self.outcome.jobs or _is_below_others(path)
+        }
         has_ended = self.outcome.has_ended and not self.expects_more
         return replace(run, silent=silent, ended="all jobs have ended" if has_ended else run.ended)
 
     def _answer_what_the_record_does_not(self) -> None:
-        """Answer the engines and sources that are at work where a recording breaks off: the record has no answers."""
+        """Answer the requests to engines and sources that are pending when a recording ends: it has no answers for
+        them.
+        """
         answered: set[tuple[Ref, str | int]] = set()
         for turn in (turn for turn in self._engine.trace if turn.sequence >= self._number):
             match turn.message:
@@ -102,7 +106,7 @@ class JobFork(Fork):
                         self.tell(cell.ref.path, discover())
 
     def _task_in_hand(self) -> str:
-        """The path of the Task that takes the turn, or of its bridge, or of the attempt that the message names."""
+        """The path of the Task that takes the turn, or whose bridge does, or whose attempt the message names."""
         turn = self.turn
         if turn is not None:
             path = turn.recipient.path.removesuffix("/bridge")
@@ -113,7 +117,7 @@ class JobFork(Fork):
                 ):
                     return cell.ref.path
         raise ForkError(
-            f"no stage can fail {self._where()}: its message is for no Task, and names no attempt that lives"
+            f"no stage can fail {self._where()}: its message is not for a Task, and names no living attempt"
         )
 
 
@@ -122,7 +126,7 @@ class JobSession(ReplaySession):
 
     Args:
         make_engine: makes an engine at the beginning of the trace.
-        make_fork_engine: makes one whose actors can go on behind the record.
+        make_fork_engine: makes one whose actors can continue after the record.
     """
 
     def __init__(self, make_engine: Callable[[], ReplayEngine], make_fork_engine: Callable[[], ReplayEngine]) -> None:

@@ -25,7 +25,7 @@ _FAILURES_SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutcome:
-    """Outcome of a job. `status` is the last one, `failures` are what it failed or was restarted for, the first few."""
+    """The outcome of a job: its last `status`, and as `failures` the first causes of its restarts and its end."""
 
     job_id: JobId
     status: JobStatus
@@ -58,9 +58,9 @@ def _outcome(model: JobReadModel, now_ms: int, *, has_ended: bool) -> JobOutcome
 
 @dataclass(slots=True, kw_only=True)
 class RunOutcome:
-    """A run: its jobs, and how many turns, failed turns, dead letters and kills it had.
+    """The outcome of a run: its jobs, and the numbers of turns, failed turns, dead letters and kills.
 
-    `raised` says what failed turns have raised, and in which actor, the first few.
+    `raised` has the first errors of failed turns, with their actors.
     """
 
     turns: int = 0
@@ -75,7 +75,7 @@ class RunOutcome:
         default_factory=lambda: ExecutionGraphInfoStore(sys.maxsize), repr=False, compare=False
     )
     _ended: set[JobId] = field(default_factory=set, repr=False)
-    """The jobs whose JobMasters have seen to everything, and those that were refused."""
+    """The jobs whose JobMasters have completed their clean-up, and those that were refused."""
 
     @property
     def jobs(self) -> dict[JobId, JobOutcome]:
@@ -94,12 +94,12 @@ class RunOutcome:
 
     @property
     def has_ended(self) -> bool:
-        # The store reads what came before the end of a job behind the turn in which the JobManager is told of that.
-        told = (model.ended_ms is not None for model in self._store.jobs.values())
-        return bool(self._ended) and self._ended >= self._store.jobs.keys() and all(told)
+        # The store may read messages before the end of a job after the turn that notifies the JobManager of it.
+        have_ended = (model.ended_ms is not None for model in self._store.jobs.values())
+        return bool(self._ended) and self._ended >= self._store.jobs.keys() and all(have_ended)
 
     def ends_as(self, other: RunOutcome) -> bool:
-        """Tell whether both have the same jobs, each with the same status at the end."""
+        """Tell whether both runs have the same jobs, each with the same final status."""
         return {job_id: job.status for job_id, job in self.jobs.items()} == {
             job_id: job.status for job_id, job in other.jobs.items()
         }

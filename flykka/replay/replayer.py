@@ -1,4 +1,4 @@
-"""The Replayer of jobs: the kernel's, and what the actors of a cluster were given that no trace has a copy of."""
+"""The Replayer of jobs: the kernel's, with replacements for live objects that traces do not contain."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ SPARK_DATA_PLANE = "data_plane.spark"
 
 _CLIENT = "it is the client, which is outside the cluster"
 _OUTSIDE = dict.fromkeys(("actor.job_client", "actor.job_listener", "actor.simulation_client"), _CLIENT)
-"""Senders that are not there any more; by their tags, for a replay needs none of their modules."""
+"""Senders that do not exist in a replay, by their tags, so that a replay does not load their modules."""
 
 _HA_SERVICES = ("high_availability.embedded", "high_availability.file_system", "high_availability.zookeeper")
 _STORAGES = ("checkpoint_storage.owned", "checkpoint_storage.plain")
 _OWN_ACTORS = "actor."
-"""Tags of flykka's actors, and of what makes them, begin so."""
+"""The prefix of the tags of flykka's actors, and of the functions that create them."""
 _FIRST_RECORDS = 10_000
-"""Among these is the spawning of a cluster's first actors."""
+"""The first actors of a cluster are spawned within this number of records."""
 
 
 class Replayer(TraceReplayer):
-    """Replays traces of jobs where there is no Spark, no Java, no file and no user code.
+    """Replay traces of jobs without Spark, Java, files and user code.
 
-    The data plane of a recorded cluster, of whatever class it was, is replaced by one with nothing behind it: what it
-    said is in the trace. The clients' actors are the boundary, which is not replayed.
+    The data plane of a recorded cluster is replaced by an empty one: its answers are in the trace. The clients' actors
+    are outside the replay.
 
     Args:
-        actors: Props by path, for actors that a trace does not tell enough about.
-        stand_ins: live objects by the name of the class, in a trace, of what could not be written to it.
+        actors: Props by path, for actors that a trace does not describe sufficiently.
+        stand_ins: live objects by class name, for those that could not be written to the trace.
         modules: the names of modules, besides flykka's own, that declare actors and messages of the traces.
     """
 
     outside = MappingProxyType(_OUTSIDE)
 
     def stand_ins(self, trace: TraceReader) -> dict[str, object]:
-        """Stand-ins for the live objects that the actors of a job were given."""
+        """Return replacements for the live objects that the actors of a job were created with."""
         return _stand_ins(trace, RecordedDataPlane())
 
     def session(self, trace: TraceReader | str | os.PathLike[str]) -> JobSession:
-        """A replay that one walks through, at the beginning of the trace. Raises `TraceError` as `replay` does."""
+        """Open a replay for stepping, at the beginning of the trace. Raises `TraceError` as `replay` does."""
         opened = trace if isinstance(trace, TraceReader) else TraceReader.open(trace)
 
         return JobSession(
@@ -57,7 +57,7 @@ class Replayer(TraceReplayer):
 
 
 def _stand_ins(trace: TraceReader, data_plane: RecordedDataPlane) -> dict[str, object]:
-    # What a store has said is in the trace as well: one with nothing in it stands for each, and for what is made of it.
+    # The answers of a store are in the trace as well: an empty one replaces each, and the objects that it creates.
     services = EmbeddedHaServices()
     store = services.store(LeaderSessionId("recorded"))
     return {
@@ -70,7 +70,7 @@ def _stand_ins(trace: TraceReader, data_plane: RecordedDataPlane) -> dict[str, o
 
 
 def _data_planes(trace: TraceReader) -> set[str]:
-    """The classes of what clusters were given for a data plane."""
+    """The classes of the data planes of recorded clusters."""
     spawned = (record.props for record in islice(trace.records(), _FIRST_RECORDS) if isinstance(record, Spawned))
     there = (snapshot.props for snapshot in trace.snapshots())
     return {

@@ -1,6 +1,6 @@
-"""Checks when a job has ended: its output against the truth, which is computed from the rows of the sources alone.
+"""Checks after the end of a job: its output against the expected output, which is computed from the source rows.
 
-And the storage: all that is referred to is there, and where no actor died nothing else.
+And its storage: all files that are referred to exist, and no others unless an actor was killed.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from flykka.actors.checkpoint_storage.verification import check_state
 from flykka.actors.errors import CheckpointStorageError
 from flykka.actors.machines.state.handles import exclusive_state_of, shared_state_of
 from flykka.messages.wire.ids import JobId
+from flykka.simulation.environment import Environment, checkpoint_of
 from flykka.simulation.operators import Join
 from flykka.simulation.topology import Topology
-from flykka.simulation.world import World, checkpoint_of
 
 
 def wrong_output(
-    topology: Topology, world: World, *, is_complete: bool, is_exact: bool, is_lossy: bool = False
+    topology: Topology, environment: Environment, *, is_complete: bool, is_exact: bool, is_lossy: bool = False
 ) -> Iterator[str]:
-    """Yield what is wrong with each sink.
+    """Yield the errors in the output of each sink.
 
-    Of a job that has read all (`is_complete`), every row is to be there, unless some may be missing (`is_lossy`); where
-    it `is_exact`, no row may count twice.
+    If the job has read all its input (`is_complete`), all rows must be there, unless some may be missing (`is_lossy`);
+    if it `is_exact`, no row may count twice.
     """
-    # Rows whose partners are lost come out alone, of a join that lets them.
+    # Rows whose partners are lost are emitted unmatched by outer joins.
     behaviours = topology.program.behaviours.values()
     may_be_alone = is_lossy and any(isinstance(behaviour, Join) and behaviour.outer for behaviour in behaviours)
-    for sink, expected in topology.truth().items():
-        seen = Counter(part for row in world.published(sink) for part in row.parts)
-        missing, extra = expected - seen, seen - expected
+    for sink, expected in topology.expected_output().items():
+        published = Counter(part for row in environment.published(sink) for part in row.parts)
+        missing, extra = expected - published, published - expected
         if is_complete and missing and not is_lossy:
             yield f"{sink} lacks {missing.total()} of {expected.total()} rows, such as {_first(missing)}"
         if not is_exact:
@@ -40,10 +40,10 @@ def wrong_output(
             extra = Counter({part: count for part, count in extra.items() if part in expected})
         if extra:
             yield f"{sink} has {extra.total()} rows too many, such as {_first(extra)}"
-    # Who reads a row again may have told the time behind it, and nobody waits for a source that counts as idle.
+    # A source that reads rows again may have sent a later watermark, and idle sources are not waited for.
     may_be_late = not is_exact or is_lossy or any(vertex.idle_timeout_ms is not None for vertex in topology.vertices)
-    if world.late_rows and not may_be_late:
-        yield f"{world.late_rows} rows came late, of sources that are as much out of order as they say"
+    if environment.late_rows and not may_be_late:
+        yield f"{environment.late_rows} rows are late although their sources are only as much out of order as declared"
 
 
 def _first(rows: Counter[tuple[int, int]]) -> str:
@@ -51,64 +51,68 @@ def _first(rows: Counter[tuple[int, int]]) -> str:
     return f"row {number} with value {value}"
 
 
-def missing(world: World, addresses: Iterable[str]) -> Iterator[str]:
-    """Yield what is wrong with checkpoints and savepoints that were reported."""
+def missing(environment: Environment, addresses: Iterable[str]) -> Iterator[str]:
+    """Yield the errors of reported checkpoints and savepoints."""
     for address in addresses:
         storage = CheckpointStorage(address)
         try:
             check_state(storage.read_metadata(address))
         except CheckpointStorageError as broken:
-            yield f"{world.path(address)} was kept, and cannot be restored: {broken}"
+            yield f"{environment.path(address)} was retained, but cannot be restored: {broken}"
 
 
-def unreferenced(world: World, job_id: JobId) -> list[str]:
-    """The files of a job that no checkpoint refers to which is there, or was when the folder of the job was deleted."""
-    folder = f"{world.name}/checkpoints/{job_id}"
-    there = {path: world.storage.files[path] for path in world.storage.below(folder)}
-    files = world.deleted_jobs.get(folder, there)
+def unreferenced(environment: Environment, job_id: JobId) -> list[str]:
+    """The files of a job to which no existing checkpoint refers; after deletion of its folder, the files of that
+    moment.
+    """
+    folder = f"{environment.name}/checkpoints/{job_id}"
+    there = {path: environment.storage.files[path] for path in environment.storage.below(folder)}
+    files = environment.deleted_jobs.get(folder, there)
     referred = {f"{folder}/job-graph"}
     for path in files:
         if path.endswith("/_metadata"):
             checkpoint = checkpoint_of(path, files[path])
             referred |= {path, f"{path.removesuffix('_metadata')}_continued"}
-            referred |= {world.path(handle.path) for handle in shared_state_of(checkpoint).values()}
-            referred |= {world.path(handle.path) for handle in exclusive_state_of(checkpoint)}
+            referred |= {environment.path(handle.path) for handle in shared_state_of(checkpoint).values()}
+            referred |= {environment.path(handle.path) for handle in exclusive_state_of(checkpoint)}
     return sorted(files.keys() - referred)
 
 
-def forgotten(world: World, job_id: JobId) -> list[str]:
-    """Exclusive state of a job that no checkpoint refers to, although its coordinator knew it, and did not delete."""
-    folder = f"{world.name}/checkpoints/{job_id}"
-    there = {**world.deleted_jobs.get(folder, {}), **world.storage.files}
-    unwanted = world.storage.unwanted
-    known = {
+def forgotten(environment: Environment, job_id: JobId) -> list[str]:
+    """Exclusive state of a job that no checkpoint refers to, and that its coordinator received but did not delete."""
+    folder = f"{environment.name}/checkpoints/{job_id}"
+    there = {**environment.deleted_jobs.get(folder, {}), **environment.storage.files}
+    unwanted = environment.storage.unwanted
+    paths = {
         path
-        for path in world.acknowledged.get(job_id, set())
-        # With a folder goes what is in it.
+        for path in environment.acknowledged.get(job_id, set())
+        # Deleting a folder deletes its files.
         if path not in unwanted and path.rsplit("/", 1)[0] not in unwanted
     }
     for path in there:
         if path.endswith("/_metadata"):
             folder = path.removesuffix("/_metadata")
             for handle in exclusive_state_of(checkpoint_of(path, there[path])):
-                # A savepoint names what lies beside its metadata from there.
+                # A savepoint has paths relative to its metadata.
                 is_beside = handle.path.startswith("./")
-                known.discard(folder + handle.path.removeprefix(".") if is_beside else world.path(handle.path))
-    return sorted(known & there.keys())
+                paths.discard(folder + handle.path.removeprefix(".") if is_beside else environment.path(handle.path))
+    return sorted(paths & there.keys())
 
 
-def is_kept(world: World, job_id: JobId) -> bool:
-    """True if the folder of a job is still there."""
-    return f"{world.name}/checkpoints/{job_id}" not in world.deleted_jobs
+def is_kept(environment: Environment, job_id: JobId) -> bool:
+    """True if the folder of a job still exists."""
+    return f"{environment.name}/checkpoints/{job_id}" not in environment.deleted_jobs
 
 
-def staged(world: World, job_id: JobId) -> list[str]:
+def staged(environment: Environment, job_id: JobId) -> list[str]:
     """The files that a job has staged and not published."""
-    return world.storage.below(f"{world.name}/staging/{job_id}")
+    return environment.storage.below(f"{environment.name}/staging/{job_id}")
 
 
-def half_savepoints(world: World) -> list[str]:
-    """The folders of savepoints that are not whole."""
-    below = f"{world.name}/savepoints/"
-    folders = {below + path.removeprefix(below).split("/")[0] for path in world.storage.files if path.startswith(below)}
-    return sorted(folder for folder in folders if f"{folder}/_metadata" not in world.storage.files)
+def half_savepoints(environment: Environment) -> list[str]:
+    """The folders of incomplete savepoints."""
+    below = f"{environment.name}/savepoints/"
+    folders = {
+        below + path.removeprefix(below).split("/")[0] for path in environment.storage.files if path.startswith(below)
+    }
+    return sorted(folder for folder in folders if f"{folder}/_metadata" not in environment.storage.files)

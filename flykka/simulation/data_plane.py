@@ -1,4 +1,4 @@
-"""SimulatedDataPlane: the port to the data, implemented with rows that can be counted."""
+"""SimulatedDataPlane: the port to the data, implemented with countable rows."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from flykka.messages.wire.ids import JobId, OperatorId, ResultPartitionId, Split
 from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.props import Props
 from flykka.simulation.engine import SimulatedEngine
+from flykka.simulation.environment import Environment
 from flykka.simulation.operators import Source
-from flykka.simulation.world import World
 
 
 @trace_tag("data_plane.simulated")
 class SimulatedDataPlane(WithoutCoordinators, WithoutOwners):
     """Runs the attempts of one simulation."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
 
     def check(self, job_graph: JobGraph) -> None:
-        """Every job that is drawn can run."""
+        """Accept every job that was drawn."""
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
         return ()
@@ -44,60 +44,60 @@ class SimulatedDataPlane(WithoutCoordinators, WithoutOwners):
         return ()
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        """The props of the bridge actor of one execution attempt."""
         return Props(Bridge, descriptor, self)
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> SimulatedEngine:
-        return SimulatedEngine(descriptor, self._world, report)
+        return SimulatedEngine(descriptor, self._environment, report)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
-        source = self._world.program[operator.ref.uid]
-        assert isinstance(source, Source), f"{operator.ref.uid} is no source"
-        return SimulatedDiscovery(source, operator.operator_id, self._world)
+        source = self._environment.program[operator.ref.uid]
+        assert isinstance(source, Source), f"{operator.ref.uid} is not a source"
+        return SimulatedDiscovery(source, operator.operator_id, self._environment)
 
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
-        """There is nothing to be done once."""
+        """Do nothing."""
 
     def end_attempts(self, job_id: JobId) -> None:
-        """End what still works for the job, also where its actor does not know yet that it is over."""
-        for attempt in self._world.attempts.pop(job_id, []):
-            attempt.revoke(f"job {job_id} is over")
+        """End the attempts that still work for the job, even if their actors do not know yet that it has ended."""
+        for attempt in self._environment.attempts.pop(job_id, []):
+            attempt.revoke(f"job {job_id} has ended")
 
     def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
-        """Free what was kept in BLOCKING partitions."""
-        self._world.batches_of(job_id).release_partitions(partition_ids)
+        self._environment.batches_of(job_id).release_partitions(partition_ids)
 
     def release_job(self, job_id: JobId, *, keep_staged: bool = False, keep_owner: bool = False) -> None:
-        """Free what is left of the job. Attempts that have ended hold no batch."""
+        """Free the resources of the job. Attempts that have ended hold no batch."""
         self.end_attempts(job_id)
-        world = self._world
-        batches = world.batches_of(job_id)
-        left = batches.left()
-        if left:
-            world.violations.append(f"{len(left)} batches of {job_id} are left when it is over, such as {left[0]}")
+        environment = self._environment
+        batches = environment.batches_of(job_id)
+        remaining = batches.unreleased()
+        if remaining:
+            environment.violations.append(
+                f"{len(remaining)} batches of {job_id} are not released at its end, such as {remaining[0]}"
+            )
         batches.release_all()
-        world.local_states_of(job_id).close()
+        environment.local_states_of(job_id).close()
         if not keep_staged:
-            world.discard([f"{world.root}/staging/{job_id}"])
+            environment.discard([f"{environment.root}/staging/{job_id}"])
 
 
 _SMALL_BYTES = 4 * 1024**2
 
 
 class SimulatedDiscovery:
-    """Finds some splits of a source at each look, until it has found all."""
+    """Discovers some splits of a source in each call, until it has discovered all."""
 
     changed: Callable[[], bool] | None = None
 
-    def __init__(self, source: Source, operator_id: OperatorId, world: World) -> None:
+    def __init__(self, source: Source, operator_id: OperatorId, environment: Environment) -> None:
         self.interval_ms = source.interval_ms
         self._source = source
         self._operator_id = operator_id
-        self._world = world
+        self._environment = environment
 
     def discover(self, position: bytes) -> SplitsDiscovered:
         """The next splits; a position is the number of the first row that is not in one. Raises `OSError`."""
-        self._world.storage.look(f"{self._world.name}/input/{self._operator_id}")
+        self._environment.storage.look(f"{self._environment.name}/input/{self._operator_id}")
         source, first = self._source, int(position or b"0")
         last = min(first + source.splits_per_look * source.rows_per_split, source.rows)
         splits = tuple(
@@ -105,7 +105,7 @@ class SimulatedDiscovery:
                 split_id=SplitId(f"{self._operator_id}-{start}"),
                 rows=min(source.rows_per_split, last - start),
                 start=start,
-                # Splits of a row are the small files of a backlog: readers put them together.
+                # Splits of one row are the small files of a backlog, which readers combine.
                 size_bytes=_SMALL_BYTES if source.rows_per_split == 1 else None,
             )
             for start in range(first, last, source.rows_per_split)

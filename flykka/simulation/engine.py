@@ -1,4 +1,4 @@
-"""The engine of a simulated attempt, with its sinks: what Spark does with data, done with rows that can be counted."""
+"""The engine of a simulated attempt, with its sinks: does Spark's work with countable rows."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, JobVertexId, OperatorId
 from flykka.messages.wire.message import Value
 from flykka.runtime.dispatch.dispatcher import Pipe
+from flykka.simulation.environment import Environment
 from flykka.simulation.held_rows import SimulatedKeyedFunction, join_operator
 from flykka.simulation.operators import (
     Behaviour,
@@ -46,7 +47,6 @@ from flykka.simulation.operators import (
 )
 from flykka.simulation.rows import Row, Rows, event_times, size_of, split_by_owner, within
 from flykka.simulation.state import SimulatedPanes, SimulatedWindowState
-from flykka.simulation.world import World
 from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
@@ -58,7 +58,7 @@ from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
 T = TypeVar("T")
 _PACES = (0, 1, 1, 4)
-"""The slowness of an attempt beside others: before slow ones, batches wait in line."""
+"""The slowness of an attempt relative to others: batches queue before slow ones."""
 
 
 class _SimulatedSource(Operator[Rows]):
@@ -77,56 +77,58 @@ class _Transform(Operator[Rows]):
 
 
 def _operator(behaviour: Behaviour, operator_id: OperatorId, engine: SimulatedEngine) -> Operator[Rows]:
-    descriptor, world = engine.descriptor, engine.world
+    descriptor, environment = engine.descriptor, engine.environment
     match behaviour:
         case Source():
             return _SimulatedSource(operator_id, behaviour)
         case Map() | Filter() | Tag():
             return _Transform(operator_id, behaviour)
         case Window(windows=windows):
-            backend = SimulatedWindowState(behaviour, descriptor, world)
-            return WindowAggregateOperator(operator_id, windows, SimulatedPanes(behaviour, backend, world), backend)
+            backend = SimulatedWindowState(behaviour, descriptor, environment)
+            return WindowAggregateOperator(
+                operator_id, windows, SimulatedPanes(behaviour, backend, environment), backend
+            )
         case Process():
-            function = SimulatedKeyedFunction(behaviour, descriptor, world)
+            function = SimulatedKeyedFunction(behaviour, descriptor, environment)
             return KeyedProcessOperator(operator_id, function, function.backend)
         case Join():
-            return join_operator(operator_id, behaviour, descriptor, world)
+            return join_operator(operator_id, behaviour, descriptor, environment)
         case Sink():
-            writer = SimulatedSinkWriter(behaviour, descriptor, world)
-            return SinkOperator(operator_id, writer, writer.stage, world, descriptor.attempt)
+            writer = SimulatedSinkWriter(behaviour, descriptor, environment)
+            return SinkOperator(operator_id, writer, writer.stage, environment, descriptor.attempt)
 
 
 class SimulatedEngine(OperatorChain[Rows]):
-    """Implements `Engine`. What storage refuses raises `OSError`, a batch that is gone `UnknownBatchError`."""
+    """Implements `Engine`. Refusals of the storage raise `OSError`, released batches `UnknownBatchError`."""
 
     outside_state = True
 
     def __init__(
-        self, descriptor: TaskDeploymentDescriptor, world: World, report: Callable[[EngineFailed], object]
+        self, descriptor: TaskDeploymentDescriptor, environment: Environment, report: Callable[[EngineFailed], object]
     ) -> None:
-        self.world = world
+        self.environment = environment
         self.descriptor = descriptor
         self._report = report
-        self._batches = world.batches_of(descriptor.job_id)
-        self._lanes = Lanes(descriptor.attempt, descriptor.vertex.vertex_id, world)
+        self._batches = environment.batches_of(descriptor.job_id)
+        self._lanes = Lanes(descriptor.attempt, descriptor.vertex.vertex_id, environment)
         super().__init__(
             descriptor,
             {
-                each.operator_id: _operator(world.program[each.ref.uid], each.operator_id, self)
+                each.operator_id: _operator(environment.program[each.ref.uid], each.operator_id, self)
                 for each in descriptor.vertex.operators
             },
         )
-        self._flow = SimulatedFlow(descriptor, world, self.operators)
+        self._flow = SimulatedFlow(descriptor, environment, self.operators)
         self._is_cancelled = False
         self._has_ended = False
-        self._others = world.attempts.setdefault(descriptor.job_id, [])
+        self._others = environment.attempts.setdefault(descriptor.job_id, [])
         self._others.append(self)
 
     def lane(self, command: commands.Command, piece: int, what: str) -> OnLane:
         return OnLane(self._lanes, self.lane_of(command))
 
     def open_chain(self, command: commands.OpenChain) -> ChainOpened:
-        """Read back what the checkpoint holds, in place of the attempt before."""
+        """Restore the state of the checkpoint, and end the previous attempt."""
         self._replace_predecessors()
         self.restore(command.restore)
         if isinstance(self.head, KeyedOperator):
@@ -157,11 +159,9 @@ class SimulatedEngine(OperatorChain[Rows]):
         return tuple(row for batch_id in batch_ids for row in self._batches.claim(batch_id, self.descriptor.attempt))
 
     def delete_from_savepoint(self, savepoint: str) -> None:
-        files, below = self.world.storage.files, f"{self.world.path(savepoint)}/{self.descriptor.attempt}-"
+        files, below = self.environment.storage.files, f"{self.environment.path(savepoint)}/{self.descriptor.attempt}-"
         for path in [path for path in files if path.startswith(below)]:
             del files[path]
-
-    # Batches
 
     def hold_batches(self, command: commands.HoldBatches) -> None:
         self._batches.hold(command.batch_ids, command.holder)
@@ -174,22 +174,22 @@ class SimulatedEngine(OperatorChain[Rows]):
 
     def write_channel_state(self, command: commands.WriteChannelState) -> ChannelStateWritten:
         """Make batches durable, a file for each part."""
-        written: list[ExclusiveStateHandle] = []
+        handles: list[ExclusiveStateHandle] = []
         try:
             for part in command.parts:
-                # If a reader was faster than the hold, one is gone, and the checkpoint is declined.
+                # If a reader was faster than the hold, its batch is released, and the checkpoint is declined.
                 rows = tuple(row for batch in part.batches for row in self._batches.rows(batch.batch_id))
-                self.world.storage.write(self.world.path(part.path), rows)
-                written.append(ExclusiveStateHandle(path=part.path, size_bytes=size_of(rows)))
+                self.environment.storage.write(self.environment.path(part.path), rows)
+                handles.append(ExclusiveStateHandle(path=part.path, size_bytes=size_of(rows)))
         except Exception:
-            for handle in written:
-                self.world.storage.files.pop(self.world.path(handle.path), None)
+            for handle in handles:
+                self.environment.storage.files.pop(self.environment.path(handle.path), None)
             raise
-        return ChannelStateWritten(checkpoint_id=command.checkpoint_id, folders=tuple(written))
+        return ChannelStateWritten(checkpoint_id=command.checkpoint_id, folders=tuple(handles))
 
     def recover(self, read: ChannelStateRead) -> BatchRef | None:
         """The batch of rows that were in flight. Raises `FileNotFoundError`."""
-        rows = self.world.storage.read_rows(self.world.path(read.in_flight.path))
+        rows = self.environment.storage.read_rows(self.environment.path(read.in_flight.path))
         if read.key_groups is not None:
             rows = within(rows, read.key_groups, self.descriptor.vertex.max_parallelism)
         if not rows:
@@ -202,11 +202,11 @@ class SimulatedEngine(OperatorChain[Rows]):
     # Failures and the end
 
     def progress(self) -> tuple[WorkProgress, ...]:
-        """No piece of work has parts here."""
+        """Report nothing: work has no progress here."""
         return ()
 
     def failed(self, command: commands.Command, what: str, raised: BaseException) -> WorkFailed:
-        """Errors of a stage: refusals of storage, and batches that are gone; any other ends the bridge."""
+        """Report errors of the storage and of released batches; any other error ends the bridge."""
         if not isinstance(raised, OSError | UnknownBatchError):
             raise raised
         cause = SerializedThrowable(type_name=type(raised).__name__, message=str(raised))
@@ -217,25 +217,25 @@ class SimulatedEngine(OperatorChain[Rows]):
         self._lanes.are_closed = True
 
     def interrupt_work(self) -> None:
-        """Nothing blocks here."""
+        """Do nothing: no call blocks here."""
 
     def close_chain(self, command: commands.CloseChain) -> ChainClosed:
         self._end()
         return ChainClosed()
 
     def close(self) -> None:
-        """The bridge has ended, in whatever way."""
+        """End the engine, because the bridge has ended."""
         self._is_cancelled = True
         self._end()
 
     def revoke(self, why: str) -> None:
-        """Another attempt takes the place of this one, or its job is over."""
+        """End this attempt: another one replaces it, or its job has ended."""
         if not self._has_ended:
             self._report(EngineFailed(cause=SerializedThrowable(type_name="AttemptReplacedError", message=why)))
             self.close()
 
     def _end(self) -> None:
-        """Only the first end counts: an attempt that has finished leaves its results."""
+        """Only the first end counts: a finished attempt leaves its results."""
         if self._has_ended:
             return
         self._has_ended = self._lanes.are_closed = True
@@ -248,15 +248,18 @@ class SimulatedFlow:
     """Moves rows through the chain of one simulated attempt: to its sinks, and into its outputs."""
 
     def __init__(
-        self, descriptor: TaskDeploymentDescriptor, world: World, operators: Mapping[OperatorId, Operator[Rows]]
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        environment: Environment,
+        operators: Mapping[OperatorId, Operator[Rows]],
     ) -> None:
         self._descriptor = descriptor
-        self._batches = world.batches_of(descriptor.job_id)
+        self._batches = environment.batches_of(descriptor.job_id)
         self._operators = operators
         self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
 
     def emit(self, operator_id: OperatorId, output: Output[Rows], stage: int) -> BatchResult:
-        """Take what an operator emits to everything that reads it. Raises `OSError`."""
+        """Pass the output of an operator to all its readers. Raises `OSError`."""
         vertex, result, rows = self._descriptor.vertex, BatchResult(), output.rows
         if output.staged:
             staged = StagedOutput(operator_id=operator_id, names=output.staged, rows=output.staged_rows)
@@ -278,8 +281,8 @@ class SimulatedFlow:
             parts = {**split_by_owner(rows, output.max_parallelism, output.subpartitions)}
         else:
             parts = dict.fromkeys(self._routes.receivers(output), rows)
-        sent = (self._batch(output, subpartition, tuple(part), stage) for subpartition, part in parts.items())
-        outputs = tuple(sent)
+        batches = (self._batch(output, subpartition, tuple(part), stage) for subpartition, part in parts.items())
+        outputs = tuple(batches)
         return BatchResult(outputs=outputs, rows=sum(each.batch.rows for each in outputs))
 
     def _batch(self, output: ResultPartitionDescriptor, subpartition: int, rows: Rows, stage: int) -> StageOutput:
@@ -298,28 +301,28 @@ class SimulatedFlow:
 
 
 class Lanes:
-    """The lanes of one attempt: the time that its work takes, which Spark's threads take elsewhere.
+    """The lanes of one attempt: they simulate the durations of work that Spark's threads would do.
 
-    How long each piece takes is drawn by a chance of the attempt's own. Work of one lane ends in the order in which it
-    was begun; nothing of an attempt that is over ends at all.
+    The duration of each piece of work is drawn from the attempt's own random numbers. Work of one lane ends in the
+    order in which it began; no work of an attempt that has ended completes.
     """
 
-    def __init__(self, attempt: ExecutionAttemptId, vertex_id: JobVertexId, world: World) -> None:
+    def __init__(self, attempt: ExecutionAttemptId, vertex_id: JobVertexId, environment: Environment) -> None:
         self._vertex_id = vertex_id
-        self._world = world
-        self._random = Random(f"{world.name}/{attempt}")
+        self._environment = environment
+        self._random = Random(f"{environment.name}/{attempt}")
         self._pace = self._random.choice(_PACES)
         self._due_ms: dict[Lane, int] = {}
         self.are_closed = False
 
     def run(self, lane: Lane, work: Pipe[Any]) -> None:
-        """Have work done when its time has come."""
+        """Run the work when its time has come."""
         if lane in (Lane.AT_ONCE, Lane.END):
             work.run()
             return
-        takes_ms = self._pace * self._random.choice(self._world.stage_ms)
+        takes_ms = self._pace * self._random.choice(self._environment.stage_ms)
         if lane is Lane.STAGES:
-            takes_ms += self._world.trouble.delay_ms(self._vertex_id)
+            takes_ms += self._environment.faults.delay_ms(self._vertex_id)
             work = work.with_work(partial(self._as_stage, work.work))
         clock = work.cell.system.clock
         due_ms = self._due_ms[lane] = max(self._due_ms.get(lane, 0), clock.now_ms() + takes_ms)
@@ -330,8 +333,8 @@ class Lanes:
             work.run()
 
     def _as_stage(self, work: Callable[[], T]) -> T:
-        if self._world.trouble.stage_fails(self._vertex_id):
-            raise OSError("the stage failed, as the simulation wanted it")
+        if self._environment.faults.stage_fails(self._vertex_id):
+            raise OSError("the stage failed, as planned by the simulation")
         return work()
 
 
@@ -343,35 +346,34 @@ class OnLane:
     lane: Lane
 
     def run_blocking(self, work: Pipe[Any]) -> None:
-        """Have work done when its time has come."""
         self.lanes.run(self.lane, work)
 
 
 class SimulatedSinkWriter(SinkWriter[Rows]):
     """Files that one attempt has staged and not yet published, in the two phases of the file sink.
 
-    `<root>/staging/<job>/<sink>-<subtask>/<attempt>-<n>` is nobody's to read; `<root>/output/<sink>/...` is for all.
+    `<root>/staging/<job>/<sink>-<subtask>/<attempt>-<n>` is private; `<root>/output/<sink>/...` is public.
     """
 
-    def __init__(self, behaviour: Sink, descriptor: TaskDeploymentDescriptor, world: World) -> None:
-        self._world = world
+    def __init__(self, behaviour: Sink, descriptor: TaskDeploymentDescriptor, environment: Environment) -> None:
+        self._environment = environment
         self._attempt = descriptor.attempt
-        self._folder = f"{world.root}/staging/{descriptor.job_id}/{behaviour.name}-{descriptor.subtask}"
-        self._output = f"{world.root}/output/{behaviour.name}"
+        self._folder = f"{environment.root}/staging/{descriptor.job_id}/{behaviour.name}-{descriptor.subtask}"
+        self._output = f"{environment.root}/output/{behaviour.name}"
         self._numbers = count()
         self._committables: Committables[PendingFile] = Committables()
         self._inherited: frozenset[str] = frozenset()
 
     def stage(self, rows: Rows) -> Staged:
-        """Write rows out of sight. Raises `OSError`."""
+        """Write rows to the staging folder. Raises `OSError`."""
         if not rows:
             return Staged(rows=0)
         path = f"{self._folder}/{self._attempt}-{next(self._numbers)}"
-        self._world.storage.write(self._world.path(path), rows)
+        self._environment.storage.write(self._environment.path(path), rows)
         return Staged(rows=len(rows), names=(path,))
 
     def prepare_commit(self, checkpoint_id: int, names: Sequence[str]) -> tuple[Value, ...]:
-        """Give what was staged before a barrier its final names; what to keep in this checkpoint and all to come."""
+        """Name the output staged before a barrier; returns the state for this and later checkpoints."""
         self._committables.pending += tuple(
             PendingFile(
                 checkpoint_id=checkpoint_id,
@@ -384,25 +386,25 @@ class SimulatedSinkWriter(SinkWriter[Rows]):
         return (*self._committables.pending, *(StagingFolder(path=path) for path in folders))
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Publish what a complete checkpoint holds; the files. Raises `OSError`."""
+        """Publish the output of a complete checkpoint; returns the files. Raises `OSError`."""
         due = self._committables.due(checkpoint_id)
         for file in due:
-            self._world.publish(file)
+            self._environment.publish(file)
         self._committables.on_committed(checkpoint_id)
-        self._world.discard(sorted(self._inherited))
+        self._environment.discard(sorted(self._inherited))
         self._inherited = frozenset()
         return tuple(file.target for file in due)
 
     def restore(self, prepared: Sequence[Value]) -> None:
-        """Publish what the checkpoint holds, discard all else that attempts before have staged. Raises `OSError`."""
+        """Publish the output in the checkpoint; discard other staged files of earlier attempts. Raises `OSError`."""
         inherited: set[str] = set()
-        for piece in out_of_savepoint(self._world, prepared, self._folder):
+        for piece in out_of_savepoint(self._environment, prepared, self._folder):
             match piece:
                 case PendingFile() as pending:
-                    self._world.publish(pending)
+                    self._environment.publish(pending)
                 case StagingFolder(path=path):
                     inherited.add(path)
                 case _:
-                    raise AssertionError(f"{piece} is nothing of a sink's")
-        self._world.discard([self._folder])
+                    raise AssertionError(f"{piece} is not the state of a sink")
+        self._environment.discard([self._folder])
         self._inherited = frozenset(inherited - {self._folder})

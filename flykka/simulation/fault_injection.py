@@ -1,11 +1,12 @@
-"""Does faults of each kind to a running simulation, and knows which ends of a job they allow.
+"""Injects faults of each kind into a running simulation, and knows which ends of a job they allow.
 
-In one process no message gets lost by itself. The tables of messages that may get lost or come twice hold what two
-systems that know each other only by heartbeats and retries would have to live with, and timers of which each can be
-done without. An actor that is cut off from the others is given up when it has been silent for too long; its messages
-arrive when it is no longer known.
+In one process no message is lost. The tables of messages that may be lost or duplicated contain those with which two
+systems must cope that know each other only by heartbeats and retries, and timers that are each dispensable. An actor
+that is cut off from the others is given up after it has been silent for too long; its messages arrive when it is no
+longer known.
 
-A fault, or a client's request, comes at a moment of virtual time, or right before a message is handled (`FaultPlan`).
+A fault, or a client's request, is injected at a moment of virtual time, or right before a message is handled
+(`FaultPlan`).
 """
 
 from __future__ import annotations
@@ -70,13 +71,13 @@ from flykka.messages.tasks.task import (
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.testing.faults import PlannedFault
+from flykka.simulation.environment import Environment
 from flykka.simulation.scenario import HEARTBEAT_TIMEOUT_MS, Fault
 from flykka.simulation.settings import FaultKind
 from flykka.simulation.storage import Operation
 from flykka.simulation.system import Arrival, Cut, Direction, SimulatedSystem
 from flykka.simulation.topology import Topology
 from flykka.simulation.two_inputs import joins_by_time
-from flykka.simulation.world import World
 
 _PAUSES_MS = (1, 20, 300, 3_000, 12_000)
 _SLOW_MS = (300, 3_000, 8_000)
@@ -84,33 +85,35 @@ _STORAGE_MS = (20, 300, 2_000)
 _JUMPS_MS = (500, 5_000, 60_000)
 _CUTS_MS = (300, 3_000, 12_000, 25_000)
 _EXEMPT = ("/user/client", "/user/job-manager", "/user/cluster-entrypoint")
-"""Nobody is cut off from these: clients and processes have no heartbeats, and nobody says anything twice to them."""
+"""Actors from which no other is cut off: clients and processes have no heartbeats, and messages to them are not
+repeated.
+"""
 LOST: dict[Arrival, str] = {
-    (HeartbeatRequest, TaskManager): "the next one is an interval away, and several fit into the timeout",
-    (Heartbeat, ResourceManager): "as the request",
-    (Heartbeat, JobMaster): "as the request",
-    (HeartbeatRequest, JobMaster): "as to a TaskManager",
-    (JobMasterHeartbeat, ResourceManager): "as the request",
-    (RegisterTaskManager, ResourceManager): "a TaskManager registers there again until it is answered",
-    (RegisterJobMaster, ResourceManager): "a JobMaster too",
+    (HeartbeatRequest, TaskManager): "the next one follows after an interval, and several fit into the timeout",
+    (Heartbeat, ResourceManager): "like the request",
+    (Heartbeat, JobMaster): "like the request",
+    (HeartbeatRequest, JobMaster): "like that to a TaskManager",
+    (JobMasterHeartbeat, ResourceManager): "like the request",
+    (RegisterTaskManager, ResourceManager): "a TaskManager repeats it until it gets an answer",
+    (RegisterJobMaster, ResourceManager): "a JobMaster repeats it too",
     (AcknowledgeCheckpoint, JobMaster): "the checkpoint times out",
-    (DeclineCheckpoint, JobMaster): "as the acknowledgement",
-    (ReportTaskMetrics, JobMaster): "nobody decides by it, and the next one has the same counters",
-    (SubmitTask, TaskManager): "nobody acknowledges it, and the attempt fails",
-    (AcknowledgeDeployments, JobMaster): "what reports no state in time either fails, and is cancelled where it runs",
+    (DeclineCheckpoint, JobMaster): "like the acknowledgement",
+    (ReportTaskMetrics, JobMaster): "no decision depends on it, and the next one has the same counters",
+    (SubmitTask, TaskManager): "it is not acknowledged, and the attempt fails",
+    (AcknowledgeDeployments, JobMaster): "an attempt that reports no state in time either fails and is cancelled",
 }
 DOUBLED: dict[Arrival, str] = {
-    (HeartbeatRequest, TaskManager): "a heartbeat more",
-    (Heartbeat, ResourceManager): "as the request",
-    (Heartbeat, JobMaster): "as the request",
-    (HeartbeatRequest, JobMaster): "as to a TaskManager",
-    (JobMasterHeartbeat, ResourceManager): "as the request",
-    (RegisterTaskManager, ResourceManager): "a retry may cross the answer",
-    (RegisterJobMaster, ResourceManager): "as that of a TaskManager",
+    (HeartbeatRequest, TaskManager): "one more heartbeat",
+    (Heartbeat, ResourceManager): "like the request",
+    (Heartbeat, JobMaster): "like the request",
+    (HeartbeatRequest, JobMaster): "like that to a TaskManager",
+    (JobMasterHeartbeat, ResourceManager): "like the request",
+    (RegisterTaskManager, ResourceManager): "a retry may be sent before the answer arrives",
+    (RegisterJobMaster, ResourceManager): "like that of a TaskManager",
     (AcknowledgeCheckpoint, CheckpointCoordinator): "its task has acknowledged, or the checkpoint is complete",
-    (DeclineCheckpoint, CheckpointCoordinator): "the checkpoint is gone",
-    (NotifyCheckpointAborted, Task): "an abort is of a checkpoint by its number",
-    (CancelTask, Task): "a task that is being cancelled is",
+    (DeclineCheckpoint, CheckpointCoordinator): "the checkpoint was removed",
+    (NotifyCheckpointAborted, Task): "an abort names the checkpoint by its number",
+    (CancelTask, Task): "the task is cancelled already",
     (ReportTaskMetrics, JobMaster): "counters are totals",
     (SubmitTask, TaskManager): "the attempt was submitted before",
     (AcknowledgeDeployments, JobMaster): "the deployment is acknowledged",
@@ -118,33 +121,35 @@ DOUBLED: dict[Arrival, str] = {
 TIMERS: dict[Arrival, str] = {
     (AlignmentTimeoutDue, Task): "the checkpoint stays aligned",
     (IdleDue, Task): "the source counts as busy",
-    (LatencyMarkerDue, Task): "latency is not told",
-    (MetricsDue, Task): "counters are told with the next reason",
+    (LatencyMarkerDue, Task): "latency is not reported",
+    (MetricsDue, Task): "counters are reported later",
 }
 HEARTBEATS: frozenset[type[Message]] = frozenset({HeartbeatRequest, Heartbeat, JobMasterHeartbeat})
-"""Messages that are late where only heartbeats are."""
+"""The messages that are delayed if only heartbeats are cut off."""
 
 
 class Injections:
-    """Does one fault at a time, to victims of chance."""
+    """Injects one fault at a time into random victims."""
 
-    def __init__(self, system: SimulatedSystem, world: World, topology: Topology) -> None:
+    def __init__(self, system: SimulatedSystem, environment: Environment, topology: Topology) -> None:
         self.injected: Counter[str] = Counter()
         self.allows_failure = False
-        """True if the job may end FAILED although it is restarted without end."""
+        """True if the job may end FAILED although its restarts are unlimited."""
         self.leaves_files = False
-        """True if an actor has died that was about to write, or a file could not be deleted, or its name was lost."""
+        """True if an actor was killed that was about to write, or a file could not be deleted, or its name was lost."""
         self.has_killed_master = False
         self.lasts_until_ms = 0
-        """The time at which the last of them is over."""
+        """The time at which the last fault ends."""
         self._chance = Random(0)
         self._system = system
-        self._world = world
+        self._environment = environment
         self._vertices = [vertex.vertex_id for vertex in topology.vertices]
         self._joins_by_time = joins_by_time(topology)
         self._failing: dict[Operation, tuple[int, Random]] = {}
-        """Until when each operation of the storage may fail, and what decides whether it does."""
-        world.storage.fails = self._storage_fails
+        """The time until which each operation of the storage may fail, and the random numbers that decide whether it
+        does.
+        """
+        environment.storage.fails = self._storage_fails
 
     def turn_to(self, job_graph: JobGraph, client: Ref) -> None:
         self._job_id, self._client = job_graph.job_id, client
@@ -152,14 +157,14 @@ class Injections:
         self.allows_failure = is_broken or not restarts_without_end(job_graph.restart_strategy)
 
     def task_managers(self) -> list[str]:
-        """The paths of the TaskManagers that live now."""
+        """The paths of the running TaskManagers."""
         return self._living(lambda path: path.startswith("/user/task-manager-") and path.count("/") == 2)
 
     def inject(self, fault: Fault) -> None:
-        """Let this happen now, if there is whom it can happen to."""
+        """Inject the fault now, if it has a possible victim."""
         self._chance, kind = Random(fault.seed), fault.kind
         happened = self._inject(kind)
-        # What becomes of messages is counted when it does.
+        # Faults of messages are counted when they happen.
         if happened and kind not in (FaultKind.LOSS, FaultKind.DUPLICATE, FaultKind.TIMER):
             self.injected[kind.value] += 1
 
@@ -182,18 +187,18 @@ class Injections:
             case FaultKind.MASTER:
                 return self._kill_master()
             case FaultKind.STAGE:
-                self._world.trouble.failing_stages[self._chance.choice(self._vertices)] += 1
+                self._environment.faults.failing_stages[self._chance.choice(self._vertices)] += 1
                 return True
             case FaultKind.SLOW:
                 slow_ms = self._chance.choice(_SLOW_MS)
-                self._world.trouble.slow_ms[self._chance.choice(self._vertices)] = slow_ms
+                self._environment.faults.slow_ms[self._chance.choice(self._vertices)] = slow_ms
                 self._lasts(slow_ms)
                 return True
             case FaultKind.STORAGE:
                 return self._break_storage()
             case FaultKind.CLOCK:
                 jump_ms = self._chance.choice(_JUMPS_MS)
-                # It is taken for silence: TaskManagers that were about to write are replaced.
+                # The jump looks like silence: TaskManagers that were about to write are replaced.
                 self.leaves_files = self.leaves_files or jump_ms > HEARTBEAT_TIMEOUT_MS
                 self._system.jump(jump_ms)
                 self._lasts(0)
@@ -227,7 +232,7 @@ class Injections:
         return victim is not None
 
     def _kill_master(self) -> bool:
-        """Kill a master; another one takes its place, and recovers its job."""
+        """Kill a master; another one replaces it, and recovers its job."""
         resource_managers = self._living(lambda path: path == "/user/resource-manager")
         if self._chance.random() < 0.4:
             return self._kill(resource_managers)
@@ -238,7 +243,7 @@ class Injections:
         return killed
 
     def _cut_off(self, only: frozenset[type[Message]] | None = None) -> bool:
-        """A process is cut off, for a while; a TaskManager, which is replaced, perhaps for good."""
+        """Cut off a process for a while; a TaskManager, which can be replaced, perhaps forever."""
         task_managers = self.task_managers()
         sides = [*task_managers, *self._job_masters(), *self._living(lambda path: path == "/user/resource-manager")]
         if not sides:
@@ -261,12 +266,12 @@ class Injections:
         self._failing[operation] = self._now + lasts_ms, self._chance
         self._lasts(lasts_ms)
         if not self._job_masters():
-            # A submission that cannot be written down is refused.
+            # A submission that cannot be stored is refused.
             self.allows_failure = True
         return True
 
     def _request(self) -> Message:
-        job_id, client, savepoints = self._job_id, self._client, f"{self._world.root}/savepoints"
+        job_id, client, savepoints = self._job_id, self._client, f"{self._environment.root}/savepoints"
         match self._chance.choice(
             ("cancel", "savepoint", "savepoint", "checkpoint", "stop", "stop", "suspend", "drain")
         ):
@@ -278,9 +283,9 @@ class Injections:
                 return RequestCheckpoint(job_id=job_id, client=client, checkpoint_type=CheckpointType.FULL)
             case "suspend":
                 return StopJob(job_id=job_id, client=client)
-            case wish:
-                # Rows that meet by time would miss those that are read behind the end of event time.
-                drain = wish == "drain" and not self._joins_by_time
+            case stop_kind:
+                # Time joins would miss rows that are read after the end of event time.
+                drain = stop_kind == "drain" and not self._joins_by_time
                 return StopJob(job_id=job_id, client=client, savepoint_directory=savepoints, drain=drain)
 
     @property
@@ -293,8 +298,8 @@ class Injections:
     def _job_masters(self) -> list[str]:
         return self._living(lambda path: path.startswith("/user/job-manager/") and path.count("/") == 3)
 
-    def _living(self, is_meant: Callable[[str], bool]) -> list[str]:
-        return sorted(path for path in self._system.cells.living_paths() if is_meant(path))
+    def _living(self, is_selected: Callable[[str], bool]) -> list[str]:
+        return sorted(path for path in self._system.cells.living_paths() if is_selected(path))
 
     def _storage_fails(self, operation: Operation, path: str) -> bool:
         until_ms, chance = self._failing.get(operation, (0, self._chance))
@@ -328,7 +333,7 @@ MOMENTS: tuple[type[Message], ...] = (
     JobRestartDue,
     JobAttemptsEnded,
 )
-"""Before a message of one of these something may happen: where a protocol is between two of its steps."""
+"""Messages before which faults may be injected: each is between two steps of a protocol."""
 
 
 COMPLETED: tuple[type[Message], ...] = (CheckpointCompleted, NotifyCheckpointComplete, CheckpointCommitted)
@@ -336,11 +341,11 @@ COMPLETED: tuple[type[Message], ...] = (CheckpointCompleted, NotifyCheckpointCom
 
 
 WRITTEN: tuple[type[Message], ...] = (SnapshotState, AcknowledgeCheckpoint, NotifyEndOfData)
-"""The messages behind which the storage is written: state, metadata, the last checkpoint of a job."""
+"""The messages after which the storage is written: state, metadata, the last checkpoint of a job."""
 
 
 class FaultPlan:
-    """Lets a run go on, with what is to happen on the way."""
+    """Continues a run, and injects the planned faults on the way."""
 
     def __init__(self, system: SimulatedSystem, injections: Injections) -> None:
         self._system = system
@@ -355,7 +360,7 @@ class FaultPlan:
         return max(self._last_ms, self._injections.lasts_until_ms)
 
     def plan(self, faults: Iterable[Fault], job_graph: JobGraph, client: Ref) -> None:
-        """Place what is to happen to the next job, in the place of what has not happened to the last."""
+        """Plan the faults of the next job, in place of the remaining ones of the last job."""
         self._injections.turn_to(job_graph, client)
         while self._waiting:
             self._waiting.pop().cancel()
@@ -369,7 +374,7 @@ class FaultPlan:
         self._last_ms = self._planned[-1][0] if self._planned else self._now
 
     def run_for(self, ms: int) -> None:
-        """Let so much virtual time pass, with what is due."""
+        """Advance virtual time, and inject the due faults."""
         until = self._now + ms
         while self._planned and self._planned[0][0] <= until:
             at_ms, fault = self._planned.pop(0)

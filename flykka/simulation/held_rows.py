@@ -1,6 +1,6 @@
 """The functions with keyed state and timers of a simulated job, run by the product's runner and operator.
 
-They hold rows until a timer fires, and no row twice, so the truth stays known.
+They buffer rows until a timer fires, and no row twice, so that the expected output stays known.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from flykka.actors.machines.state.keyed_state import StatePart
 from flykka.actors.machines.state.segments import Reading, Segment
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import OperatorId
+from flykka.simulation.environment import Environment
 from flykka.simulation.operators import Join, Process
 from flykka.simulation.rows import KeyState, KeyStates, Row, Rows, event_times, within
 from flykka.simulation.state import SimulatedStateBackend
-from flykka.simulation.world import World
 from flykka.spark_bridge.functions.co_functions import KeyedCoProcessFunction
 from flykka.spark_bridge.functions.contexts import KeyedContext, TimerContext
 from flykka.spark_bridge.functions.current_key import TimeDomain
@@ -32,58 +32,58 @@ from flykka.spark_bridge.operators.keyed_process import TimerFiring
 from flykka.spark_bridge.operators.operator import Element
 from flykka.spark_bridge.operators.window import Arrived
 
-_HELD = "held"
+_BUFFERED = "held"
 
 
-class _Holding:
-    """Does what a `Process` says. Rows that are not later than the watermark are counted as late."""
+class _Buffering:
+    """Implements a `Process`. Rows that are not later than the watermark are counted as late."""
 
-    def __init__(self, behaviour: Process, world: World) -> None:
+    def __init__(self, behaviour: Process, environment: Environment) -> None:
         self._behaviour = behaviour
-        self._world = world
+        self._environment = environment
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         element = "struct<time: bigint, number: bigint, value: bigint>"
-        self._held = runtime_context.get_list_state(ListStateDescriptor(_HELD, element))
+        self._buffer = runtime_context.get_list_state(ListStateDescriptor(_BUFFERED, element))
 
-    def hold(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
-        """Hold a row. One that comes late is let go at once: maybe no watermark is to come that fires its timer."""
+    def buffer(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
+        """Buffer a row. A late one is emitted at once: maybe no later watermark will fire its timer."""
         timers, delay_ms = ctx.timer_service(), self._behaviour.delay_ms
-        self._world.late_rows += row["time"] <= ctx.current_watermark()
+        self._environment.late_rows += row["time"] <= ctx.current_watermark()
         if row["time"] + delay_ms <= ctx.current_watermark():
             yield {**row, "key": ctx.get_current_key()}
             return
-        self._held.add(row)
+        self._buffer.add(row)
         timers.register_event_time_timer(row["time"] + delay_ms)
         if self._behaviour.in_processing_time:
             timers.register_processing_time_timer(timers.current_processing_time() + delay_ms)
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> Iterator[dict[str, Any]]:
-        """Let rows go: those whose time has come, or all."""
-        held = self._held.get()
+        """Emit the rows whose time has come, or all of them in processing time."""
+        buffered = self._buffer.get()
         to_ms = timestamp - self._behaviour.delay_ms
         is_event_time = ctx.time_domain() is TimeDomain.EVENT_TIME
-        self._held.update([each for each in held if is_event_time and each["time"] > to_ms])
-        for each in held:
+        self._buffer.update([each for each in buffered if is_event_time and each["time"] > to_ms])
+        for each in buffered:
             if not is_event_time or each["time"] <= to_ms:
                 yield {**each, "key": ctx.get_current_key()}
 
 
-class HoldRows(_Holding, KeyedProcessFunction):
-    """Holds the rows of one input."""
+class BufferRows(_Buffering, KeyedProcessFunction):
+    """Buffers the rows of one input."""
 
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
-        return self.hold(row, ctx)
+        return self.buffer(row, ctx)
 
 
-class HoldRowsOfTwo(_Holding, KeyedCoProcessFunction):
-    """Holds the rows of two inputs in one state. The watermark is that of the slower one, so rows of none are late."""
+class BufferRowsOfTwoInputs(_Buffering, KeyedCoProcessFunction):
+    """Buffers the rows of two inputs in one state. The watermark is the lower one, so that no rows are late."""
 
     def process_element1(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
-        return self.hold(row, ctx)
+        return self.buffer(row, ctx)
 
     def process_element2(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
-        return self.hold(row, ctx)
+        return self.buffer(row, ctx)
 
 
 class SimulatedKeyedState(SimulatedStateBackend[KeyState]):
@@ -106,19 +106,17 @@ class SimulatedKeyedState(SimulatedStateBackend[KeyState]):
         return _newest(each for reading in readings for each in reading.segment.frame)
 
     def merge(self, rows: KeyStates, *, are_oldest: bool) -> KeyStates:
-        """The newest state of each key; of the oldest segments, none of a key that has no state any more."""
+        """The newest state of each key; if the segments are the oldest, without keys whose state was deleted."""
         return tuple(each for each in _newest(rows) if not (are_oldest and each.is_deleted))
 
 
 class SimulatedKeyedFunction:
-    """Implements `KeyedFunction`."""
-
     sees_watermarks = False
 
-    def __init__(self, behaviour: Process, descriptor: TaskDeploymentDescriptor, world: World) -> None:
-        self.backend = SimulatedKeyedState(descriptor, world)
+    def __init__(self, behaviour: Process, descriptor: TaskDeploymentDescriptor, environment: Environment) -> None:
+        self.backend = SimulatedKeyedState(descriptor, environment)
         self._behaviour = behaviour
-        function = (HoldRowsOfTwo if behaviour.has_two_inputs else HoldRows)(behaviour, world)
+        function = (BufferRowsOfTwoInputs if behaviour.has_two_inputs else BufferRows)(behaviour, environment)
         self._runner = KeyedFunctionRunner(function, columns=("key", "time", "number", "value"))
         self._runner.open()
 
@@ -126,7 +124,7 @@ class SimulatedKeyedFunction:
         self, element: Element[Rows], readings: Sequence[Reading[KeyStates]], version: int
     ) -> KeyedResult[Rows, KeyStates]:
         owned, max_parallelism = self.backend.owned, self.backend.max_parallelism
-        assert element.rows == within(element.rows, owned, max_parallelism), "rows have come to the wrong subtask"
+        assert element.rows == within(element.rows, owned, max_parallelism), "rows have reached the wrong subtask"
         rows = [
             (row, {"time": row.time_ms, "number": number, "value": value})
             for row in element.rows
@@ -144,16 +142,18 @@ class SimulatedKeyedFunction:
             watermark_ms=element.watermark_ms,
             processing_time_ms=element.processing_time_ms,
         )
-        return self._made(keys, columns, emitted, version)
+        return self._result_of(keys, columns, emitted, version)
 
     def fired(
         self, firing: TimerFiring, readings: Sequence[Reading[KeyStates]], version: int
     ) -> KeyedResult[Rows, KeyStates]:
-        """Fire timers, of the keys in whose segments are some that are due."""
-        seen = [(each, _timers(each, firing.domain)) for reading in readings for each in reading.segment.frame]
+        """Fire the due timers of the keys in these segments."""
+        timers_by_state = [
+            (each, _timers(each, firing.domain)) for reading in readings for each in reading.segment.frame
+        ]
         due = {
             each.key
-            for each, timers in seen
+            for each, timers in timers_by_state
             if timers
             and timers[0] <= firing.due_ms
             and (timers[0] > firing.after_ms or each.version > firing.after_version)
@@ -167,20 +167,20 @@ class SimulatedKeyedFunction:
             watermark_ms=firing.watermark_ms,
             processing_time_ms=firing.processing_time_ms,
         )
-        later = (timers[0] for _, timers in seen if timers and timers[0] > firing.due_ms)
-        return self._made(keys, columns, emitted, version, min(later, default=None))
+        later = (timers[0] for _, timers in timers_by_state if timers and timers[0] > firing.due_ms)
+        return self._result_of(keys, columns, emitted, version, min(later, default=None))
 
     def _columns(self, keys: Sequence[int], readings: Sequence[Reading[KeyStates]]) -> StateColumns:
-        known = {each.key: each for each in self.backend.read(readings)}
-        states = [known.get(key) for key in keys]
+        by_key = {each.key: each for each in self.backend.read(readings)}
+        states = [by_key.get(key) for key in keys]
         return StateColumns(
-            values={_HELD: [None if each is None else _as_values(each.parts) for each in states]},
+            values={_BUFFERED: [None if each is None else _as_values(each.parts) for each in states]},
             touched_ms={},
             event_timers=[None if each is None else list(each.event_timers) for each in states],
             processing_timers=[None if each is None else list(each.processing_timers) for each in states],
         )
 
-    def _made(
+    def _result_of(
         self,
         keys: Sequence[int],
         columns: StateColumns,
@@ -193,7 +193,7 @@ class SimulatedKeyedFunction:
                 key=keys[slot],
                 version=version,
                 parts=tuple(
-                    (each["time"], each["number"], each["value"]) for each in columns.values[_HELD][slot] or ()
+                    (each["time"], each["number"], each["value"]) for each in columns.values[_BUFFERED][slot] or ()
                 ),
                 event_timers=tuple(columns.event_timers[slot] or ()),
                 processing_timers=tuple(columns.processing_timers[slot] or ()),
@@ -203,8 +203,8 @@ class SimulatedKeyedFunction:
         rows = self._behaviour.released(
             Row(row["key"], row["time"], ((row["number"], row["value"]),)) for row in emitted.rows
         )
-        told = KeyedOutcome(segment=self.backend.keep(changed), next_timer_ms=next_timer_ms)
-        return KeyedResult(rows=rows, outcome=lambda: told)
+        outcome = KeyedOutcome(segment=self.backend.keep(changed), next_timer_ms=next_timer_ms)
+        return KeyedResult(rows=rows, outcome=lambda: outcome)
 
 
 def _newest(states: Iterable[KeyState]) -> KeyStates:
@@ -224,10 +224,12 @@ def _as_values(parts: Iterable[tuple[int, int, int]]) -> list[dict[str, int]]:
 
 
 class SimulatedSide(SimulatedStateBackend[Row]):
-    """The rows that a join keeps of a side: by event time, or (`retained_ms` is None) as if all came at once."""
+    """The rows that a join retains of a side: by event time, or (`retained_ms` is `None`) as if all arrived at once."""
 
-    def __init__(self, name: str, retained_ms: int | None, descriptor: TaskDeploymentDescriptor, world: World) -> None:
-        super().__init__(descriptor, world)
+    def __init__(
+        self, name: str, retained_ms: int | None, descriptor: TaskDeploymentDescriptor, environment: Environment
+    ) -> None:
+        super().__init__(descriptor, environment)
         self.name = f"{name}-"
         self._retained_ms = retained_ms
 
@@ -261,30 +263,32 @@ class SimulatedSide(SimulatedStateBackend[Row]):
 
 
 class SimulatedJoining:
-    """Implements `Joining`. A row that comes late is counted, and meets none."""
+    """Implements `Joining`. A late row is counted, and has no matches."""
 
     meets_at_once = True
 
-    def __init__(self, behaviour: Join, descriptor: TaskDeploymentDescriptor, world: World) -> None:
+    def __init__(self, behaviour: Join, descriptor: TaskDeploymentDescriptor, environment: Environment) -> None:
         self._behaviour = behaviour
         self._descriptor = descriptor
-        self._world = world
+        self._environment = environment
         self._backends: dict[Side, SimulatedSide] = {}
 
     def backend(self, side: Side, segments: IntervalSegments[Rows]) -> SimulatedSide:
         retained_ms = None if self._behaviour.bounds is None else segments.retained_ms
-        made = self._backends[side] = SimulatedSide(side.value, retained_ms, self._descriptor, self._world)
-        return made
+        side_backend = self._backends[side] = SimulatedSide(
+            side.value, retained_ms, self._descriptor, self._environment
+        )
+        return side_backend
 
     def arrived(self, side: Side, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Rows]:
-        """The rows to keep of a batch."""
+        """The rows of a batch to retain."""
         rows, backend = element.rows, self._backends[side]
-        assert rows == within(rows, backend.owned, backend.max_parallelism), "rows have come to the wrong subtask"
+        assert rows == within(rows, backend.owned, backend.max_parallelism), "rows have reached the wrong subtask"
         has_time = self._behaviour.bounds is not None and closed_to_ms is not None
-        kept = tuple(row for row in rows if not (has_time and row.time_ms < (closed_to_ms or 0)))
-        late = len(rows) - len(kept)
-        self._world.late_rows += late
-        return Arrived(segment=backend.keep(kept), late_rows=late)
+        retained = tuple(row for row in rows if not (has_time and row.time_ms < (closed_to_ms or 0)))
+        late = len(rows) - len(retained)
+        self._environment.late_rows += late
+        return Arrived(segment=backend.keep(retained), late_rows=late)
 
     def joined(self, side: Side, segment: Segment[Rows], met: Sequence[Reading[Rows]]) -> Rows:
         """The pairs of a batch with rows of the other side."""
@@ -292,7 +296,7 @@ class SimulatedJoining:
         return self._behaviour.pairs(sides[Side.LEFT], sides[Side.RIGHT])
 
     def closed(self, closings: Sequence[Closing[Rows]]) -> Rows:
-        """The rows that are through and have met none."""
+        """The closed rows without matches."""
         return tuple(row for closing in closings for row in self._unmatched(closing))
 
     def _unmatched(self, closing: Closing[Rows]) -> Rows:
@@ -304,8 +308,8 @@ class SimulatedJoining:
 
 
 def join_operator(
-    operator_id: OperatorId, behaviour: Join, descriptor: TaskDeploymentDescriptor, world: World
+    operator_id: OperatorId, behaviour: Join, descriptor: TaskDeploymentDescriptor, environment: Environment
 ) -> JoinOperator[Rows, Rows]:
-    joining, outer = SimulatedJoining(behaviour, descriptor, world), frozenset(behaviour.outer)
+    joining, outer = SimulatedJoining(behaviour, descriptor, environment), frozenset(behaviour.outer)
     operator = RegularJoinOperator if behaviour.bounds is None else JoinOperator
     return operator(operator_id, behaviour.interval, joining, joining.backend, behaviour.left_inputs, outer)

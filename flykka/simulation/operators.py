@@ -1,4 +1,4 @@
-"""Operators of a simulated job, by uid: functions of the row alone, so the true output is known."""
+"""Operators of a simulated job, by uid: functions of single rows, so that the expected output is known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VALUES = 1_000_003
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """`rows` rows in splits, found over time. Times ascend by `step_ms`, out of order by `disorder_ms` at the most."""
+    """`rows` rows in splits, discovered over time. Times ascend by `step_ms`, out of order by at most `disorder_ms`."""
 
     number: int
     rows: int
@@ -30,11 +30,11 @@ class Source:
         return tuple(map(self._row, range(start, start + count)))
 
     def _row(self, index: int) -> Row:
-        drawn = mixed(self.number, index)
-        late_ms = drawn % (self.disorder_ms + 1)
+        number_mix = mixed(self.number, index)
+        late_ms = number_mix % (self.disorder_ms + 1)
         number = self.number * 1_000_000 + index
         time_ms = max(0, index * self.step_ms - late_ms)
-        return Row(key=(drawn >> 16) % self.keys, time_ms=time_ms, parts=((number, (drawn >> 32) % _VALUES),))
+        return Row(key=(number_mix >> 16) % self.keys, time_ms=time_ms, parts=((number, (number_mix >> 32) % _VALUES),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,15 +54,15 @@ class Map:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Lets a part of the rows pass, by what they were made of."""
+    """Lets a part of the source rows in each row pass."""
 
     salt: int
     passing_percent: int
 
     def apply(self, rows: Iterable[Row]) -> Rows:
-        """A row of which nothing passes is gone."""
-        kept = (Row(row.key, row.time_ms, tuple(filter(self._passes, row.parts))) for row in rows)
-        return tuple(row for row in kept if row.parts)
+        """Drop the rows without a remaining part."""
+        filtered = (Row(row.key, row.time_ms, tuple(filter(self._passes, row.parts))) for row in rows)
+        return tuple(row for row in filtered if row.parts)
 
     def _passes(self, part: tuple[int, int]) -> bool:
         return mixed(self.salt, part[0]) % 100 < self.passing_percent
@@ -91,10 +91,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """Holds rows in keyed state, by key, until a timer fires that lets them go: as a row of each source row in them.
+    """Buffers rows in keyed state until a timer fires, which emits a row for each source row in them.
 
-    An event-time timer does so `delay_ms` behind the time of a row, which is the time of what is emitted. With
-    `in_processing_time` another one may do it before, as long behind the row's arrival. With `has_two_inputs` it has a
+    An event-time timer fires `delay_ms` after the time of a row, which is the time of the emitted rows. With
+    `in_processing_time` another one may fire before, as long after the row's arrival. With `has_two_inputs` it has a
     method for each of them, and one state.
     """
 
@@ -114,9 +114,9 @@ _WHENEVER = Interval(lower_ms=-UNBOUNDED_MS, upper_ms=UNBOUNDED_MS)
 class Join:
     """Joins rows of equal keys: those of the first `left_inputs` inputs with those of the others.
 
-    They meet where their times are within `bounds`, or whenever they come (None, a regular join). The time of a pair is
-    the later one of the two. Rows of `outer` sides that meet none come out as well, with the first time at which that
-    is known.
+    They match if their times are within `bounds`, or always (`None`, a regular join). The time of a pair is the later
+    one of the two. Unmatched rows of `outer` sides are emitted as well, with the first time at which they are known to
+    be unmatched.
     """
 
     left_inputs: int
@@ -125,7 +125,7 @@ class Join:
 
     @property
     def interval(self) -> Interval:
-        """The interval in which rows of the right side meet one of the left."""
+        """The interval in which rows of the right side match one of the left."""
         return _WHENEVER if self.bounds is None else self.bounds
 
     def results(self, left: Rows, right: Rows) -> Rows:
@@ -135,14 +135,14 @@ class Join:
         return (*self.pairs(left, right), *(row for rows in alone for row in rows))
 
     def pairs(self, left: Rows, right: Rows) -> Rows:
-        """A row of each two that meet, with each part of the one beside each part of the other."""
+        """A row for each matching pair, with each part of one combined with each part of the other."""
         return tuple(
             Row(
                 row.key,
                 max(row.time_ms, other.time_ms),
                 tuple(_pair(part, other_part) for part in row.parts for other_part in other.parts),
             )
-            for row, others in self._met(Side.LEFT, left, right)
+            for row, others in self._matches(Side.LEFT, left, right)
             for other in others
         )
 
@@ -150,22 +150,22 @@ class Join:
         through_ms = self.interval_of(side).through_after_ms
         return tuple(
             Row(row.key, row.time_ms + through_ms + 1, tuple(_alone(side, part) for part in row.parts))
-            for row, met in self._met(side, rows, others)
-            if not met
+            for row, matches in self._matches(side, rows, others)
+            if not matches
         )
 
     def interval_of(self, side: Side) -> Interval:
-        """The interval in which rows of the other side meet one of this."""
+        """The interval in which rows of the other side match one of this side."""
         return self.interval if side is Side.LEFT else self.interval.reversed
 
-    def _met(self, side: Side, rows: Rows, others: Rows) -> Iterable[tuple[Row, list[Row]]]:
+    def _matches(self, side: Side, rows: Rows, others: Rows) -> Iterable[tuple[Row, list[Row]]]:
         by_key: dict[int, list[Row]] = {}
         for other in others:
             by_key.setdefault(other.key, []).append(other)
         interval = self.interval_of(side)
         for row in rows:
-            met = [each for each in by_key.get(row.key, ()) if _is_in(interval, each.time_ms - row.time_ms)]
-            yield row, met
+            matches = [each for each in by_key.get(row.key, ()) if _is_in(interval, each.time_ms - row.time_ms)]
+            yield row, matches
 
 
 def _is_in(interval: Interval, later_ms: int) -> bool:
@@ -175,18 +175,18 @@ def _is_in(interval: Interval, later_ms: int) -> bool:
 
 
 def _pair(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
-    """A part of a pair: the digits of its number are those of the two, each with one more; 0 is for none."""
+    """A part of a pair: its number has the digits of both numbers, each incremented; 0 stands for no match."""
     return int(f"{left[0] + 1}{right[0] + 1:08}"), mixed(left[1], right[1]) % _VALUES
 
 
 def _alone(side: Side, part: tuple[int, int]) -> tuple[int, int]:
-    nobody = (-1, 0)
-    return _pair(part, nobody) if side is Side.LEFT else _pair(nobody, part)
+    no_row = (-1, 0)
+    return _pair(part, no_row) if side is Side.LEFT else _pair(no_row, part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
-    """Notes with every row the input of the operator behind the exchange that it is for."""
+    """Marks every row with the number of the input, after the exchange, for which it is meant."""
 
     number: int
 
@@ -206,8 +206,6 @@ Behaviour = Source | Map | Filter | Window | Process | Join | Tag | Sink
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """The operators of a job, by uid."""
-
     behaviours: Mapping[str, Behaviour] = field(default_factory=dict)
 
     def __getitem__(self, uid: str) -> Behaviour:

@@ -29,10 +29,10 @@ class CheckpointTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationOutcome:
-    """A run in figures, and what was wrong with it.
+    """The result of a run: its figures, and the violations found in it.
 
-    `faults` counts what was injected, by kind. `jobs` are how the jobs of the run ended, one behind the other: by their
-    status, or STOPPED. `digest` is of all turns, where it was wanted.
+    `faults` counts the injected faults by kind. `jobs` are the final statuses of the jobs of the run in order, or
+    STOPPED. `digest` is that of all turns, if requested.
     """
 
     seed: int
@@ -51,5 +51,5 @@ class SimulationOutcome:
 
     @property
     def passed(self) -> bool:
-        """True if no law was violated."""
+        """True if there are no violations."""
         return not self.violations

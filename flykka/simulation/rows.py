@@ -1,4 +1,4 @@
-"""The rows of a simulation: small values that remember which rows of the sources they were made of."""
+"""The rows of a simulation: small values that record from which source rows they were derived."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row with its event time (ms). `parts` are the source rows in it: (number, value), several behind a window.
+    """A row with its event time (ms). `parts` are its source rows: (number, value), several after a window.
 
-    On its way to an operator of two inputs, `input` is the number of that which it comes from.
+    On the way to an operator with two inputs, `input` is the number of its input.
     """
 
     key: int
@@ -30,9 +30,9 @@ Rows = tuple[Row, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyState:
-    """The keyed state of a function: source rows that it holds, as (time, number, value), and timers.
+    """The keyed state of a function: buffered source rows, as (time, number, value), and timers.
 
-    Of two of one key that with the greater version holds.
+    Of two states of one key the one with the greater version is valid.
     """
 
     key: int
@@ -54,7 +54,7 @@ ROW_BYTES = 16
 
 
 def mixed(*numbers: int) -> int:
-    """A number that follows from these and looks like chance (splitmix64); the same in every process."""
+    """A deterministic pseudo-random number for these numbers (splitmix64); the same in every process."""
     state = 0
     for number in numbers:
         state = (state + number + 0x9E3779B97F4A7C15) & _MASK
@@ -74,12 +74,12 @@ def key_group(row: Row | KeyState, max_parallelism: int) -> int:
 
 
 def within(rows: Iterable[Stored], key_groups: KeyGroupRange, max_parallelism: int) -> tuple[Stored, ...]:
-    wanted = groups_in(key_groups)
-    return tuple(row for row in rows if key_group(row, max_parallelism) in wanted)
+    groups = groups_in(key_groups)
+    return tuple(row for row in rows if key_group(row, max_parallelism) in groups)
 
 
 def split_by_owner(rows: Iterable[Row], max_parallelism: int, subpartitions: int) -> dict[int, list[Row]]:
-    """The rows by the subtask that owns their key group; who gets none is not in it."""
+    """The rows by the subtask that owns their key group; subtasks without rows are left out."""
     parts: dict[int, list[Row]] = {}
     for row in rows:
         parts.setdefault(owner(key_group(row, max_parallelism), max_parallelism, subpartitions), []).append(row)
@@ -87,6 +87,6 @@ def split_by_owner(rows: Iterable[Row], max_parallelism: int, subpartitions: int
 
 
 def event_times(rows: Sequence[Row]) -> tuple[int, int] | None:
-    """The earliest and the latest event time, None without a row."""
+    """The earliest and the latest event time; `None` without a row."""
     times = [row.time_ms for row in rows]
     return (min(times), max(times)) if times else None

@@ -1,7 +1,7 @@
 """The scenario of a simulation, written out: parts can be removed from it, which a seed does not allow.
 
-A seed draws a scenario, and a scenario runs. Each fault draws whom it hits from a seed of its own, so that it stays as
-it is when another one is taken away.
+A seed draws a scenario, and a scenario runs. Each fault draws its victim from its own seed, so that it does not change
+when another one is removed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ LATENCY_TRACKING_INTERVAL_MS = 700
 QUICK_MS = (0, 0, 1, 5, 20)
 """Jobs are short: most of their rows are read before the first checkpoint."""
 SLOW_MS = (5, 40, 120, 250)
-"""Checkpoints come while rows are read, and what waits in line becomes state."""
+"""Checkpoints are taken while rows are read, and queued batches become state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Something happens: right before any actor handles the `count`-th message of the class `before`.
+    """A fault that is injected right before any actor handles the `count`-th message of the class `before`.
 
-    Where no class is said, it happens `at_ms` behind the submission of the job. Whom it hits is drawn from `seed`.
+    Without a class, it is injected `at_ms` after the submission of the job. Its victim is drawn from `seed`.
     """
 
     kind: FaultKind
@@ -46,10 +46,10 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
-    """The plan of a job: its checkpoints, below the root of the simulation's files, and the faults that happen to it.
+    """The plan of a job: its checkpoints, below the root of the simulation's files, and its faults.
 
-    A vertex of parallelism n has the nth of `parallelism`, where there is one. Whether another job goes on from the
-    checkpoint that this one leaves is said by `goes_on`; from one that it was stopped with another one does anyway.
+    A vertex of parallelism n gets the nth of `parallelism`, if there is one. If the job leaves a checkpoint, `goes_on`
+    decides whether another job continues from it; after a stop with a checkpoint another job always continues.
     """
 
     checkpointing: CheckpointingSettings
@@ -60,9 +60,9 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A cluster, and jobs that follow each other. `seed` draws the order of turns and how long everything takes.
+    """A cluster, and its consecutive jobs. `seed` draws the order of turns and all durations.
 
-    Nothing goes on from a BATCH job, so there is one.
+    No job continues from a BATCH job, so there is only one.
     """
 
     seed: int
@@ -70,13 +70,13 @@ class Scenario:
     jobs: tuple[JobPlan, ...]
     task_managers: int = 1
     stage_ms: tuple[int, ...] = QUICK_MS
-    """A stage takes one of these."""
+    """The possible durations of a stage."""
     job_type: JobType = JobType.STREAMING
     failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION
     coalesces_batches: bool = False
     local_recovery: bool = True
     approximate: bool = False
-    """Tasks before one that has failed run on, and rows are lost."""
+    """Tasks upstream of a failed one continue, and rows are lost."""
     restart_strategy: RestartStrategyConfiguration = field(default_factory=FixedDelayRestartStrategyConfiguration)
 
 

@@ -1,4 +1,4 @@
-"""The scenario of a seed."""
+"""Draws the scenario of a seed."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from flykka.simulation.topology import draw_topology, with_functions
 from flykka.simulation.two_inputs import with_alignment, with_joins, with_two_inputs
 
 SLOTS = 4
-"""All TaskManagers together have at least so many: as many as the widest vertex may need."""
+"""The least number of slots of all TaskManagers together: as many as the widest vertex may need."""
 MAX_JOBS = 3
 CHECKPOINTS = "checkpoints"
 """The folder of checkpoints, below the root of a simulation's files."""
 
 _AFTER_MS = (0, 0, 5, 60, 200, 500, 1_000, 3_000)
 _AT_ONCE = frozenset(FaultKind) - {FaultKind.CLOCK}
-"""Faults that may happen in the middle of a moment. Time moves only when nothing else does."""
+"""Faults that may be injected in the middle of a moment. Time moves only when everything else is idle."""
 _WEIGHTS = {FaultKind.CRASH: 3, FaultKind.KILL: 3, FaultKind.STAGE: 3, FaultKind.STORAGE: 2}
-"""Weights: faults after which attempts restart from a checkpoint are worth more than the rest."""
+"""Weights: faults after which attempts restart from a checkpoint are drawn more often."""
 _TELLING = {
     FaultKind.CRASH: COMPLETED,
     FaultKind.KILL: COMPLETED,
     FaultKind.STAGE: COMPLETED,
     FaultKind.STORAGE: WRITTEN,
 }
-"""The moments that tell most: half of those that are drawn for such a fault."""
+"""The most interesting moments: half of those that are drawn for such a fault."""
 _FAULT_SEEDS = 1_000
 _BATCH_SHARE, _FULL_SHARE, _FAST_SHARE = 0.2, 0.25, 0.75
 _APPROXIMATE_SHARE = 0.2
@@ -47,13 +47,13 @@ _LONG_MS, _OFTEN_MS = 20_000, 500
 
 
 def draw_scenario(seed: int, settings: SimulationSettings) -> Scenario:
-    """The scenario of a seed: the same one where the same faults are drawn from."""
+    """The scenario of a seed: the same one for the same set of faults."""
     chance = Random(f"jobs {seed}")
     stage_ms = chance.choice((QUICK_MS, SLOW_MS))
-    # Drawn apart, so that what is drawn of the others stays as it is.
+    # Each of these has its own random numbers, so that changes do not affect the other draws.
     is_batch = Random(f"batch {seed}").random() < _BATCH_SHARE
     is_full = Random(f"failover {seed}").random() < _FULL_SHARE
-    # Fast paths that no result may depend on.
+    # Fast paths that must not change any result.
     coalesces_batches = Random(f"coalescing {seed}").random() < _FAST_SHARE
     local_recovery = Random(f"local recovery {seed}").random() < _FAST_SHARE
     topology = with_functions(draw_topology(Random(f"topology {seed}")), Random(f"functions {seed}"))
@@ -84,8 +84,8 @@ def _jobs(chance: Random, faults: Random, settings: SimulationSettings, *, is_sl
         checkpointing = draw_checkpointing(chance, CHECKPOINTS, mode)
         mode = checkpointing.mode
         if is_slow:
-            # What takes longer than its timeout, and must not fail, is tried again for ever; and where a snapshot takes
-            # longer than the next one is away, nothing else is done.
+            # A checkpoint that exceeds its timeout, and must not fail, would be retried forever; and if a snapshot
+            # takes longer than the interval, nothing else would be done.
             interval_ms = max(_OFTEN_MS, checkpointing.interval_ms or 0)
             checkpointing = replace(checkpointing, timeout_ms=_LONG_MS, interval_ms=interval_ms)
         yield JobPlan(
@@ -99,10 +99,10 @@ def _jobs(chance: Random, faults: Random, settings: SimulationSettings, *, is_sl
 def _kinds(chance: Random, settings: SimulationSettings) -> list[FaultKind]:
     faults = sorted(settings.faults - {FaultKind.REQUEST})
     count = chance.randint(0, settings.max_faults)
-    drawn = chance.choices(faults, [_WEIGHTS.get(kind, 1) for kind in faults], k=count) if faults else []
+    kinds = chance.choices(faults, [_WEIGHTS.get(kind, 1) for kind in faults], k=count) if faults else []
     if FaultKind.REQUEST in settings.faults:
-        drawn += [FaultKind.REQUEST] * chance.choice((0, 0, 1, 1, 2))
-    return drawn
+        kinds += [FaultKind.REQUEST] * chance.choice((0, 0, 1, 1, 2))
+    return kinds
 
 
 def _fault(chance: Random, kind: FaultKind) -> Fault:
@@ -115,7 +115,7 @@ def _fault(chance: Random, kind: FaultKind) -> Fault:
 
 
 def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode | None = None) -> CheckpointingSettings:
-    """Draw how a job takes checkpoints. A job that follows another has its `mode`."""
+    """Draw the checkpoint settings of a job. A job that follows another has its `mode`."""
     is_at_least_once = chance.random() < 0.15 if mode is None else mode is CheckpointingMode.AT_LEAST_ONCE
     is_unaligned = not is_at_least_once and chance.random() < 0.5
     return CheckpointingSettings(
@@ -123,7 +123,7 @@ def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode |
         interval_ms=chance.choice((100, 100, 300, 1_000)),
         timeout_ms=chance.choice((200, 2_000, 20_000)),
         min_pause_ms=chance.choice((0, 0, 150)),
-        # As the API has it: barriers that overtake rows must not overtake each other.
+        # As in the API: barriers that overtake rows must not overtake each other.
         max_concurrent=1 if is_unaligned else chance.choice((1, 1, 2)),
         tolerable_failures=chance.choice((0, 3, 1_000)),
         retained=chance.choice((1, 1, 3)),
@@ -135,7 +135,7 @@ def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode |
 
 
 def vary_checkpointing(chance: Random, checkpointing: CheckpointingSettings) -> CheckpointingSettings:
-    """Draw when the first checkpoint begins, which failed ones are tolerated by cause, and how many deletions run."""
+    """Draw the time of the first checkpoint, the tolerated failures by cause, and the concurrent deletions."""
     reasons = (CheckpointFailureReason.CHECKPOINT_EXPIRED, CheckpointFailureReason.FINALIZE_CHECKPOINT_FAILURE)
     tolerable = tuple(TolerableFailures(reason=reason, number=chance.choice((0, 2, 1_000))) for reason in reasons)
     return replace(
@@ -148,6 +148,6 @@ def vary_checkpointing(chance: Random, checkpointing: CheckpointingSettings) -> 
 
 
 def draw_restart_strategy(chance: Random) -> FixedDelayRestartStrategyConfiguration:
-    """Draw how often a job is restarted: mostly without end."""
+    """Draw how often a job is restarted: mostly without limit."""
     attempts = chance.choice((None, None, None, None, 0, 2))
     return FixedDelayRestartStrategyConfiguration(attempts=attempts, delay_ms=chance.choice((50, 100, 500)))

@@ -1,7 +1,7 @@
-"""A scenario as plain data, and as Python: so that a trace can carry it, and a test can be made of it.
+"""A scenario as plain data, and as Python: for traces, and for generated tests.
 
-Both are read off the dataclasses themselves, without what has its default. Plain data names the classes it is of, and
-only those that a scenario may be made of are made again of it.
+Both are derived from the dataclasses, without fields that have their default. Plain data contains class names, and only
+classes of scenarios are instantiated from it.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ _CLASSES: dict[str, type[Any]] = {
 _LINE = 120
 _INDENT = "    "
 _LOOKED_THROUGH = 1_000
-"""The client is told the scenario before anything else happens: it is among so many of the first turns."""
+"""The client receives the scenario before anything else happens: within this number of first turns."""
 
 
 class ScenarioError(ValueError):
-    """A text is no scenario that this version knows."""
+    """A text is not a scenario that this version can read."""
 
 
 def to_json(what: Scenario) -> str:
@@ -85,14 +85,14 @@ def to_json(what: Scenario) -> str:
 
 
 def from_json(text: str) -> Scenario:
-    """The scenario again. Raises `ScenarioError` where the text is none."""
+    """The scenario of a text. Raises `ScenarioError` if it is invalid."""
     try:
-        made = _made(json.loads(text))
+        value = _value_of(json.loads(text))
     except (ValueError, TypeError, KeyError, LookupError) as misfit:
-        raise ScenarioError(f"this is no scenario that this version of flykka knows: {misfit}") from misfit
-    if not isinstance(made, Scenario):
-        raise ScenarioError(f"this is a {type(made).__name__}, and no scenario")
-    return made
+        raise ScenarioError(f"this version of flykka cannot read the scenario: {misfit}") from misfit
+    if not isinstance(value, Scenario):
+        raise ScenarioError(f"this is a {type(value).__name__}, not a scenario")
+    return value
 
 
 def _plain(what: object) -> object:
@@ -108,15 +108,15 @@ def _plain(what: object) -> object:
         case type() if issubclass(what, Message):
             return {"is": "message", "tag": what.wire_tag}
         case _:
-            return {"is": type(what).__name__, **{name: _plain(each) for name, each in _told(what)}}
+            return {"is": type(what).__name__, **{name: _plain(each) for name, each in _explicit_fields(what)}}
 
 
-def _made(plain: object) -> object:
+def _value_of(plain: object) -> object:
     match plain:
         case list():
-            return tuple(map(_made, plain))
+            return tuple(map(_value_of, plain))
         case {"is": "map", "of": [*pairs]}:
-            return {key: _made(each) for key, each in pairs}
+            return {key: _value_of(each) for key, each in pairs}
         case {"is": "message", "tag": str(tag)}:
             kind = class_of(tag)
             if kind is None:
@@ -124,14 +124,14 @@ def _made(plain: object) -> object:
             return kind
         case {"is": str(name), "value": value} if issubclass(_CLASSES[name], Enum):
             return _CLASSES[name](value)
-        case {"is": str(name), **told}:
-            return _CLASSES[name](**{str(field): _made(each) for field, each in told.items()})
+        case {"is": str(name), **values}:
+            return _CLASSES[name](**{str(field): _value_of(each) for field, each in values.items()})
         case _:
             return plain
 
 
-def _told(what: object) -> list[tuple[str, object]]:
-    """The fields that have not their default."""
+def _explicit_fields(what: object) -> list[tuple[str, object]]:
+    """The fields that do not have their default."""
     values = ((field, getattr(what, field.name)) for field in fields(what))  # type: ignore[arg-type]
     return [(field.name, value) for field, value in values if value != _default(field)]
 
@@ -141,13 +141,13 @@ def _default(field: Field[Any]) -> object:
 
 
 class PythonSource:
-    """Writes values as Python, and remembers what has to be imported for it: (module, name)."""
+    """Writes values as Python, and collects the required imports: (module, name)."""
 
     def __init__(self) -> None:
         self.imports: set[tuple[str, str]] = set()
 
     def expression(self, what: object, hint: object = None, indent: str = "", room: int = _LINE) -> str:
-        """An expression. `hint` is the type it is declared with, `room` what is left of the line it begins in."""
+        """An expression. `hint` is its declared type, `room` the rest of the line in which it begins."""
         match what:
             case Enum():
                 return f"{self._named(type(what))}.{what.name}"
@@ -168,13 +168,13 @@ class PythonSource:
                 return self._group("{", pairs, "}", indent, room)
             case _:
                 hints = get_type_hints(type(what))
-                arguments = [(f"{name}=", each, hints[name]) for name, each in _told(what)]
+                arguments = [(f"{name}=", each, hints[name]) for name, each in _explicit_fields(what)]
                 return self._group(f"{self._named(type(what))}(", arguments, ")", indent, room)
 
     def _group(
         self, opening: str, parts: list[tuple[str, object, object]], closing: str, indent: str, room: int
     ) -> str:
-        """In one line where it fits, else each part in a line of its own."""
+        """In one line if it fits, else each part in its own line."""
         inner = [prefix + self.expression(each, hint, "", 1 << 30) for prefix, each, hint in parts]
         line = opening + ", ".join(inner) + ("," if opening == "(" and len(inner) == 1 else "") + closing
         if len(line) <= room:
@@ -204,7 +204,7 @@ def scenario_of(path: str | os.PathLike[str]) -> Scenario:
     """The scenario that was simulated in the trace.
 
     Raises:
-        TraceError: it is no trace, or not one of a simulation, or the scenario is of another version.
+        TraceError: the file is not a trace of a simulation, or the scenario is of another version.
         OSError: it cannot be read.
     """
     trace = TraceReader.open(path)
@@ -217,10 +217,10 @@ def scenario_of(path: str | os.PathLike[str]) -> Scenario:
     damage = trace.truncated
     if damage is not None:
         raise TraceError(
-            f"{os.fspath(path)} has no scenario in what can be read of it, up to byte {damage.offset}: "
-            f"{damage.reason}; if it is that of a simulation, `flykka simulate --seed N --record DIR` writes it again"
+            f"{os.fspath(path)} contains no scenario up to byte {damage.offset}: "
+            f"{damage.reason}; for a trace of a simulation, `flykka simulate --seed N --record DIR` writes it again"
         )
     raise TraceError(
-        f"{os.fspath(path)} is no trace of a simulation, of which alone a scenario can be made smaller: "
+        f"{os.fspath(path)} is not a trace of a simulation, and only those have a scenario to make smaller: "
         "`flykka simulate --record DIR` writes one for each seed that fails"
     )

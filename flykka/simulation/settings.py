@@ -1,4 +1,4 @@
-"""Settings of a simulation, beside its seed."""
+"""Settings of a simulation, in addition to its seed."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ ALL_FAULTS = frozenset(FaultKind)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSettings:
-    """The faults that are drawn from, and where the trace of a run goes (None: nowhere).
+    """The faults to draw from, and the file for the trace of a run (`None`: no trace).
 
-    With `digest` a run is told by a digest of all its turns. A job that has not ended `patience_ms` of virtual time
-    behind the last fault makes no progress, and neither does one that keeps everybody busy for `max_steps`.
+    With `digest` the outcome has a digest of all turns. A job makes no progress if it has not ended `patience_ms` of
+    virtual time after the last fault, or keeps actors busy for `max_steps`. `max_faults` limits the faults of each job.
     """
 
     faults: frozenset[FaultKind] = ALL_FAULTS

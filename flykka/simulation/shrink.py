@@ -1,7 +1,7 @@
-"""Makes a failing scenario smaller, by delta debugging: part after part is taken away, as long as the same law breaks.
+"""Reduces a failing scenario by delta debugging: part after part is removed, as long as the same rule is violated.
 
-What is left is small enough to be read, and to stay in the tests. The order of turns is drawn again by everything that
-changes; so a smaller scenario is tried with several seeds before it is given up.
+The rest is small enough to be read, and to be added to the tests. Every change leads to another order of turns; so a
+smaller scenario is tried with several seeds before it is rejected.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from flykka.simulation.topology import Topology
 
 DEFAULT_RUNS = 600
 _SEEDS = 4
-"""So many orders of turns are tried of each smaller scenario: the one at hand, and some others."""
+"""The number of orders of turns that are tried for each smaller scenario: the current one, and some others."""
 _SIMPLE_CHECKPOINTING = (
     "min_pause_ms",
     "max_concurrent",
@@ -43,20 +43,20 @@ _SIMPLE_CHECKPOINTING = (
     "tolerable_by_reason",
     "max_concurrent_deletions",
 )
-"""Settings of checkpoints that are each as good as unset."""
+"""Settings of checkpoints that can be reset one by one."""
 
 Run = Callable[[Scenario], tuple[Violation, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shrunk:
-    """The rest of a failing scenario. `violation` is how it fails, `runs` how many it took to find it."""
+    """The rest of a failing scenario. `violation` shows how it fails, `runs` counts the runs of the search."""
 
     scenario: Scenario
     violation: Violation
     runs: int
     is_smallest: bool
-    """True if nothing more could be removed; else there were no runs left."""
+    """True if nothing more could be removed; otherwise the runs were used up."""
 
 
 def violations_of(scenario: Scenario) -> tuple[Violation, ...]:
@@ -64,7 +64,7 @@ def violations_of(scenario: Scenario) -> tuple[Violation, ...]:
 
 
 def law_of(violation: Violation) -> tuple[str, str]:
-    """The law that a violation breaks: its monitor, and its words without names, as far as they tell laws apart."""
+    """The identity of a rule: its monitor, and the first words of the violation without names."""
     _, arrow, behind = violation.text.partition(" <- ")
     text = behind.partition(": ")[2] if arrow else violation.text
     words = re.sub(r"\S*\d\S*", "#", text).split()
@@ -76,15 +76,15 @@ def shrink(
     *,
     runs: int = DEFAULT_RUNS,
     violations_of: Run = violations_of,
-    told: Callable[[Scenario, int], None] = lambda _scenario, _runs: None,
+    on_progress: Callable[[Scenario, int], None] = lambda _scenario, _runs: None,
 ) -> Shrunk | None:
-    """The smallest scenario that breaks the same law; None where this one breaks none.
+    """The smallest scenario that violates the same rule; `None` if this one violates no rule.
 
-    After so many `runs`, or a Ctrl-C, what is found by then is returned. Before each run `told` hears what the smallest
-    is so far, and how many runs that took.
+    After this many `runs`, or a Ctrl-C, the smallest scenario so far is returned. Before each run `on_progress` is
+    called with that scenario and the number of runs.
     """
-    found = violations_of(scenario)
-    return None if not found else _Search(scenario, found[0], runs, violations_of, told).search()
+    violations = violations_of(scenario)
+    return None if not violations else _Search(scenario, violations[0], runs, violations_of, on_progress).search()
 
 
 class _Search:
@@ -94,7 +94,7 @@ class _Search:
         violation: Violation,
         runs: int,
         violations_of: Run,
-        told: Callable[[Scenario, int], None],
+        on_progress: Callable[[Scenario, int], None],
     ) -> None:
         self._scenario = scenario
         self._violation = violation
@@ -102,14 +102,14 @@ class _Search:
         self._limit = runs
         self._runs = 1
         self._violations_of = violations_of
-        self._told = told
+        self._on_progress = on_progress
 
     def search(self) -> Shrunk:
-        """Take away what can be taken away, until nothing can."""
+        """Remove parts until no more can be removed."""
         is_done = False
         try:
             while not is_done and self._has_runs:
-                # Every step is taken, also behind one that has helped.
+                # Every step is tried, even after one that has helped.
                 is_done = not sum(map(self._exhaust, _STEPS))
         except KeyboardInterrupt:
             is_done = False
@@ -125,28 +125,28 @@ class _Search:
         return self._runs < self._limit
 
     def _exhaust(self, step: Callable[[Scenario], Iterator[Scenario]]) -> bool:
-        """Take the same step as often as it leads anywhere; whether it did."""
+        """Repeat a step as long as it helps; returns whether it has helped at all."""
         has_helped = False
         while self._has_runs and any(self._fails(smaller) for smaller in step(self._scenario)):
             has_helped = True
         return has_helped
 
     def _fails(self, smaller: Scenario) -> bool:
-        """True if the smaller scenario breaks the same law with some seed; then it replaces the larger one."""
+        """True if the smaller scenario violates the same rule with some seed; then it replaces the larger one."""
         for seed in dict.fromkeys((self._scenario.seed, *range(_SEEDS - 1))):
             if not self._has_runs:
                 return False
-            self._told(self._scenario, self._runs)
+            self._on_progress(self._scenario, self._runs)
             self._runs += 1
-            tried = replace(smaller, seed=seed)
-            for violation in self._violations_of(tried):
+            candidate = replace(smaller, seed=seed)
+            for violation in self._violations_of(candidate):
                 if law_of(violation) == self._law:
-                    self._scenario, self._violation = tried, violation
+                    self._scenario, self._violation = candidate, violation
                     return True
         return False
 
 
-# Steps: each says what could be taken away next, the most first.
+# Steps: each yields what could be removed next, the largest parts first.
 
 
 def _fewer_jobs(scenario: Scenario) -> Iterator[Scenario]:
@@ -162,8 +162,8 @@ def _fewer_faults(scenario: Scenario) -> Iterator[Scenario]:
         length = count
         while length:
             for begin in range(0, count, length):
-                kept = (*plan.faults[:begin], *plan.faults[begin + length :])
-                yield _with_plan(scenario, place, replace(plan, faults=kept))
+                faults = (*plan.faults[:begin], *plan.faults[begin + length :])
+                yield _with_plan(scenario, place, replace(plan, faults=faults))
             length //= 2
 
 
@@ -237,7 +237,7 @@ _STEPS = (_fewer_jobs, _fewer_faults, _smaller_jobs, _smaller_cluster, _plainer_
 
 
 def smaller_topologies(topology: Topology) -> Iterator[Topology]:
-    """Each of them is a job that can run, with one thing less; the coarsest first."""
+    """Valid jobs that lack one part of this one; the largest parts first."""
     yield from _without_a_vertex(topology)
     yield from _without_an_operator(topology)
     yield from _narrower(topology)
@@ -246,23 +246,23 @@ def smaller_topologies(topology: Topology) -> Iterator[Topology]:
 
 
 def _without_a_vertex(topology: Topology) -> Iterator[Topology]:
-    for gone in reversed(topology.vertices):
-        smaller = _trimmed(topology, {gone.vertex_id})
+    for removed in reversed(topology.vertices):
+        smaller = _trimmed(topology, {removed.vertex_id})
         if smaller is not None:
             yield smaller
-    for gone in topology.vertices:
-        readers = [edge for vertex in topology.vertices for edge in vertex.inputs if edge.source == gone.vertex_id]
-        is_sink = any(isinstance(topology.program[operator.ref.uid], Sink) for operator in gone.operators)
-        if gone.inputs and len(readers) == 1 and not is_sink:
-            instead = {edge: len(gone.inputs) for edge in readers}
+    for removed in topology.vertices:
+        readers = [edge for vertex in topology.vertices for edge in vertex.inputs if edge.source == removed.vertex_id]
+        is_sink = any(isinstance(topology.program[operator.ref.uid], Sink) for operator in removed.operators)
+        if removed.inputs and len(readers) == 1 and not is_sink:
+            instead = {edge: len(removed.inputs) for edge in readers}
             yield _with_program(
                 _joining(topology, lambda edge, instead=instead: instead.get(edge, 1)),  # type: ignore[misc]
-                tuple(_past(gone, vertex) for vertex in topology.vertices if vertex is not gone),
+                tuple(_past(removed, vertex) for vertex in topology.vertices if vertex is not removed),
             )
 
 
 def _joining(topology: Topology, count: Callable[[JobEdge], int]) -> Topology:
-    """The job whose joins know their left inputs, where there are `count` edges in the place of each."""
+    """The job with the left inputs of its joins updated, if `count` edges replace each edge."""
     behaviours = dict(topology.program.behaviours)
     for vertex in topology.vertices:
         uid = vertex.operators[0].ref.uid
@@ -273,36 +273,36 @@ def _joining(topology: Topology, count: Callable[[JobEdge], int]) -> Topology:
     return replace(topology, program=Program(behaviours=behaviours))
 
 
-def _past(gone: JobVertex, vertex: JobVertex) -> JobVertex:
-    """A vertex that reads what another one has read, where it has read that one."""
+def _past(removed: JobVertex, vertex: JobVertex) -> JobVertex:
+    """A vertex that reads the inputs of a removed one, if it has read that one."""
     inputs: list[JobEdge] = []
     for edge in vertex.inputs:
-        if edge.source == gone.vertex_id:
-            # Neighbours may be of different widths now.
+        if edge.source == removed.vertex_id:
+            # The vertices may have different parallelisms now.
             strategy = ShipStrategy.REBALANCE if edge.ship_strategy is ShipStrategy.FORWARD else edge.ship_strategy
-            inputs += (replace(former, ship_strategy=strategy) for former in gone.inputs)
+            inputs += (replace(former, ship_strategy=strategy) for former in removed.inputs)
         else:
             inputs.append(edge)
     return replace(vertex, inputs=tuple(inputs))
 
 
-def _trimmed(topology: Topology, gone: set[JobVertexId]) -> Topology | None:
-    """Without these vertices, and without what reads nothing or is read by nobody then; None where nothing is left."""
+def _trimmed(topology: Topology, removed: set[JobVertexId]) -> Topology | None:
+    """Without these vertices, and without those that then have no inputs or no readers; `None` if no vertex is left."""
     vertices = topology.vertices
     while True:
         vertices = tuple(
-            replace(vertex, inputs=tuple(edge for edge in vertex.inputs if edge.source not in gone))
+            replace(vertex, inputs=tuple(edge for edge in vertex.inputs if edge.source not in removed))
             for vertex in vertices
-            if vertex.vertex_id not in gone
+            if vertex.vertex_id not in removed
         )
         read = {(edge.source, edge.source_output) for vertex in vertices for edge in vertex.inputs}
-        gone = {vertex.vertex_id for vertex in vertices if not _is_of_use(vertex, topology.program, read)}
-        if not gone:
+        removed = {vertex.vertex_id for vertex in vertices if not _is_of_use(vertex, topology.program, read)}
+        if not removed:
             break
     if not vertices:
         return None
-    left = {vertex.vertex_id for vertex in vertices}
-    return _with_program(_joining(topology, lambda edge: edge.source in left), _renumbered(vertices, read))
+    remaining = {vertex.vertex_id for vertex in vertices}
+    return _with_program(_joining(topology, lambda edge: edge.source in remaining), _renumbered(vertices, read))
 
 
 def _is_of_use(vertex: JobVertex, program: Program, read: set[tuple[JobVertexId, int]]) -> bool:
@@ -313,11 +313,11 @@ def _is_of_use(vertex: JobVertex, program: Program, read: set[tuple[JobVertexId,
 
 
 def _renumbered(vertices: tuple[JobVertex, ...], read: set[tuple[JobVertexId, int]]) -> tuple[JobVertex, ...]:
-    """Without outputs that nobody reads: those behind them have lower numbers then."""
+    """Without unread outputs: later ones get lower numbers."""
     numbers: dict[tuple[JobVertexId, int], int] = {}
     for vertex in vertices:
-        kept = [number for number in range(len(vertex.outputs)) if (vertex.vertex_id, number) in read]
-        numbers.update({(vertex.vertex_id, number): place for place, number in enumerate(kept)})
+        read_outputs = [number for number in range(len(vertex.outputs)) if (vertex.vertex_id, number) in read]
+        numbers.update({(vertex.vertex_id, number): place for place, number in enumerate(read_outputs)})
 
     def edge(old: JobEdge) -> JobEdge:
         return replace(old, source_output=numbers[old.source, old.source_output])
@@ -341,18 +341,18 @@ def _without_an_operator(topology: Topology) -> Iterator[Topology]:
 
 def _bypassed(vertex: JobVertex, place: int) -> JobVertex:
     """Remove the operator at `place`: its readers read its input."""
-    gone = vertex.operators[place]
-    before = gone.input_operator
-    assert before is not None, "the first operator of a chain is not taken away"
+    removed = vertex.operators[place]
+    before = removed.input_operator
+    assert before is not None, "the first operator of a chain is not removed"
 
     def moved(operator: Operator) -> Operator:
         reads = before if operator.input_operator == place else operator.input_operator
         return replace(operator, input_operator=reads - 1 if reads is not None and reads > place else reads)
 
-    kept = (*vertex.operators[:place], *vertex.operators[place + 1 :])
-    instead: dict[OperatorId, OperatorId] = {gone.operator_id: vertex.operators[before].operator_id}
+    operators = (*vertex.operators[:place], *vertex.operators[place + 1 :])
+    instead: dict[OperatorId, OperatorId] = {removed.operator_id: vertex.operators[before].operator_id}
     outputs = tuple(instead.get(name, name) for name in vertex.outputs)
-    return replace(vertex, operators=tuple(map(moved, kept)), outputs=outputs)
+    return replace(vertex, operators=tuple(map(moved, operators)), outputs=outputs)
 
 
 def _narrower(topology: Topology) -> Iterator[Topology]:
@@ -360,7 +360,7 @@ def _narrower(topology: Topology) -> Iterator[Topology]:
         yield topology.rescaled(lambda _: 1)
     widths = sorted({vertex.parallelism for vertex in topology.vertices} - {1})
     for width in widths:
-        # All vertices of one width together: those that are joined by forward edges stay so.
+        # All vertices of one width together, so that forward edges stay possible.
         yield topology.rescaled(lambda n, width=width: n - 1 if n == width else n)  # type: ignore[misc]
 
 

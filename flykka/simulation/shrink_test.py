@@ -1,4 +1,4 @@
-"""The test that is made of a failing scenario: it fails as long as the mistake is there, and stays behind it."""
+"""Generates a test from a failing scenario: it fails as long as the bug exists, and remains as a regression test."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ _BEGIN = len("SCENARIO = ")
 
 
 def file_name(origin: Scenario, shrunk: Shrunk) -> str:
-    """Name a test by the law that is broken, from one seed on."""
+    """Name a test by the violated rule and the seed."""
     return f"test_{_slug(shrunk)}_seed_{origin.seed}.py"
 
 
 def test_source(origin: Scenario, shrunk: Shrunk) -> str:
-    """A whole module of tests, formatted, of the scenario that is left of `origin`."""
+    """A whole formatted test module for the reduced scenario of `origin`."""
     python = PythonSource()
     scenario = python.expression(shrunk.scenario, room=_LINE - _BEGIN)
     imports = {*python.imports, ("flykka.simulation.simulation", "run")}
-    found = f"Found by simulation from seed {origin.seed}, and made smaller. It was: {shrunk.violation.text}"
-    docstring = fill(found.replace("\\", "/").replace('"', "'"), _LINE - 6, break_long_words=False)
+    origin_text = (
+        f"Found by simulation from seed {origin.seed}, then made smaller. The violation: {shrunk.violation.text}"
+    )
+    docstring = fill(origin_text.replace("\\", "/").replace('"', "'"), _LINE - 6, break_long_words=False)
     return "\n".join(
         (
             f'"""{docstring}\n"""' if "\n" in docstring else f'"""{docstring}"""',
@@ -45,7 +47,7 @@ def test_source(origin: Scenario, shrunk: Shrunk) -> str:
 
 
 def write_test(folder: Path, origin: Scenario, shrunk: Shrunk) -> Path:
-    """Put the test into a folder of tests, which is made where there is none. Raises `OSError`."""
+    """Write the test into a folder of tests, which is created if needed. Raises `OSError`."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / file_name(origin, shrunk)
     path.write_text(test_source(origin, shrunk), encoding="utf-8")

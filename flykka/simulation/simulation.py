@@ -47,6 +47,7 @@ from flykka.runtime.trace.record.forwarding import ForwardingRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.simulation import checks
 from flykka.simulation.data_plane import SimulatedDataPlane
+from flykka.simulation.environment import Environment
 from flykka.simulation.fault_injection import FaultPlan, Injections
 from flykka.simulation.outcome import CheckpointTally, SimulationOutcome
 from flykka.simulation.scenario import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS, JobPlan, Scenario, job_graph
@@ -55,7 +56,6 @@ from flykka.simulation.scenario_form import to_json
 from flykka.simulation.settings import SimulationSettings
 from flykka.simulation.storage import mounted
 from flykka.simulation.system import SimulatedSystem
-from flykka.simulation.world import World
 
 if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
@@ -67,17 +67,24 @@ _STEP_MS = 500
 
 
 def simulate(seed: int, settings: SimulationSettings | None = None) -> SimulationOutcome:
-    """Run the whole cast once. The same seed gives the same run, whatever ran before it in the process."""
+    """Simulate a cluster with its jobs and faults, all drawn from `seed`, and check the run.
+
+    The same seed gives the same run, independent of earlier runs in the process.
+
+    Args:
+        seed: draws the jobs, the cluster, the faults and the order of turns.
+        settings: the faults to draw from, the trace and the limits of the run.
+    """
     settings = settings or SimulationSettings()
     return run(draw_scenario(seed, settings), settings)
 
 
 def run(scenario: Scenario, settings: SimulationSettings | None = None) -> SimulationOutcome:
-    """Run what is written out; of the settings only those count that nothing is drawn by."""
+    """Run a scenario; settings that only affect the draw are ignored."""
     name = f"seed-{scenario.seed}"
     with mounted(name) as storage:
-        world = World(name, storage, scenario.topology.program, scenario.stage_ms, scenario.local_recovery)
-        return _Simulation(scenario, settings or SimulationSettings(), world).run()
+        environment = Environment(name, storage, scenario.topology.program, scenario.stage_ms, scenario.local_recovery)
+        return _Simulation(scenario, settings or SimulationSettings(), environment).run()
 
 
 @dataclass(slots=True)
@@ -88,30 +95,30 @@ class _SimulatedJob:
 
 
 class _Simulation:
-    def __init__(self, scenario: Scenario, settings: SimulationSettings, world: World) -> None:
+    def __init__(self, scenario: Scenario, settings: SimulationSettings, environment: Environment) -> None:
         self._scenario = scenario
         self._settings = settings
         self._topology = scenario.topology
-        self._world = world
-        self._heard = Heard()
+        self._environment = environment
+        self._received = ReceivedMessages()
         self._jobs: list[_SimulatedJob] = []
         self._found: list[Violation] = []
         trace = None if settings.trace_path is None else TraceRecorder(settings.trace_path)
         self._digest = DigestRecorder(trace) if settings.digest else None
         self._recorder = MonitoringRecorder(self._digest or trace, all_monitors())
-        self._system = SimulatedSystem(scenario.seed, world.name, self._recorder)
+        self._system = SimulatedSystem(scenario.seed, environment.name, self._recorder)
 
     def run(self) -> SimulationOutcome:
-        """Everything, from the first submission to the end of the last job."""
+        """Run the jobs from the first submission to the end of the last one."""
         with self._system:
             self._system.event_stream.subscribe(self._on_failure, ActorFailed)
             self._system.event_stream.subscribe(self._on_unhandled, UnhandledMessage)
             self._start_cluster()
             self._system.add_delivery_hook(self._on_delivery)
-            self._injections = Injections(self._system, self._world, self._topology)
+            self._injections = Injections(self._system, self._environment, self._topology)
             self._faults = FaultPlan(self._system, self._injections)
             self._run_jobs()
-            # Nobody waits for the end of an actor that stands still.
+            # Paused actors could not end.
             self._system.schedule.resume_all()
         return self._outcome()
 
@@ -120,7 +127,7 @@ class _Simulation:
     def _start_cluster(self) -> None:
         task_managers = self._scenario.task_managers
         slots = -(-SLOTS // task_managers)
-        props = ConfiguredTaskManagers(slots=slots, data_plane=SimulatedDataPlane(self._world))
+        props = ConfiguredTaskManagers(slots=slots, data_plane=SimulatedDataPlane(self._environment))
         resource_manager = ConfiguredResourceManager(
             workers=WorkerCounts(configured=task_managers, slots=slots),
             task_manager_props=props,
@@ -128,20 +135,19 @@ class _Simulation:
             heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
         )
         sessions = count(1)
-        services = EmbeddedHaServices(new_id=lambda: f"{self._world.name}-session-{next(sessions)}")
-        data_plane = SimulatedDataPlane(self._world)
-        job_manager = ConfiguredJobManager(data_plane=data_plane, high_availability=services)
+        services = EmbeddedHaServices(new_id=lambda: f"{self._environment.name}-session-{next(sessions)}")
+        job_manager = ConfiguredJobManager(data_plane=SimulatedDataPlane(self._environment), high_availability=services)
         self._system.spawn(Props(ClusterEntrypoint, resource_manager, job_manager), "cluster-entrypoint")
         self._system.advance(0)
         first = self._system.find("/user/job-manager")
-        assert first is not None, "the entrypoint has started no JobManager"
+        assert first is not None, "the entrypoint has not started a JobManager"
         actors = (cell.instance for cell in self._system.cells.living())
         (store,) = (each for each in actors if isinstance(each, ExecutionGraphInfoStoreActor))
         self._read_models, self._read_models_path = store.store, store.context.ref.path
-        self._client: ActorRef = self._system.spawn(Props(SimulationClient, self._heard, first), "client")
+        self._client: ActorRef = self._system.spawn(Props(SimulationClient, self._received, first), "client")
         self._client.tell(SimulationBegun(scenario=to_json(self._scenario)))
 
-    # Jobs, one behind the other
+    # Consecutive jobs
 
     def _run_jobs(self) -> None:
         path: str | None = None
@@ -155,13 +161,14 @@ class _Simulation:
 
     def _submit(self, plan: JobPlan, path: str | None) -> _SimulatedJob:
         job_id = JobId(f"job-{len(self._jobs) + 1}")
-        directory = f"{self._world.root}/{plan.checkpointing.directory}"
-        checkpointing = replace(plan.checkpointing, directory=directory)
+        checkpointing = replace(
+            plan.checkpointing, directory=f"{self._environment.root}/{plan.checkpointing.directory}"
+        )
         parallelism = plan.parallelism
         topology = self._topology.rescaled(lambda n: parallelism[n - 1]) if parallelism else self._topology
         scenario = self._scenario
         if scenario.approximate:
-            # As the API has it: what is in flight is lost, and not kept.
+            # As in the API: batches in flight are lost, and not stored.
             topology = topology.as_approximate()
             checkpointing = replace(checkpointing, unaligned=False, aligned_timeout_ms=0)
         graph = job_graph(
@@ -179,21 +186,21 @@ class _Simulation:
         return job
 
     def _bring_to_end(self, job: _SimulatedJob, plan: JobPlan) -> bool:
-        """Let things happen until the job has ended; False where it does not."""
+        """Run until the job has ended; False if it does not end."""
         self._faults.plan(plan.faults, job.graph, self._client)
         job_id = job.graph.job_id
-        while job_id not in self._heard.results:
-            if self._recorder.violations or self._world.violations or self._found:
-                return False  # What follows from a broken law says nothing new.
+        while job_id not in self._received.results:
+            if self._recorder.violations or self._environment.violations or self._found:
+                return False  # Consequences of a violation are of no interest.
             if (why := self._pass_time()) is not None:
                 self._violated("progress", f"{job_id} has not ended {why}")
                 return False
-        # What is on its way when the job ends arrives.
+        # Messages in transit at the end of the job arrive.
         self._system.advance(1)
         while self._system.schedule.is_paused(self._read_models_path):
-            # The client has heard of the end; the read model hears of it when its actor gets turns again.
+            # The client knows the end; the read model gets it when its paused actor continues.
             self._system.advance(_STEP_MS)
-        result = self._heard.results[job_id]
+        result = self._received.results[job_id]
         self._check_read_model(job_id, result)
         match result:
             case JobResultSuccess():
@@ -207,12 +214,12 @@ class _Simulation:
         return True
 
     def _pass_time(self) -> str | None:
-        """Let some time pass; where there is no hope any more that it leads anywhere, why."""
+        """Advance time; returns the reason if the job can be expected to make no more progress."""
         settings, now = self._settings, self._system.clock.now_ms
         if now() > self._faults.last_ms + settings.patience_ms:
-            return f"{settings.patience_ms // 1_000} s behind the last fault"
+            return f"{settings.patience_ms // 1_000} s after the last fault"
         if self._system.schedule.steps > settings.max_steps:
-            return f"when {settings.max_steps:,} steps were taken"
+            return f"after {settings.max_steps:,} steps"
         try:
             self._faults.run_for(_STEP_MS)
         except RuntimeError as busy:
@@ -220,108 +227,107 @@ class _Simulation:
         return None
 
     def _path_to_go_on_from(self, job: _SimulatedJob, plan: JobPlan) -> str | None:
-        path = self._heard.results[job.graph.job_id].checkpoint_path
+        path = self._received.results[job.graph.job_id].checkpoint_path
         return path if job.was_stopped or plan.goes_on else None
 
-    # What is wrong
+    # Violations
 
-    def _on_failure(self, failed: ActorFailed) -> None:
-        self._violated("actors", f"{failed.ref.path} failed: {failed.failure.type_name}: {failed.failure.message}")
+    def _on_failure(self, event: ActorFailed) -> None:
+        self._violated("actors", f"{event.ref.path} failed: {event.failure.type_name}: {event.failure.message}")
 
     def _on_unhandled(self, unhandled: UnhandledMessage) -> None:
         if unhandled.recipient.path in self._injections.task_managers():
-            return  # It has no task any more to which it could hand the message on.
+            return  # Its task has ended, so that it cannot forward the message.
         self._violated("actors", f"{unhandled.recipient.path} does not understand {type(unhandled.message).__name__}")
 
     def _on_delivery(self, recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
-        """A coordinator hears of state, and has to care for it from then on."""
+        """Record state that a coordinator receives, for which it is responsible from then on."""
         if type(message) is AcknowledgeCheckpoint and recipient.path.endswith("/checkpoint-coordinator"):
-            known = self._world.acknowledged.setdefault(message.job_id, set())
-            known.update(self._world.path(handle.path) for handle in exclusive_state(message.state))
+            paths = self._environment.acknowledged.setdefault(message.job_id, set())
+            paths.update(self._environment.path(handle.path) for handle in exclusive_state(message.state))
 
     def _judge(self, job: _SimulatedJob, result: JobResultFailure) -> None:
-        """Say where a job has ended as nothing allows it."""
+        """Report a job that has failed although no fault allows it."""
         if result.status is JobStatus.CANCELED or self._injections.allows_failure:
             return
         cause = f"{result.cause.type_name}: {result.cause.message}"
-        self._violated("result", f"{job.graph.job_id} is {job.status}, and to be restarted without end: {cause}")
+        self._violated("result", f"{job.graph.job_id} is {job.status}, although it restarts without limit: {cause}")
 
     def _check_read_model(self, job_id: JobId, result: JobResultSuccess | JobResultFailure) -> None:
-        """The store of read models tells the same end; of a job that was refused it may know nothing."""
-        ended = JobStatus.FINISHED if isinstance(result, JobResultSuccess) else result.status
+        """Check that the read model has the same end; a refused job may have no read model."""
+        status = JobStatus.FINISHED if isinstance(result, JobResultSuccess) else result.status
         model = self._read_models.jobs.get(job_id)
         if model is None:
-            if job_id in self._heard.accepted:
-                self._violated("read-model", f"{job_id} is {ended}, and has no read model")
-        elif model.status is not ended:
-            self._violated("read-model", f"{job_id} is {ended}, and its read model tells {model.status}")
+            if job_id in self._received.accepted:
+                self._violated("read-model", f"{job_id} is {status}, but has no read model")
+        elif model.status is not status:
+            self._violated("read-model", f"{job_id} is {status}, but its read model has {model.status}")
 
     def _check_output(self, job: _SimulatedJob) -> None:
         is_exact = job.graph.checkpointing.mode is CheckpointingMode.EXACTLY_ONCE
         is_lossy = self._scenario.approximate and bool(self._faults_happened)
         is_complete = job.status == "FINISHED"
         for text in checks.wrong_output(
-            self._topology, self._world, is_complete=is_complete, is_exact=is_exact, is_lossy=is_lossy
+            self._topology, self._environment, is_complete=is_complete, is_exact=is_exact, is_lossy=is_lossy
         ):
             self._violated("output", f"{job.graph.job_id} is {job.status}: {text}")
         self._check_counts(job)
 
     def _check_counts(self, job: _SimulatedJob) -> None:
-        """Check that readers see the rows told as published; all are told where no attempt left any to another."""
+        """Check the published rows: at most those that readers see, and all of them after a run without faults."""
         now = self._system.clock.now_ms()
         vertices = (vertex for model in self._read_models.jobs.values() for vertex in model.details(now, 0).vertices)
-        told = sum(vertex.rows_published for vertex in vertices)
-        there = self._rows_published()
+        reported, there = sum(vertex.rows_published for vertex in vertices), self._rows_published()
         is_undisturbed = not self._faults_happened and len(self._jobs) == 1
-        if told > there or (is_undisturbed and job.status == "FINISHED" and told < there):
-            self._violated("output", f"{told} rows were told as published, and readers see {there}")
+        if reported > there or (is_undisturbed and job.status == "FINISHED" and reported < there):
+            self._violated("output", f"{reported} rows were reported as published, but readers see {there}")
 
     def _rows_published(self) -> int:
-        return sum(len(self._world.published(sink)) for sink in self._world.program.sinks)
+        return sum(len(self._environment.published(sink)) for sink in self._environment.program.sinks)
 
     @property
     def _faults_happened(self) -> Counter[str]:
         return self._injections.injected + self._system.network.happened
 
     def _check_storage(self, job: _SimulatedJob) -> None:
-        world, job_id = self._world, job.graph.job_id
-        kept = self._heard.results[job_id].checkpoint_path
-        for text in checks.missing(world, [*self._heard.savepoints, *([kept] if kept is not None else [])]):
+        environment, job_id = self._environment, job.graph.job_id
+        checkpoint_path = self._received.results[job_id].checkpoint_path
+        own_path = [] if checkpoint_path is None else [checkpoint_path]
+        for text in checks.missing(environment, [*self._received.savepoints, *own_path]):
             self._violated("storage", text)
         if not self._injections.has_killed_master:
-            for path in checks.forgotten(world, job_id):
-                self._violated("storage", f"{job_id} is {job.status} and has left {path}, which nothing refers to")
+            for path in checks.forgotten(environment, job_id):
+                self._violated("storage", f"{job_id} is {job.status} and has left {path}, which has no references")
         if job.status not in ("FINISHED", "STOPPED") or self._injections.leaves_files:
             return
-        # What a pending checkpoint might have referred to is kept until the folder goes as a whole.
-        is_settled = checks.is_kept(world, job_id) or (kept is None and not self._was_aborted_last(job_id))
-        left = {
-            "nothing refers to": checks.unreferenced(world, job_id) if is_settled else [],
-            "nobody has published": checks.staged(world, job_id),
-            "no savepoint was made of": checks.half_savepoints(world),
+        # State of a pending checkpoint is retained until the folder is deleted as a whole.
+        is_settled = checks.is_kept(environment, job_id) or not (own_path or self._was_aborted_last(job_id))
+        leaks = {
+            "has no references": checks.unreferenced(environment, job_id) if is_settled else [],
+            "was not published": checks.staged(environment, job_id),
+            "belongs to no savepoint": checks.half_savepoints(environment),
         }
-        for what, paths in left.items():
+        for what, paths in leaks.items():
             if paths:
                 self._violated("storage", f"{job_id} is {job.status} and has left {paths[0]}, which {what}")
 
     def _was_aborted_last(self, job_id: JobId) -> bool:
-        """True if a checkpoint of the job was aborted since the last one was complete."""
+        """True if a checkpoint of the job was aborted after the last complete one."""
         if (model := self._read_models.jobs.get(job_id)) is None:
             return False
-        checkpoints = model.checkpoints
-        failed, completed = checkpoints.latest_failed, checkpoints.last_completed
+        failed, completed = model.checkpoints.latest_failed, model.checkpoints.last_completed
         return failed is not None and (completed is None or failed.ended_ms >= completed.ended_ms)
 
     def _violated(self, monitor: str, text: str) -> None:
         self._found.append(Violation(monitor, text))
 
     def _outcome(self) -> SimulationOutcome:
-        world = self._world
+        environment = self._environment
         checkpoints = [model.checkpoints for model in self._read_models.jobs.values()]
-        ended = [stats for each in checkpoints for stats in each.ended(CHECKPOINT_HISTORY)]
-        aborted = Counter(str(stats.reason) for stats in ended if stats.reason is not None)
-        read = (text for batches in world.batches.values() for text in batches.read_after_release)
-        own = [Violation("data-plane", text) for text in (*world.violations, *read)]
+        ended_stats = [stats for each in checkpoints for stats in each.ended(CHECKPOINT_HISTORY)]
+        aborted = Counter(str(stats.reason) for stats in ended_stats if stats.reason is not None)
+        late_reads = (text for batches in environment.batches.values() for text in batches.read_after_release)
+        own = [Violation("data-plane", text) for text in (*environment.violations, *late_reads)]
         return SimulationOutcome(
             seed=self._scenario.seed,
             topology=str(self._topology),
@@ -330,13 +336,13 @@ class _Simulation:
             checkpoints=CheckpointTally(
                 completed=sum(each.counts.completed for each in checkpoints),
                 aborted=aborted.total(),
-                savepoints=len(self._heard.savepoints),
+                savepoints=len(self._received.savepoints),
                 reasons=aborted,
             ),
             restarts=sum(model.number_of_restarts for model in self._read_models.jobs.values()),
             jobs=tuple(job.status for job in self._jobs if job.status),
             rows=self._rows_published(),
-            late_rows=world.late_rows,
+            late_rows=environment.late_rows,
             virtual_ms=self._system.clock.now_ms(),
             violations=(*self._recorder.end(), *own, *self._found),
             trace_path=self._settings.trace_path,
@@ -345,7 +351,7 @@ class _Simulation:
 
 
 class DigestRecorder(ForwardingRecorder):
-    """Takes the digest of all records, with every message as it travels, and hands them on to another recorder."""
+    """Computes the digest of all records, with encoded messages, and forwards them to another recorder."""
 
     def __init__(self, inner: Recorder | None = None) -> None:
         super().__init__(inner)
@@ -393,14 +399,14 @@ class DigestRecorder(ForwardingRecorder):
                 case None | str() | int():
                     data = repr(part).encode()
                 case _:
-                    # What is no value is told by its class: it may be live, and then its text is its address.
+                    # Other objects are represented by their class, because the text of a live object has its address.
                     data = type(part).__name__.encode()
             self._digest.update(len(data).to_bytes(4) + data)
 
 
 @dataclass(slots=True)
-class Heard:
-    """Accepted jobs, results of jobs and paths of savepoints, as they were told to the client."""
+class ReceivedMessages:
+    """Accepted jobs, results of jobs and paths of savepoints that the client has received."""
 
     accepted: set[JobId] = field(default_factory=set)
     results: dict[JobId, JobResultSuccess | JobResultFailure] = field(default_factory=dict)
@@ -409,21 +415,20 @@ class Heard:
 
 @trace_tag("actor.simulation_client")
 class SimulationClient(Actor):
-    """Submits jobs, and listens to them; when the JobManager has died it comes back to the next one, as clients do."""
+    """Submits jobs and listens to them; after the end of a JobManager it registers with the next one, as clients do."""
 
-    def __init__(self, heard: Heard, job_manager: Ref) -> None:
-        self._heard = heard
+    def __init__(self, received: ReceivedMessages, job_manager: Ref) -> None:
+        self._heard = received
         self._job_manager = job_manager
         self._submitted: SubmitJob | None = None
-        """Set the job that the run is about now."""
+        """The current job of the run."""
 
     def pre_start(self) -> None:
-        """Watch the JobManager."""
         self._leader_retriever = LeaderRetriever(self.context, self._job_manager)
         self.context.watch(self._job_manager)
 
     def handle_message(self, message: Message) -> None:
-        heard = self._heard
+        received = self._heard
         match message:
             case SubmitJob():
                 self._submitted = message
@@ -432,24 +437,24 @@ class SimulationClient(Actor):
                 self._leader_retriever.on_leader_lost()
             case LeaderLookupDue():
                 self._look_for_job_manager()
-            case JobNotFound(job_id=job_id) if self._submitted is not None and job_id not in heard.results:
-                # Nobody had accepted it when the JobManager died.
+            case JobNotFound(job_id=job_id) if self._submitted is not None and job_id not in received.results:
+                # The JobManager had not accepted it before it ended.
                 self._job_manager.tell(self._submitted)
             case JobSubmitSuccess(job_id=job_id):
-                heard.accepted.add(job_id)
+                received.accepted.add(job_id)
             case JobResultSuccess(job_id=job_id) | JobResultFailure(job_id=job_id):
-                heard.results.setdefault(job_id, message)
+                received.results.setdefault(job_id, message)
             case TriggerSavepointSuccess(savepoint_path=path):
-                heard.savepoints.append(path)
+                received.savepoints.append(path)
             case _:
                 pass
 
     def _look_for_job_manager(self) -> None:
-        found = self._leader_retriever.find_leader()
-        if found is None:
+        leader = self._leader_retriever.find_leader()
+        if leader is None:
             return
-        self._job_manager = found
-        self.context.watch(found)
+        self._job_manager = leader
+        self.context.watch(leader)
         if self._submitted is not None:
             job_id = self._submitted.job_graph.job_id
-            found.tell(RegisterJobClient(job_id=job_id, client=self.context.ref))
+            leader.tell(RegisterJobClient(job_id=job_id, client=self.context.ref))

@@ -1,6 +1,6 @@
-"""The keyed state of a simulated attempt: the product's stores and windows, on rows that can be counted.
+"""The keyed state of a simulated attempt: the product's stores and windows, on countable rows.
 
-A row that comes late is a result of its own, at once: so no row is ever lost, and the truth stays known.
+A late row is emitted at once as a result of its own: so no row is lost, and the expected output stays known.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from flykka.actors.machines.state.segments import Reading, Segment, Unwritten
 from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId
+from flykka.simulation.environment import Environment
 from flykka.simulation.operators import Window
 from flykka.simulation.rows import Row, Rows, Stored, size_of, within
-from flykka.simulation.world import World
 from flykka.spark_bridge.operators.operator import Element
 from flykka.spark_bridge.operators.window import Arrived
 from flykka.spark_bridge.state.local_state import LocalState
 
 
 class SimulatedStateBackend(ABC, Generic[Stored]):
-    """Implements `StateBackend`: a segment is rows, and what is written a file."""
+    """Implements `StateBackend`: a segment consists of rows, and is written as a file."""
 
     merge_at = 4
     name = ""
-    """The name of the state in the ids of its segments, where an operator has several."""
+    """The name of the state in the ids of its segments, if an operator has several."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, world: World) -> None:
+    def __init__(self, descriptor: TaskDeploymentDescriptor, environment: Environment) -> None:
         vertex = descriptor.vertex
         self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
         self.attempt: str = descriptor.attempt
-        self.local: LocalState[tuple[Stored, ...]] = world.local_states_of(descriptor.job_id).of(
+        self.local: LocalState[tuple[Stored, ...]] = environment.local_states_of(descriptor.job_id).of(
             vertex.vertex_id, descriptor.subtask, vertex.parallelism
         )
         self._shared = f"{descriptor.checkpoint_directory}/{descriptor.job_id}/shared"
         self.max_parallelism = vertex.max_parallelism
-        self._world = world
+        self._environment = environment
         self._numbers = count()
 
     def new_id(self) -> BatchId:
@@ -57,7 +57,7 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
         """The rows of files. Raises `FileNotFoundError`."""
         loaded: list[Stored] = []
         for handle, key_groups in part.handles:
-            rows: tuple[Stored, ...] = self._world.storage.read(self._world.path(handle.path))
+            rows: tuple[Stored, ...] = self._environment.storage.read(self._environment.path(handle.path))
             loaded += rows if key_groups is None else within(rows, key_groups, self.max_parallelism)
         return tuple(loaded)
 
@@ -67,37 +67,37 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
         """Write files. Raises `OSError`."""
         for state_id, part in parts:
             rows, path = self.read(part.readings), f"{savepoint or self._shared}/{state_id}"
-            self._world.storage.write(self._world.path(path), rows)
+            self._environment.storage.write(self._environment.path(path), rows)
             yield SharedStateHandle(
                 state_id=state_id, path=path, rows=len(rows), size_bytes=size_of(rows), key_groups=self.owned
             )
 
     def delete(self, handle: Handle) -> None:
-        """A storage that cannot be written may not be able to delete either: what stays, nobody refers to."""
-        self._world.storage.files.pop(self._world.path(handle.path), None)
+        """Delete a file without storage faults: an undeleted file would have no references."""
+        self._environment.storage.files.pop(self._environment.path(handle.path), None)
 
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
         return True
 
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Rows stay as long as somebody has them."""
+        """Do nothing: Python keeps the rows."""
 
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Rows go with the last that has them."""
+        """Do nothing: Python frees the rows."""
 
     def in_background(self, work: Callable[[], None]) -> None:
         """Merge at once."""
         work()
 
     def check(self) -> None:
-        """Nothing waits here."""
+        """Do nothing: there is no background work."""
 
 
 class SimulatedWindowState(SimulatedStateBackend[Row]):
-    """The rows that windows keep."""
+    """The rows that windows retain."""
 
-    def __init__(self, behaviour: Window, descriptor: TaskDeploymentDescriptor, world: World) -> None:
-        super().__init__(descriptor, world)
+    def __init__(self, behaviour: Window, descriptor: TaskDeploymentDescriptor, environment: Environment) -> None:
+        super().__init__(descriptor, environment)
         self._behaviour = behaviour
 
     def keep(self, rows: Rows) -> Segment[Rows] | None:
@@ -126,26 +126,23 @@ class SimulatedWindowState(SimulatedStateBackend[Row]):
 
 
 class SimulatedPanes:
-    """Implements `Panes`."""
-
-    def __init__(self, behaviour: Window, backend: SimulatedWindowState, world: World) -> None:
+    def __init__(self, behaviour: Window, backend: SimulatedWindowState, environment: Environment) -> None:
         self._behaviour = behaviour
         self._backend = backend
-        self._world = world
+        self._environment = environment
 
     def arrived(self, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Rows]:
-        """The rows to keep for their windows, and the results of those that come too late for theirs."""
+        """The rows to retain for their windows, and the results of rows that are too late for theirs."""
         rows, behaviour = element.rows, self._behaviour
         assert rows == within(rows, self._backend.owned, self._backend.max_parallelism), (
-            "rows have come to the wrong subtask"
+            "rows have reached the wrong subtask"
         )
         late = tuple(
             row for row in rows if closed_to_ms is not None and behaviour.start_of(row.time_ms) <= closed_to_ms
         )
-        self._world.late_rows += len(late)
-        kept = self._backend.keep(tuple(row for row in rows if row not in late))
-        return Arrived(segment=kept, late_rows=len(late), results=behaviour.fired(late))
+        self._environment.late_rows += len(late)
+        segment = self._backend.keep(tuple(row for row in rows if row not in late))
+        return Arrived(segment=segment, late_rows=len(late), results=behaviour.fired(late))
 
     def fired(self, readings: Sequence[Reading[Rows]], to_ms: int) -> Rows:
-        """Emit one row for each key and window."""
         return self._behaviour.fired(self._backend.read(readings))

@@ -1,7 +1,7 @@
-"""The storage of a simulation, as a file system of fsspec: what the actors write goes through their own code.
+"""The storage of a simulation, as a file system of fsspec, so that the actors' own code writes to it.
 
-`simulated://<name>/...` is a world of its own, which is there while it is mounted. A file is bytes, or rows as they
-are. Every operation may be made to fail.
+`simulated://<name>/...` is a separate storage, which exists while it is mounted. A file is bytes, or rows. Every
+operation can be made to fail.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Operation(StrEnum):
 class SimulatedStorage:
     """All files of one simulation, by path.
 
-    `on_finalised` hears of each that has got its final name, `on_deletion` of what is about to be deleted.
+    `on_finalised` is called for each file that has got its final name, `on_deletion` before each deletion.
     """
 
     def __init__(self) -> None:
@@ -43,15 +43,15 @@ class SimulatedStorage:
         self.on_finalised: Callable[[str, bytes], None] = lambda _path, _data: None
         self.on_deletion: Callable[[str], None] = lambda _path: None
         self.unwanted: set[str] = set()
-        """Paths that were to be deleted, whether that was possible or not."""
+        """Paths whose deletion was requested, successful or not."""
 
     def write(self, path: str, content: File) -> None:
-        """Make a file whole, or not at all. Raises `OSError`."""
+        """Write a file atomically. Raises `OSError`."""
         self._may_fail(Operation.WRITE, path)
         self.files[path] = content
 
     def look(self, path: str) -> None:
-        """See what there is. Raises `OSError`."""
+        """Fail if reading is to fail. Raises `OSError`."""
         self._may_fail(Operation.LOOK, path)
 
     def read(self, path: str) -> tuple[Any, ...]:
@@ -66,7 +66,7 @@ class SimulatedStorage:
         return self.read(path)
 
     def rename(self, path: str, target: str) -> None:
-        """Give a file another name. Raises `OSError`."""
+        """Rename a file. Raises `OSError`."""
         self._may_fail(Operation.FINALISE, path)
         if path not in self.files:
             raise FileNotFoundError(path)
@@ -75,7 +75,7 @@ class SimulatedStorage:
             self.on_finalised(target, content)
 
     def delete(self, path: str) -> None:
-        """Delete a file, or a folder with all that is below. Raises `OSError`."""
+        """Delete a file, or a folder with all its files. Raises `OSError`."""
         self.unwanted.add(path)
         self._may_fail(Operation.DELETE, path)
         self.on_deletion(path)
@@ -87,13 +87,12 @@ class SimulatedStorage:
         return sorted(each for each in self.files if each == path or each.startswith(f"{path}/"))
 
     def size(self, path: str) -> int:
-        """The size of a file in bytes."""
         content = self.files[path]
         return len(content) if isinstance(content, bytes) else size_of(content)
 
     def _may_fail(self, operation: Operation, path: str) -> None:
         if self.fails(operation, path):
-            raise OSError(f"{operation} {path} failed, as the simulation wanted it")
+            raise OSError(f"{operation} {path} failed, as planned by the simulation")
 
 
 _MOUNTED: dict[str, SimulatedStorage] = {}
@@ -101,10 +100,10 @@ _MOUNTED: dict[str, SimulatedStorage] = {}
 
 @contextmanager
 def mounted(name: str) -> Iterator[SimulatedStorage]:
-    """A storage that `simulated://<name>/` leads to, for as long as the block runs."""
+    """Mount a storage at `simulated://<name>/` for the duration of the block."""
     fsspec.register_implementation(PROTOCOL, SimulatedFileSystem, clobber=True)
     if name in _MOUNTED:
-        raise RuntimeError(f"a simulation called {name!r} runs already in this process")
+        raise RuntimeError(f"this process already runs a simulation called {name!r}")
     storage = _MOUNTED[name] = SimulatedStorage()
     try:
         yield storage
@@ -113,7 +112,7 @@ def mounted(name: str) -> Iterator[SimulatedStorage]:
 
 
 class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types.
-    """The way of fsspec into the storages that are mounted. Folders are there where files are below."""
+    """The file system of fsspec for the mounted storages. A folder exists if there are files below it."""
 
     protocol = PROTOCOL
     root_marker = ""
@@ -153,12 +152,12 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
         return self._entry(self._storage(path), self._strip_protocol(path))
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Nothing to make: a folder is where a file is below."""
+        """Do nothing: a folder exists if it has files."""
         if not exist_ok and self.exists(path):
             raise FileExistsError(path)
 
     def rmdir(self, path: str) -> None:
-        """Nothing to remove. Raises `OSError` where the folder is not empty."""
+        """Do nothing. Raises `OSError` if the folder is not empty."""
         if self.exists(path):
             raise OSError(f"{path} is not empty")
 
@@ -176,7 +175,7 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
         self._storage(path1).rename(self._strip_protocol(path1), self._strip_protocol(path2))
 
     def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Delete a file, or a folder with all below. Raises `FileNotFoundError`."""
+        """Delete a file, or a folder with all its files. Raises `FileNotFoundError`."""
         if not self.exists(path):
             raise FileNotFoundError(path)
         self._storage(path).delete(self._strip_protocol(path))
@@ -191,7 +190,7 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
         name = self._strip_protocol(path).split("/", 1)[0]
         storage = _MOUNTED.get(name)
         if storage is None:
-            raise FileNotFoundError(f"no simulation called {name!r} runs")
+            raise FileNotFoundError(f"there is no simulation called {name!r}")
         return storage
 
 

@@ -1,4 +1,4 @@
-"""The actor system of a simulation: seeded, in virtual time, with actors that pause and messages that get lost."""
+"""The actor system of a simulation: seeded, in virtual time, with pauses of actors and losses of messages."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 Arrival = tuple[type[Message], type[Actor]]
-"""A message of a class, at an actor of a class."""
+"""A message class and the class of the actor that receives it."""
 
 
 class Direction(StrEnum):
-    """The direction in which messages do not get through."""
+    """The direction in which messages are blocked."""
 
     IN = "in"
     OUT = "out"
@@ -38,10 +38,10 @@ class Direction(StrEnum):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Cut:
-    """A cut of the network: actors at and below `path` are cut off from all others but `exempt`.
+    """A cut of the network: actors at and below `path` are cut off from all others except `exempt`.
 
-    What the kernel itself has to say (an end, a stop) comes through, and so does what nobody has told: timers, outcomes
-    of work. Of the rest only the classes `only` are stopped, where some are named.
+    Messages of the kernel (an end, a stop) pass, and so do those without a sender: timers, outcomes of work. Of the
+    others only the classes `only` are blocked, if it is set.
     """
 
     path: str
@@ -49,7 +49,7 @@ class Cut:
     only: frozenset[type[Message]] | None = None
     exempt: tuple[str, ...] = ()
     held: list[tuple[Callable[[TellEntry | Envelope], None], TellEntry | Envelope]] = field(default_factory=list)
-    """Messages held back meanwhile, and how each is delivered."""
+    """Messages held back meanwhile, and the function that delivers each."""
 
     def stops(self, sender: str, recipient: str, kind: type[Message]) -> bool:
         if self.only is not None and kind not in self.only:
@@ -64,7 +64,7 @@ class Cut:
 
 
 class Network:
-    """A network with faults: messages of some kinds are lost or come twice, and some actors are cut off."""
+    """A network with faults: messages of some kinds are lost or duplicated, and some actors are cut off."""
 
     def __init__(self) -> None:
         self.lost: Counter[Arrival] = Counter()
@@ -79,7 +79,7 @@ class Network:
         return not self.lost and not self.doubled and not self.silenced and not self.cuts
 
     def heal(self, cut: Cut) -> None:
-        """Nobody is cut off by it any more; what was told meanwhile arrives, late and in order."""
+        """End a cut; the messages held back arrive, late and in order."""
         self.cuts.remove(cut)
         for deliver, entry in cut.held:
             deliver(entry)
@@ -103,7 +103,7 @@ class Network:
     def holds_back(
         self, entry: TellEntry | Envelope, recipient: str, deliver: Callable[[TellEntry | Envelope], None]
     ) -> bool:
-        """True if the receiver or sender of this entry is cut off; it is kept until that is over."""
+        """True if the receiver or sender of this entry is cut off; it is held until the cut ends."""
         sender = Envelope.wrap(entry).sender
         if sender is None:
             return False
@@ -116,7 +116,7 @@ class Network:
 
 
 class Arrivals:
-    """The queue of a mailbox, behind the network."""
+    """The queue of a mailbox, which gets its messages through the network."""
 
     __slots__ = ("_network", "_path", "_queue", "_recipient", "deliver", "extendleft", "popleft")
 
@@ -131,10 +131,10 @@ class Arrivals:
         """Enqueues an entry that was held back."""
 
     def append(self, entry: TellEntry | Envelope, /) -> None:
-        """Queue an entry as often as it arrives, and when it does."""
+        """Enqueue an entry with the faults of the network."""
         network = self._network
         if not (network.lost or network.doubled or network.silenced or network.cuts):
-            # As `is_perfect`, written out: every message comes by here.
+            # `is_perfect`, inlined, because every message passes here.
             self._queue.append(entry)
             return
         if network.cuts and network.holds_back(entry, self._path, self.deliver):
@@ -150,7 +150,7 @@ _STEPS_AT_ONE_MOMENT = 50_000
 
 
 class PausingDispatcher(SeededDispatcher):
-    """A seeded dispatcher on which actors can be made to stand still: what they are told is late for them."""
+    """A seeded dispatcher that can pause actors, whose messages are then delayed."""
 
     def __init__(self, seed: int, clock: ManualClock) -> None:
         super().__init__(seed, clock)
@@ -159,24 +159,24 @@ class PausingDispatcher(SeededDispatcher):
         """The number of draws so far."""
 
     def pause(self, path: str, ms: int) -> None:
-        """Give the actor at `path`, or the next one there, no turn for so long."""
+        """Pause the actor at `path`, or the next one there, for `ms`."""
         if path not in self._paused:
             self._paused[path] = []
             self.clock.schedule(self.clock.now_ms() + ms, lambda: self._resume(path))
 
     def is_paused(self, path: str) -> bool:
-        """True while the actor at `path` gets no turn."""
+        """True while the actor at `path` is paused."""
         return path in self._paused
 
     def run_until_idle(self, max_steps: int = _STEPS_AT_ONE_MOMENT) -> int:
-        """As of a seeded dispatcher, of which no more is expected at one moment than a job of this size needs."""
+        """Run as a seeded dispatcher, with the limit of steps that a job of this size needs at one moment."""
         steps = super().run_until_idle(max_steps)
         self.steps += steps
         return steps
 
     def execute(self, runnable: Runnable) -> None:
-        if self._paused and isinstance(runnable, Cell) and (held := self._paused.get(runnable.ref.path)) is not None:
-            held.append(runnable)
+        if self._paused and isinstance(runnable, Cell) and (delayed := self._paused.get(runnable.ref.path)) is not None:
+            delayed.append(runnable)
             return
         super().execute(runnable)
 
@@ -190,7 +190,7 @@ class PausingDispatcher(SeededDispatcher):
 
 
 class SimulatedSystem(ActorSystem):
-    """Nothing runs but within `advance`."""
+    """An actor system that runs only within `advance`."""
 
     def __init__(self, seed: int, name: str, recorder: Recorder) -> None:
         self.network = Network()
@@ -199,7 +199,7 @@ class SimulatedSystem(ActorSystem):
         super().__init__(name, seed=seed, dispatcher=self.schedule, serialize_messages=True, recorder=recorder)
 
     def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
-        """The mailbox of a new cell at `path`, behind the network."""
+        """The mailbox of a new cell at `path`, which gets its messages through the network."""
         queue = None if props.mailbox is None else props.mailbox.create(cell)
         arrivals = Arrivals(self.network, props.actor_class, path, queue)
         mailbox = Mailbox(cell, arrivals)
@@ -207,9 +207,9 @@ class SimulatedSystem(ActorSystem):
         return mailbox
 
     def advance(self, ms: int) -> None:
-        """Let so much virtual time pass, with everything that happens meanwhile."""
+        """Advance virtual time, and run everything that is due."""
         self.schedule.advance(ms)
 
     def jump(self, ms: int) -> None:
-        """Let the clock go forward at once: whatever is due rings at the same moment, too late."""
+        """Move the clock forward at once: all due timers fire at the same moment, too late."""
         self.manual_clock.move_to(self.manual_clock.now_ms() + ms)

@@ -1,8 +1,8 @@
 """The jobs of a simulation, drawn at random: one to three sources, forks and unions, windows, functions of one input or
 two, one to three sinks.
 
-A vertex is a chain of one to three operators. What its rows become is said by the `Program`; the job graph knows names
-only, as every job graph does.
+A vertex is a chain of one to three operators. The `Program` has their behaviour; the job graph has only names, as every
+job graph.
 """
 
 from __future__ import annotations
@@ -62,23 +62,23 @@ _FUNCTION_SHARE = 0.4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """The vertices of a job, what its operators do, and the rows that each sink is to have published in the end."""
+    """The vertices of a job, the behaviour of its operators, and the expected output of each sink."""
 
     vertices: tuple[JobVertex, ...]
     program: Program
 
     @property
     def parallelism(self) -> int:
-        """The parallelism of the widest vertex: as many slots are needed."""
+        """The parallelism of the widest vertex, which is the number of slots needed."""
         return max(vertex.parallelism for vertex in self.vertices)
 
     def rescaled(self, parallelism: Callable[[int], int]) -> Topology:
-        """The same job where every vertex of parallelism n is of `parallelism(n)`: forward edges stay possible."""
+        """The job with parallelism n of each vertex replaced by `parallelism(n)`: forward edges stay possible."""
         vertices = tuple(replace(each, parallelism=parallelism(each.parallelism)) for each in self.vertices)
         return replace(self, vertices=vertices)
 
     def as_approximate(self) -> Topology:
-        """The same job where a task that reads goes on when another one has failed, and rows are lost."""
+        """The job with approximate local recovery: readers continue when another task fails, and rows are lost."""
         kind = ResultPartitionType.PIPELINED_APPROXIMATE
         return replace(
             self,
@@ -89,42 +89,42 @@ class Topology:
         )
 
     def as_batch(self) -> Topology:
-        """The same job where all that is exchanged is whole before it is read, and each sink a task beside what is."""
+        """The job with blocking exchanges only, and with each sink as a task of its own."""
         vertices: list[JobVertex] = []
         for vertex in self.vertices:
             inputs = tuple(replace(edge, result_partition_type=ResultPartitionType.BLOCKING) for edge in vertex.inputs)
             batch = replace(vertex, inputs=inputs, firing_mode=FiringMode.ON_WATERMARK)
-            vertices += _parted(batch) if vertex.outputs else (batch,)
+            vertices += _separate_sinks(batch) if vertex.outputs else (batch,)
         return replace(self, vertices=tuple(vertices))
 
-    def truth(self) -> Mapping[str, Counter[tuple[int, int]]]:
-        """The rows that each sink is to publish: source rows with their values, each as often as ways lead there."""
+    def expected_output(self) -> Mapping[str, Counter[tuple[int, int]]]:
+        """The rows that each sink should publish: source rows with their values, once for each path to the sink."""
         arriving: dict[tuple[JobVertexId, int], Rows] = {}
-        truth: dict[str, Counter[tuple[int, int]]] = {name: Counter() for name in self.program.sinks}
+        expected_output: dict[str, Counter[tuple[int, int]]] = {name: Counter() for name in self.program.sinks}
         for vertex in self.vertices:
             read = [arriving[edge.source, edge.source_output] for edge in vertex.inputs]
-            made: dict[OperatorId, Rows] = {}
+            results: dict[OperatorId, Rows] = {}
             for operator in vertex.operators:
                 reads = operator.input_operator
-                inputs = read if reads is None else [made[vertex.operators[reads].operator_id]]
+                inputs = read if reads is None else [results[vertex.operators[reads].operator_id]]
                 behaviour = self.program[operator.ref.uid]
-                made[operator.operator_id] = _result(behaviour, inputs)
+                results[operator.operator_id] = _result(behaviour, inputs)
                 if isinstance(behaviour, Sink):
-                    truth[behaviour.name].update(part for row in _together(inputs) for part in row.parts)
+                    expected_output[behaviour.name].update(part for row in _together(inputs) for part in row.parts)
             for number, operator_id in enumerate(vertex.outputs):
-                arriving[vertex.vertex_id, number] = made[operator_id]
-        return truth
+                arriving[vertex.vertex_id, number] = results[operator_id]
+        return expected_output
 
     def __str__(self) -> str:
         return ", ".join(f"{vertex.name} x{vertex.parallelism}" for vertex in self.vertices)
 
 
-def _parted(vertex: JobVertex) -> tuple[JobVertex, ...]:
-    """A vertex with outputs, and its sinks as vertices of their own that read more of them."""
+def _separate_sinks(vertex: JobVertex) -> tuple[JobVertex, ...]:
+    """A vertex with outputs, and its sinks as separate vertices that read additional outputs of it."""
     sinks = [operator for operator in vertex.operators if operator.kind is OperatorKind.SINK]
-    outputs, parted = list(vertex.outputs), list[JobVertex]()
+    outputs, separate = list(vertex.outputs), list[JobVertex]()
     for sink in sinks:
-        assert sink.input_operator is not None, "what has outputs does not begin with a sink"
+        assert sink.input_operator is not None, "a vertex with outputs does not begin with a sink"
         edge = JobEdge(
             source=vertex.vertex_id,
             source_output=len(outputs),
@@ -132,7 +132,7 @@ def _parted(vertex: JobVertex) -> tuple[JobVertex, ...]:
             result_partition_type=ResultPartitionType.BLOCKING,
         )
         outputs.append(vertex.operators[sink.input_operator].operator_id)
-        parted.append(
+        separate.append(
             JobVertex(
                 vertex_id=JobVertexId(f"{vertex.vertex_id}-sink"),
                 name="sink",
@@ -142,8 +142,8 @@ def _parted(vertex: JobVertex) -> tuple[JobVertex, ...]:
                 inputs=(edge,),
             )
         )
-    kept = tuple(operator for operator in vertex.operators if operator not in sinks)
-    return (replace(vertex, operators=kept, outputs=tuple(outputs)), *parted)
+    chained = tuple(operator for operator in vertex.operators if operator not in sinks)
+    return (replace(vertex, operators=chained, outputs=tuple(outputs)), *separate)
 
 
 def operator_of(uid: str, kind: OperatorKind, input_operator: int | None = None) -> Operator:
@@ -174,12 +174,12 @@ def _result(behaviour: Behaviour, inputs: Sequence[Rows]) -> Rows:
 
 
 def draw_topology(chance: Random, *, max_parallelism: int = 4) -> Topology:
-    """A job. Its sources have few rows: a run is to be short, and there are many."""
+    """Draw a job. Its sources have few rows, because runs must be short."""
     return _Drawing(chance, max_parallelism).draw()
 
 
 def with_functions(topology: Topology, chance: Random) -> Topology:
-    """The same job, where functions with timers are in the place of some windows."""
+    """The job with some windows replaced by functions with timers."""
     behaviours = dict(topology.program.behaviours)
     vertices: list[JobVertex] = []
     for vertex in topology.vertices:
@@ -205,19 +205,19 @@ class _Drawing:
         self._behaviours: dict[str, Behaviour] = {}
         self._vertices: list[JobVertex] = []
         self._open: list[tuple[JobVertexId, int]] = []
-        """Outputs that nobody reads yet."""
+        """Outputs without a reader yet."""
 
     def draw(self) -> Topology:
         chance = self._chance
         for number in range(chance.choice((1, 1, 1, 2, 2, 3))):
             self._add_source(number)
         for _ in range(chance.choice((0, 0, 1, 1, 2))):
-            self._add_vertex(self._taken(chance.choice((1, 1, 2))))
+            self._add_vertex(self._outputs_to_read(chance.choice((1, 1, 2))))
         while self._open:
-            # The last sink reads whatever is left.
-            all_that_is_left = len(self._sinks()) + 1 >= MAX_SINKS
-            count = len(self._open) if all_that_is_left else chance.randint(1, len(self._open))
-            self._add_vertex(self._taken(count), ends=True)
+            # The last sink reads all remaining outputs.
+            reads_rest = len(self._sinks()) + 1 >= MAX_SINKS
+            count = len(self._open) if reads_rest else chance.randint(1, len(self._open))
+            self._add_vertex(self._outputs_to_read(count), ends=True)
         firing = self._may_fire_late() and chance.random() < 0.5
         mode = FiringMode.ON_CHECKPOINT if firing else FiringMode.ON_WATERMARK
         vertices = tuple(replace(vertex, firing_mode=mode) for vertex in self._vertices)
@@ -226,13 +226,13 @@ class _Drawing:
     def _sinks(self) -> Sequence[str]:
         return Program(behaviours=self._behaviours).sinks
 
-    def _taken(self, count: int) -> list[tuple[JobVertexId, int]]:
+    def _outputs_to_read(self, count: int) -> list[tuple[JobVertexId, int]]:
         self._chance.shuffle(self._open)
-        taken, self._open = self._open[:count], self._open[count:]
-        return taken
+        outputs, self._open = self._open[:count], self._open[count:]
+        return outputs
 
     def _may_fire_late(self) -> bool:
-        """Windows may wait for the checkpoint where no other windows stand behind them."""
+        """Windows may wait for the checkpoint if there are no other windows downstream of them."""
         windowed = [each for each in self._vertices if each.operators[0].kind is OperatorKind.WINDOW_AGGREGATE]
         return len(windowed) == 1
 
@@ -273,12 +273,12 @@ class _Drawing:
         self._add(behaviours, reads, is_windowed=is_windowed, ends=ends)
 
     def _transformations(self) -> list[Behaviour]:
-        chance, drawn = self._chance, list[Behaviour]()
+        chance, behaviours = self._chance, list[Behaviour]()
         if chance.random() < 0.4:
-            drawn.append(Map(salt=chance.randint(1, 1_000)))
+            behaviours.append(Map(salt=chance.randint(1, 1_000)))
         if chance.random() < 0.3:
-            drawn.append(Filter(salt=chance.randint(1, 1_000), passing_percent=chance.choice((30, 70, 90))))
-        return drawn
+            behaviours.append(Filter(salt=chance.randint(1, 1_000), passing_percent=chance.choice((30, 70, 90))))
+        return behaviours
 
     def _add(
         self,

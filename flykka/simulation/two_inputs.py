@@ -1,6 +1,6 @@
-"""Operators of two inputs in the jobs of a simulation: joins, and functions that tell their inputs from each other.
+"""Operators of two inputs in the jobs of a simulation: joins, and functions that distinguish their inputs.
 
-They take the place of what reads several outputs. No job gets so many pairs that a run would be long.
+They replace operators that read several outputs. The number of pairs is limited, so that runs stay short.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from flykka.simulation.topology import KINDS, Topology, operator_of
 from flykka.spark_bridge.operators.join import Side
 
 _JOIN_SHARE, _TWO_INPUTS_SHARE, _REGULAR_SHARE = 0.5, 0.7, 0.35
-"""Of vertices that read several outputs; of functions among the others; of joins."""
+"""The shares of joins among vertices that read several outputs, of functions among the others, of regular joins."""
 _LOWER_MS, _UPPER_MS = (-300, -40, -5, 0, 5), (0, 5, 40, 300)
 _OUTER: tuple[tuple[Side, ...], ...] = ((), (), (Side.LEFT,), (Side.RIGHT,), (Side.LEFT, Side.RIGHT))
 _ALIGNED_SHARE = 0.3
 _MAX_ROWS = 1_000
-"""Of all sinks together."""
+"""The limit for all sinks together."""
 _KEYED_KINDS = (OperatorKind.WINDOW_AGGREGATE, OperatorKind.KEYED_PROCESS)
 
 
 def with_joins(topology: Topology, chance: Random) -> Topology:
-    """The same job, where some vertices that read several outputs join them."""
+    """The job with joins in some vertices that read several outputs."""
     for place, vertex in enumerate(topology.vertices):
         if len(vertex.inputs) > 1 and chance.random() < _JOIN_SHARE:
             joined = _settled(_joining(topology, place, _join(len(vertex.inputs), chance)))
-            if sum(rows.total() for rows in joined.truth().values()) <= _MAX_ROWS:
+            if sum(rows.total() for rows in joined.expected_output().values()) <= _MAX_ROWS:
                 topology = joined
     return topology
 
 
 def with_alignment(topology: Topology, chance: Random) -> Topology:
-    """The same job, where some sources wait for each other in event time."""
+    """The job with some sources that wait for each other in event time."""
     if chance.random() >= _ALIGNED_SHARE:
         return topology
     drift_ms, interval_ms = chance.choice((0, 5, 40, 300)), chance.choice((10, 100, 1_000))
@@ -54,7 +54,7 @@ def with_alignment(topology: Topology, chance: Random) -> Topology:
 
 
 def joins_by_time(topology: Topology) -> bool:
-    """True if some rows miss each other where event time goes on without them, or to its end before the job does."""
+    """True if some rows do not match if event time advances without them, or ends before the job does."""
     return any(isinstance(each, Join) and each.bounds is not None for each in topology.program.behaviours.values())
 
 
@@ -77,7 +77,7 @@ def _interval(chance: Random) -> Interval:
 
 
 def _joining(topology: Topology, place: int, behaviour: Join) -> Topology:
-    """The job with a join at the head of a vertex: in the place of a keyed head, or before all it has done so far."""
+    """The job with a join at the head of a vertex: in place of a keyed head, or before all its operators."""
     vertex = topology.vertices[place]
     uid = f"{vertex.vertex_id}-join"
     kind = OperatorKind.REGULAR_JOIN if behaviour.bounds is None else KINDS[Join]
@@ -90,21 +90,21 @@ def _joining(topology: Topology, place: int, behaviour: Join) -> Topology:
         outputs = tuple(join.operator_id if name == head.operator_id else name for name in vertex.outputs)
         name = f"join{vertex.name.removeprefix('window').removeprefix('process')}"
     else:
-        behind = (replace(each, input_operator=_behind(each.input_operator)) for each in vertex.operators)
-        operators, outputs, name = (join, *behind), vertex.outputs, f"join-{vertex.name}"
+        shifted = (replace(each, input_operator=_shifted(each.input_operator)) for each in vertex.operators)
+        operators, outputs, name = (join, *shifted), vertex.outputs, f"join-{vertex.name}"
     inputs = tuple(replace(edge, ship_strategy=ShipStrategy.HASH) for edge in vertex.inputs)
     changed = replace(vertex, name=name, operators=operators, outputs=outputs, inputs=inputs)
     vertices = (*topology.vertices[:place], changed, *topology.vertices[place + 1 :])
     return Topology(vertices=vertices, program=Program(behaviours=behaviours))
 
 
-def _behind(place: int | None) -> int:
-    """The place of what an operator reads, where another one has come to the front of the chain."""
+def _shifted(place: int | None) -> int:
+    """The place of an operator's input after another operator was added at the head of the chain."""
     return 0 if place is None else place + 1
 
 
 def _settled(topology: Topology) -> Topology:
-    """The job whose joins by time miss nothing: every source has a say, and no window waits for a checkpoint."""
+    """The job whose time joins miss no rows: every source affects event time, and no window waits for a checkpoint."""
     vertices = topology.vertices
     is_by_time = joins_by_time(topology)
     if is_by_time:
@@ -115,7 +115,7 @@ def _settled(topology: Topology) -> Topology:
 
 
 def with_two_inputs(topology: Topology, chance: Random) -> Topology:
-    """The same job, where some functions that read several outputs tell the first from the others."""
+    """The job with some functions that distinguish the first of several inputs from the others."""
     behaviours = dict(topology.program.behaviours)
     vertices = {vertex.vertex_id: vertex for vertex in topology.vertices}
     for vertex in topology.vertices:

@@ -18,7 +18,7 @@ from flykka.views.text.turns import ids_cut_short
 
 
 class Facts:
-    """A message, or a value within one. Of one that is not known here the fields are as they stand on the wire."""
+    """A message, or a value within one. The fields of an unknown one are in their wire format."""
 
     __slots__ = ("_source", "name", "tag")
 
@@ -30,20 +30,20 @@ class Facts:
             self.tag = self.name = str(source.get(TAG_KEY, "?"))
 
     def get(self, field: str) -> Any:
-        """A field, None where there is none of this name."""
+        """The field, or `None` if there is no such field."""
         return self._source.get(field) if isinstance(self._source, Mapping) else getattr(self._source, field, None)
 
     def part(self, field: str) -> Facts | None:
         """A field that is a value itself."""
-        found = self.get(field)
-        return Facts(found) if isinstance(found, Value | Mapping) else None
+        value = self.get(field)
+        return Facts(value) if isinstance(value, Value | Mapping) else None
 
 
 def facts_of(message: Value | Undecoded | None) -> Facts | None:
-    """The facts of a message, without the leader session it was said under; None where nothing of it can be read."""
+    """The facts of a message, without the wrapper of its leader session; `None` if it is unreadable."""
     match message:
-        case LeaderSessionMessage(message=said):
-            return Facts(said)
+        case LeaderSessionMessage(message=content):
+            return Facts(content)
         case Undecoded():
             return _unpacked(message)
         case None:
@@ -59,13 +59,13 @@ def _unpacked(message: Undecoded) -> Facts | None:
     return Facts(fields) if fields else None
 
 
-_TOLD_TO_TASKS = ("checkpoint.trigger", "checkpoint.notify_complete", "checkpoint.notify_aborted", "task.cancel")
+_TASK_MESSAGES = ("checkpoint.trigger", "checkpoint.notify_complete", "checkpoint.notify_aborted", "task.cancel")
 _ATTEMPT_PARTS = 3
-"""Behind the id of the job: vertex, subtask, number of the attempt."""
+"""The parts after the id of the job: vertex, subtask, number of the attempt."""
 
 
 class ActorKind(StrEnum):
-    """Kinds of actors, as their paths tell."""
+    """Kinds of actors, determined by their paths."""
 
     JOB_MANAGER = "JobManager"
     JOB_MASTER = "JobMaster"
@@ -76,7 +76,7 @@ class ActorKind(StrEnum):
 
 
 _ONE_EACH = (ActorKind.JOB_MANAGER, ActorKind.JOB_MASTER, ActorKind.COORDINATOR)
-"""Of these a job has one each."""
+"""The kinds with one actor for each job."""
 
 
 @lru_cache(maxsize=1 << 16)
@@ -102,7 +102,7 @@ def job_of(attempt: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """An execution attempt. `name` is that of its task, with the number of the subtask, where the trace tells it."""
+    """An execution attempt. `name` is that of its task, with the number of the subtask, if the trace has it."""
 
     attempt: str
     path: str | None
@@ -119,15 +119,15 @@ class ActorDirectory:
     def learn(self, record: Record) -> None:
         if not isinstance(record, Turn):
             return
-        said = facts_of(record.message)
-        if said is None:
+        facts = facts_of(record.message)
+        if facts is None:
             return
         path = record.recipient.path
-        if said.tag == "task.submit":
-            self._learn_deployment(record, said)
-        elif said.tag in _TOLD_TO_TASKS and path not in self._at and kind_of(path) is ActorKind.TASK:
-            # What a flight recorder has kept may begin after the deployment.
-            self._enter(said.get("attempt"), path, _last_part(path))
+        if facts.tag == "task.submit":
+            self._learn_deployment(record, facts)
+        elif facts.tag in _TASK_MESSAGES and path not in self._at and kind_of(path) is ActorKind.TASK:
+            # The records of a flight recorder may begin after the deployment.
+            self._enter(facts.get("attempt"), path, _last_part(path))
 
     def attempt_at(self, path: str) -> Attempt | None:
         """The attempt of a task, or of the task above its bridge."""
@@ -135,24 +135,24 @@ class ActorDirectory:
         return None if attempt is None else self.attempts[attempt]
 
     def name_of(self, path: str) -> str:
-        known, kind = self.attempt_at(path), kind_of(path)
-        if known is not None:
-            return known.name
+        attempt, kind = self.attempt_at(path), kind_of(path)
+        if attempt is not None:
+            return attempt.name
         return kind if kind in _ONE_EACH else _last_part(path)
 
     def name_of_attempt(self, attempt: str) -> str:
         return self.attempts[attempt].name if attempt in self.attempts else attempt
 
     def job_at(self, path: str) -> str | None:
-        """The job that an actor works for, where the trace tells."""
-        known = self.attempt_at(path)
-        if known is not None:
-            return job_of(known.attempt)
+        """The job for which an actor works, if the trace has it."""
+        attempt = self.attempt_at(path)
+        if attempt is not None:
+            return job_of(attempt.attempt)
         parts = path.split("/")
         return parts[3].removeprefix("job-") if parts[2:3] == ["job-manager"] and len(parts) > 3 else None
 
-    def _learn_deployment(self, turn: Turn, said: Facts) -> None:
-        descriptor = said.part("descriptor")
+    def _learn_deployment(self, turn: Turn, facts: Facts) -> None:
+        descriptor = facts.part("descriptor")
         vertex = None if descriptor is None else descriptor.part("vertex")
         if descriptor is None or vertex is None:
             return

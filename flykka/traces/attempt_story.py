@@ -1,4 +1,4 @@
-"""The story of an execution attempt: deployed, restored, at work, its checkpoints, and how it ended."""
+"""The story of an execution attempt: its deployment, restore, work, checkpoints and end."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name
 from flykka.traces.actor_directory import ActorDirectory, ActorKind, Attempt, Facts, facts_of, kind_of
-from flykka.traces.story import NAMED, Story, StoryStep, Tale, not_one, step_of
+from flykka.traces.story import NAMED, Story, StoryPart, StoryStep, selection_error, step_of
 
 _WORK: Final = "work"
 
 STEPS: Final[Mapping[str, tuple[ActorKind | None, str, str | None]]] = {
     "task.submit": (ActorKind.OTHER, "deploys it", None),
-    "attempt.open_chain": (ActorKind.BRIDGE, "makes its chain ready", None),
-    "attempt.chain_opened": (ActorKind.TASK, "has its chain ready", None),
+    "attempt.open_chain": (ActorKind.BRIDGE, "opens its chain", None),
+    "attempt.chain_opened": (ActorKind.TASK, "has opened its chain", None),
     "task.update_execution_state": (ActorKind.JOB_MASTER, "is notified of its state", None),
     "attempt.read_splits": (ActorKind.BRIDGE, "reads splits", _WORK),
     "attempt.process_batch": (ActorKind.BRIDGE, "takes a batch", _WORK),
@@ -26,13 +26,13 @@ STEPS: Final[Mapping[str, tuple[ActorKind | None, str, str | None]]] = {
     "attempt.work_failed": (ActorKind.TASK, "a stage has failed", None),
     "attempt.engine_failed": (ActorKind.TASK, "a stage has failed", None),
     "task.end_of_data": (ActorKind.JOB_MASTER, "is notified that it has all of its data", None),
-    "task.cancel": (ActorKind.TASK, "is to end", None),
+    "task.cancel": (ActorKind.TASK, "is requested to end", None),
     "task.fail": (ActorKind.TASK, "is failed by its TaskManager", None),
     "task.cancellation_due": (ActorKind.TASK, "has not ended yet", None),
     "task.fatal_error": (ActorKind.OTHER, "is notified that it does not end", None),
     "attempt.close_chain": (ActorKind.BRIDGE, "closes its chain", None),
-    "attempt.chain_closed": (ActorKind.TASK, "has nothing running any more", None),
-    "exchange.error_response": (ActorKind.TASK, "cannot have one of its inputs", None),
+    "attempt.chain_closed": (ActorKind.TASK, "has no running work left", None),
+    "exchange.error_response": (ActorKind.TASK, "cannot get one of its inputs", None),
 }
 CHECKPOINTS: Final = {
     "checkpoint.trigger": (ActorKind.TASK, "triggered"),
@@ -58,47 +58,47 @@ _ENDED: Final = ("FINISHED", "CANCELED", "FAILED")
 
 
 def attempt_story(trace: TraceReader, attempt: str) -> Story:
-    """The story of the attempt whose id, path or name has this text in it; the whole id is always of one.
+    """The story of the attempt whose id, path or name contains this text; a whole id always selects one.
 
     Raises:
         TraceSelectionError: there is no such attempt in the trace, or several.
     """
-    actors, tales = ActorDirectory(), dict[str, Tale]()
+    actors, parts = ActorDirectory(), dict[str, StoryPart]()
     for record in exactly_in_order(trace):
         actors.learn(record)
-        whose = _whose(record, actors)
-        if whose is None or not _fits(whose, attempt):
+        owner = _attempt_of(record, actors)
+        if owner is None or not _fits(owner, attempt):
             continue
-        tale = tales.setdefault(whose.attempt, Tale())
-        # Of those that a wide text fits, only some are named: the steps of the others are not kept.
-        if len(tales) <= NAMED or whose.attempt == attempt:
-            _tell(tale, record, actors)
-    fitting = [attempt] if attempt in tales else list(tales)
+        part = parts.setdefault(owner.attempt, StoryPart())
+        # If a text fits many, only some of them are named, and the steps of the others are not stored.
+        if len(parts) <= NAMED or owner.attempt == attempt:
+            _add_step(part, record, actors)
+    fitting = [attempt] if attempt in parts else list(parts)
     if len(fitting) != 1:
-        raise not_one(trace, "attempt", attempt, fitting, list(actors.attempts))
-    (known,) = fitting
-    return tales[known].story(f"attempt {known}, {actors.attempts[known].name}", trace)
+        raise selection_error(trace, "attempt", attempt, fitting, list(actors.attempts))
+    (attempt_id,) = fitting
+    return parts[attempt_id].story(f"attempt {attempt_id}, {actors.attempts[attempt_id].name}", trace)
 
 
-def _fits(known: Attempt, text: str) -> bool:
-    return text in known.attempt or text in known.name or (known.path is not None and text in known.path)
+def _fits(attempt: Attempt, text: str) -> bool:
+    return text in attempt.attempt or text in attempt.name or (attempt.path is not None and text in attempt.path)
 
 
-def _whose(record: Record, actors: ActorDirectory) -> Attempt | None:
+def _attempt_of(record: Record, actors: ActorDirectory) -> Attempt | None:
     if isinstance(record, Killed | Spawned):
         return actors.attempt_at(record.ref.path)
-    known = actors.attempt_at(record.recipient.path)
-    if known is not None:
-        return known
-    said = facts_of(record.message)
-    if said is None:
+    attempt = actors.attempt_at(record.recipient.path)
+    if attempt is not None:
+        return attempt
+    facts = facts_of(record.message)
+    if facts is None:
         return None
-    holders = (said, said.part("descriptor"), said.part("state"))
-    named = (None if holder is None else holder.get("attempt") for holder in holders)
-    return next((actors.attempts[each] for each in named if isinstance(each, str) and each in actors.attempts), None)
+    holders = (facts, facts.part("descriptor"), facts.part("state"))
+    ids = (None if holder is None else holder.get("attempt") for holder in holders)
+    return next((actors.attempts[each] for each in ids if isinstance(each, str) and each in actors.attempts), None)
 
 
-def _tell(story: Tale, record: Record, actors: ActorDirectory) -> None:
+def _add_step(story: StoryPart, record: Record, actors: ActorDirectory) -> None:
     match record:
         case Killed():
             if kind_of(record.ref.path) is ActorKind.TASK:
@@ -110,20 +110,20 @@ def _tell(story: Tale, record: Record, actors: ActorDirectory) -> None:
             text = f"does not get it: {message_name(record.message)} is a dead letter, {record.reason}"
             story.steps.append(_step(record, actors, text, failed=True))
         case Turn():
-            said = facts_of(record.message)
-            if said is not None:
-                story.steps.append(_told(story, record, said, actors))
+            facts = facts_of(record.message)
+            if facts is not None:
+                story.steps.append(_turn_step(story, record, facts, actors))
 
 
-def _told(story: Tale, turn: Turn, said: Facts, actors: ActorDirectory) -> StoryStep:
-    kind, inner = kind_of(turn.recipient.path), said.part("buffer") or said
+def _turn_step(story: StoryPart, turn: Turn, facts: Facts, actors: ActorDirectory) -> StoryStep:
+    kind, inner = kind_of(turn.recipient.path), facts.part("buffer") or facts
     failure = failure_of(turn)
     why = "" if failure is None else failure_text(failure)
     if inner.tag in CHECKPOINTS:
         heard_by, text = CHECKPOINTS[inner.tag]
         group = f"checkpoint {inner.get('checkpoint_id')}"
         return _step(turn, actors, text, why, group=group, failed=bool(why), hop=kind is not heard_by)
-    unknown = (None, f"is told {inner.name}", None)
+    unknown = (None, f"receives {inner.name}", None)
     at, text, section = STEPS.get(inner.tag, unknown)
     detail = _detail(inner)
     if inner.tag == "task.update_execution_state" and kind is ActorKind.JOB_MASTER:
@@ -134,16 +134,16 @@ def _told(story: Tale, turn: Turn, said: Facts, actors: ActorDirectory) -> Story
     return _step(turn, actors, text, details, group=section, failed=failed, hop=kind is not at and turn.failure is None)
 
 
-def _detail(said: Facts) -> str:
-    match said.tag:
+def _detail(facts: Facts) -> str:
+    match facts.tag:
         case "attempt.open_chain":
-            restored = said.get("restored_checkpoint_id")
+            restored = facts.get("restored_checkpoint_id")
             return "" if restored is None else f"restored from checkpoint {restored}"
         case "task.update_execution_state":
-            state = said.part("state")
+            state = facts.part("state")
             return "" if state is None else str(state.get("state"))
         case "attempt.stage_result":
-            return f"{said.get('rows_in') or 0:,} rows in, {said.get('rows_out') or 0:,} out"
+            return f"{facts.get('rows_in') or 0:,} rows in, {facts.get('rows_out') or 0:,} out"
         case _:
             return ""
 

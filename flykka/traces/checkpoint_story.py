@@ -1,4 +1,4 @@
-"""The story of a checkpoint: trigger, barriers, snapshots, acknowledgements, how it ended, and the notifications."""
+"""The story of a checkpoint: trigger, barriers, snapshots, acknowledgements, its end, and the notifications."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flykka.traces.story import Story, StoryStep
 from flykka.views.text.formats import format_bytes
 
 _DECIDERS = (ActorKind.COORDINATOR, ActorKind.JOB_MASTER)
-"""They act on a checkpoint by messages that do not name it. Other actors only pass on what they are told."""
+"""These act on a checkpoint after messages that do not name it. Other actors only forward messages."""
 TRIGGER: Final = "trigger"
 BARRIERS: Final = "barriers"
 SNAPSHOTS: Final = "snapshots"
@@ -29,39 +29,47 @@ NOTIFICATIONS: Final = "notifications"
 COMMITS: Final = "commits"
 AFTERWARDS: Final = "afterwards"
 STEPS: Final = {
-    "checkpoint.snapshot_coordinators": (ActorKind.JOB_MASTER, TRIGGER, "notes where the split enumerators are"),
+    "checkpoint.snapshot_coordinators": (
+        ActorKind.JOB_MASTER,
+        TRIGGER,
+        "stores the positions of the split enumerators",
+    ),
     "checkpoint.coordinators_snapshotted": (ActorKind.COORDINATOR, TRIGGER, "has the state of the split enumerators"),
     "coordination.master_hooks_triggered": (ActorKind.COORDINATOR, TRIGGER, "the master hooks have run"),
     "coordination.master_hook_failed": (ActorKind.COORDINATOR, TRIGGER, "a master hook has failed"),
     "checkpoint.trigger": (ActorKind.TASK, TRIGGER, "is triggered"),
     "exchange.checkpoint_barrier": (ActorKind.TASK, BARRIERS, "gets a barrier"),
-    "exchange.cancel_checkpoint_marker": (ActorKind.TASK, BARRIERS, "gets a cancellation in place of a barrier"),
-    "exchange.alignment_timeout_due": (ActorKind.TASK, BARRIERS, "has waited for barriers long enough: goes unaligned"),
+    "exchange.cancel_checkpoint_marker": (ActorKind.TASK, BARRIERS, "gets a cancellation instead of a barrier"),
+    "exchange.alignment_timeout_due": (
+        ActorKind.TASK,
+        BARRIERS,
+        "has reached its alignment timeout: continues unaligned",
+    ),
     "attempt.snapshot_state": (ActorKind.BRIDGE, SNAPSHOTS, "begins its snapshot"),
     "attempt.hold_batches": (ActorKind.BRIDGE, SNAPSHOTS, "holds batches in flight"),
-    "attempt.write_channel_state": (ActorKind.BRIDGE, SNAPSHOTS, "begins to write what barriers overtook"),
+    "attempt.write_channel_state": (ActorKind.BRIDGE, SNAPSHOTS, "begins to write the overtaken batches"),
     "attempt.prepare_commit": (ActorKind.BRIDGE, SNAPSHOTS, "begins to prepare its output"),
-    "attempt.commit_prepared": (ActorKind.TASK, SNAPSHOTS, "has its output prepared"),
+    "attempt.commit_prepared": (ActorKind.TASK, SNAPSHOTS, "has prepared its output"),
     "attempt.write_snapshot": (ActorKind.BRIDGE, SNAPSHOTS, "begins to write its state"),
     "attempt.discard_snapshot": (ActorKind.BRIDGE, SNAPSHOTS, "discards its state"),
-    "attempt.snapshot_written": (ActorKind.TASK, SNAPSHOTS, "has its snapshot durable"),
-    "attempt.channel_state_written": (ActorKind.TASK, SNAPSHOTS, "has what barriers overtook durable"),
+    "attempt.snapshot_written": (ActorKind.TASK, SNAPSHOTS, "has written its snapshot"),
+    "attempt.channel_state_written": (ActorKind.TASK, SNAPSHOTS, "has written the overtaken batches"),
     "checkpoint.acknowledge": (ActorKind.COORDINATOR, ACKNOWLEDGEMENTS, "acknowledged"),
     "checkpoint.decline": (ActorKind.COORDINATOR, ACKNOWLEDGEMENTS, "declined"),
-    "coordination.checkpoint_timed_out": (ActorKind.COORDINATOR, END, "has taken longer than it may"),
+    "coordination.checkpoint_timed_out": (ActorKind.COORDINATOR, END, "has reached its timeout"),
     "coordination.metadata_written": (ActorKind.COORDINATOR, END, "the metadata is written"),
     "coordination.metadata_write_failed": (ActorKind.COORDINATOR, END, "the metadata could not be written"),
     "job.checkpoint_completed": (ActorKind.JOB_MASTER, END, "is notified that it is complete"),
-    "job.checkpoint_aborted": (ActorKind.JOB_MASTER, END, "is notified that it was given up"),
+    "job.checkpoint_aborted": (ActorKind.JOB_MASTER, END, "is notified that it was aborted"),
     "coordination.savepoint_completed": (ActorKind.JOB_MASTER, END, "is notified that the savepoint is complete"),
     "coordination.savepoint_failed": (ActorKind.JOB_MASTER, END, "is notified that there is no savepoint"),
-    "coordination.stop_failed": (ActorKind.JOB_MASTER, END, "is notified that the job goes on"),
+    "coordination.stop_failed": (ActorKind.JOB_MASTER, END, "is notified that the job continues"),
     "checkpoint.notify_complete": (ActorKind.TASK, NOTIFICATIONS, "is notified that it is complete"),
-    "checkpoint.notify_aborted": (ActorKind.TASK, NOTIFICATIONS, "is notified that it was given up"),
+    "checkpoint.notify_aborted": (ActorKind.TASK, NOTIFICATIONS, "is notified that it was aborted"),
     "attempt.commit_checkpoint": (ActorKind.BRIDGE, COMMITS, "begins to commit"),
     "attempt.checkpoint_committed": (ActorKind.TASK, COMMITS, "has committed"),
 }
-"""The actor that takes a step, its phase, and its words; the same message told to another actor is a hop on its way."""
+"""The actor that takes a step, its phase, and its words; the same message to another actor is a hop."""
 FAILURES: Final = (
     "checkpoint.decline",
     "coordination.checkpoint_timed_out",
@@ -76,30 +84,30 @@ _ENDS = ("checkpoint.notify_aborted", "job.checkpoint_aborted")
 
 
 def checkpoint_story(trace: TraceReader, checkpoint: int, job: str | None = None) -> Story:
-    """The story of a checkpoint; `job` may be the beginning of its id, and is needed where several have this one.
+    """The story of a checkpoint; `job`, a prefix of its id, is needed if several jobs have a checkpoint with this id.
 
     Raises:
         TraceSelectionError: there is no such checkpoint in the trace, or several jobs have one.
     """
-    teller = _Teller(checkpoint)
-    teller.listen(exactly_in_order(trace))
-    if not teller.steps and teller.unclear:
-        teller.steps = {"that the trace does not name": []}
-    jobs = {each: steps for each, steps in teller.steps.items() if job is None or each.startswith(job)}
+    narrator = _Narrator(checkpoint)
+    narrator.listen(exactly_in_order(trace))
+    if not narrator.steps and narrator.unclear:
+        narrator.steps = {"that the trace does not name": []}
+    jobs = {each: steps for each, steps in narrator.steps.items() if job is None or each.startswith(job)}
     if not jobs:
-        raise TraceSelectionError(_nothing(trace, checkpoint, job, teller))
+        raise TraceSelectionError(_nothing(trace, checkpoint, job, narrator))
     if len(jobs) > 1:
         names = ", ".join(sorted(jobs))
         raise TraceSelectionError(f"{trace.path}: several jobs have a checkpoint {checkpoint}; choose one: {names}")
-    ((known, steps),) = jobs.items()
+    ((job_id, steps),) = jobs.items()
     notes = list(shortcomings(trace))
-    if len(teller.steps) == 1:
-        steps = sorted([*steps, *teller.unclear], key=lambda step: step.turn)
-    elif teller.unclear:
-        notes.append(f"{len(teller.unclear):,} steps are left out: the trace does not tell of which job they are")
+    if len(narrator.steps) == 1:
+        steps = sorted([*steps, *narrator.unclear], key=lambda step: step.turn)
+    elif narrator.unclear:
+        notes.append(f"{len(narrator.unclear):,} steps are left out: the trace does not name their job")
     return Story(
-        subject=f"checkpoint {checkpoint} of job {known}",
-        outcome=teller.outcomes.get(known, "the trace ends before it does"),
+        subject=f"checkpoint {checkpoint} of job {job_id}",
+        outcome=narrator.outcomes.get(job_id, "unfinished at the end of the trace"),
         steps=tuple(steps),
         trace_begin_ms=begin_of(trace),
         notes=tuple(notes),
@@ -107,29 +115,29 @@ def checkpoint_story(trace: TraceReader, checkpoint: int, job: str | None = None
 
 
 def concerns_checkpoint(record: Record, checkpoint: int) -> bool:
-    """Tell whether a record tells of this checkpoint, of whatever job."""
-    return _Teller(checkpoint).fact_in(record) is not None
+    """Tell whether a record concerns this checkpoint, of any job."""
+    return _Narrator(checkpoint).fact_in(record) is not None
 
 
-def _nothing(trace: TraceReader, checkpoint: int, job: str | None, teller: _Teller) -> str:
-    if teller.steps:
-        there = f"it is of {', '.join(sorted(teller.steps))}"
+def _nothing(trace: TraceReader, checkpoint: int, job: str | None, narrator: _Narrator) -> str:
+    if narrator.steps:
+        there = f"it is of {', '.join(sorted(narrator.steps))}"
         return f"{trace.path}: there is no checkpoint {checkpoint} of a job {job!r}; {there}"
-    seen = sorted(teller.seen)
-    there = f"there are {seen[0]} to {seen[-1]}" if seen else "the trace tells of no checkpoint at all"
+    ids = sorted(narrator.seen)
+    there = f"there are {ids[0]} to {ids[-1]}" if ids else "the trace contains no checkpoints"
     return f"{trace.path}: there is no checkpoint {checkpoint}; {there}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Fact:
-    """Part of a record that concerns the checkpoint; `sent` where not its message does, but one that the turn sent."""
+    """The part of a record that concerns the checkpoint; `sent` if it is a message that the turn sent."""
 
-    said: Facts
+    facts: Facts
     sent: bool = False
 
 
-class _Teller:
-    """Makes steps of records, job by job; `unclear` are those of tasks whose deployment the trace does not tell."""
+class _Narrator:
+    """Turns records into steps, by job; `unclear` are those of tasks whose deployment the trace does not contain."""
 
     def __init__(self, checkpoint: int) -> None:
         self._checkpoint = checkpoint
@@ -145,77 +153,84 @@ class _Teller:
             fact = self.fact_in(record)
             if fact is None:
                 continue
-            assert isinstance(record, Turn | DeadLetterRecord)  # Nothing else carries a message.
-            job, step = self._job_of(record, fact.said), self._step(record, fact)
+            assert isinstance(record, Turn | DeadLetterRecord)  # Only these carry messages.
+            job, step = self._job_of(record, fact.facts), self._step(record, fact)
             if job is None:
                 self.unclear.append(step)
             else:
                 self.steps.setdefault(job, []).append(step)
-                if (outcome := outcome_of(fact.said)) is not None:
+                if (outcome := outcome_of(fact.facts)) is not None:
                     self.outcomes[job] = outcome
 
     def fact_in(self, record: Record) -> _Fact | None:
         """The part of a record that concerns the checkpoint."""
         if isinstance(record, Killed | Spawned):
             return None
-        said = facts_of(record.message)
-        if said is None:
+        facts = facts_of(record.message)
+        if facts is None:
             return None
-        meant = next(filter(self._is_meant, _within(said)), None)
-        if meant is not None:
-            return _Fact(meant)
+        own = next(filter(self._is_meant, _within(facts)), None)
+        if own is not None:
+            return _Fact(own)
         if kind_of(record.recipient.path) not in _DECIDERS:
             return None
         sent = (facts_of(effect.message) for effect in _sends(record))
-        found = next(
-            (each for told in sent if told is not None for each in _within(told) if self._is_meant(each)), None
+        match = next(
+            (
+                each
+                for each_sent in sent
+                if each_sent is not None
+                for each in _within(each_sent)
+                if self._is_meant(each)
+            ),
+            None,
         )
-        return None if found is None else _Fact(found, sent=True)
+        return None if match is None else _Fact(match, sent=True)
 
-    def _is_meant(self, said: Facts) -> bool:
-        found = said.get("checkpoint_id")
-        if isinstance(found, int):
-            self.seen.add(found)
-        return bool(found == self._checkpoint)
+    def _is_meant(self, facts: Facts) -> bool:
+        checkpoint_id = facts.get("checkpoint_id")
+        if isinstance(checkpoint_id, int):
+            self.seen.add(checkpoint_id)
+        return bool(checkpoint_id == self._checkpoint)
 
-    def _job_of(self, record: Turn | DeadLetterRecord, said: Facts) -> str | None:
-        job: str | None = said.get("job_id") or self._actors.job_at(record.recipient.path)
-        if job is None and isinstance(attempt := said.get("attempt"), str):
+    def _job_of(self, record: Turn | DeadLetterRecord, facts: Facts) -> str | None:
+        job: str | None = facts.get("job_id") or self._actors.job_at(record.recipient.path)
+        if job is None and isinstance(attempt := facts.get("attempt"), str):
             job = job_of(attempt)
         return job
 
     def _step(self, record: Turn | DeadLetterRecord, fact: _Fact) -> StoryStep:
-        path, said = record.recipient.path, fact.said
+        path, facts = record.recipient.path, fact.facts
         if fact.sent:
-            phase, text, hop = step_of_sent(said, message_name(record.message), kind_of(path))
+            phase, text, hop = step_of_sent(facts, message_name(record.message), kind_of(path))
         else:
-            phase, text, hop = step_of(said, kind_of(path))
-        attempt, failure = said.get("attempt"), failure_of(record)
-        # An answer is told of the task that gave it, not of the actor that collects the answers.
-        told_of = self._actors.name_of_attempt(attempt) if phase == ACKNOWLEDGEMENTS and attempt else None
-        details = [detail_of(said), "" if failure is None else failure_text(failure)]
+            phase, text, hop = step_of(facts, kind_of(path))
+        attempt, failure = facts.get("attempt"), failure_of(record)
+        # An answer is shown with the task that gave it, not with the actor that collects the answers.
+        owner = self._actors.name_of_attempt(attempt) if phase == ACKNOWLEDGEMENTS and attempt else None
+        details = [detail_of(facts), "" if failure is None else failure_text(failure)]
         if isinstance(record, DeadLetterRecord):
-            text, hop = f"does not get it: {said.name} is a dead letter, {record.reason}", False
+            text, hop = f"does not get it: {facts.name} is a dead letter, {record.reason}", False
         return StoryStep(
             turn=record.sequence,
             now_ms=record.now_ms,
             phase=phase,
-            actor=told_of or self._actors.name_of(path),
+            actor=owner or self._actors.name_of(path),
             text=text,
             detail=", ".join(filter(None, details)),
             group=text,
-            failed=failure is not None or said.tag in FAILURES or isinstance(record, DeadLetterRecord),
+            failed=failure is not None or facts.tag in FAILURES or isinstance(record, DeadLetterRecord),
             hop=hop,
         )
 
 
-def _within(said: Facts) -> Iterator[Facts]:
+def _within(facts: Facts) -> Iterator[Facts]:
     """The messages within a message: through a channel, from a bridge, in a batch."""
-    several = said.get("messages")
+    several = facts.get("messages")
     if isinstance(several, tuple):
         yield from map(Facts, several)
     else:
-        yield said.part("buffer") or said.part("report") or said
+        yield facts.part("buffer") or facts.part("report") or facts
 
 
 def _sends(record: Turn | DeadLetterRecord) -> Iterator[Send]:
@@ -223,54 +238,54 @@ def _sends(record: Turn | DeadLetterRecord) -> Iterator[Send]:
         yield from (effect for effect in record.effects if isinstance(effect, Send))
 
 
-def step_of(said: Facts, kind: ActorKind) -> tuple[str, str, bool]:
-    """Phase and words of what an actor of this kind is told, and whether it is only a hop."""
-    if said.tag not in STEPS:
-        return AFTERWARDS if said.tag == _RESTORED else END, f"is told {said.name}", True
-    at, phase, text = STEPS[said.tag]
+def step_of(facts: Facts, kind: ActorKind) -> tuple[str, str, bool]:
+    """Phase and words for a message to an actor of this kind, and whether it is only a hop."""
+    if facts.tag not in STEPS:
+        return AFTERWARDS if facts.tag == _RESTORED else END, f"receives {facts.name}", True
+    at, phase, text = STEPS[facts.tag]
     return phase, text, at is not kind
 
 
-def step_of_sent(sent: Facts, said: str, kind: ActorKind) -> tuple[str, str, bool]:
-    """The same of a turn whose own message `said` does not name the checkpoint, but one that it sent."""
-    if kind is ActorKind.COORDINATOR and sent.tag in _BEGINNINGS:
-        return TRIGGER, f"begins it after {said}", False
-    if kind is ActorKind.COORDINATOR and sent.tag in _ENDS:
-        return END, f"gives it up after {said}", False
-    if kind is ActorKind.JOB_MASTER and sent.tag == _RESTORED:
+def step_of_sent(facts: Facts, message: str, kind: ActorKind) -> tuple[str, str, bool]:
+    """The same for a turn whose message `facts` does not name the checkpoint, but which sent one that does."""
+    if kind is ActorKind.COORDINATOR and facts.tag in _BEGINNINGS:
+        return TRIGGER, f"begins it after {message}", False
+    if kind is ActorKind.COORDINATOR and facts.tag in _ENDS:
+        return END, f"aborts it after {message}", False
+    if kind is ActorKind.JOB_MASTER and facts.tag == _RESTORED:
         return AFTERWARDS, "restarts the tasks from it", False
-    phase, _, _ = step_of(sent, kind)
-    return phase, f"sends {sent.name} after {said}", True
+    phase, _, _ = step_of(facts, kind)
+    return phase, f"sends {facts.name} after {message}", True
 
 
-def detail_of(said: Facts) -> str:
-    match said.tag:
+def detail_of(facts: Facts) -> str:
+    match facts.tag:
         case "checkpoint.acknowledge":
-            return _measured(said.part("metrics"))
+            return _measured(facts.part("metrics"))
         case "coordination.metadata_written" | "coordination.savepoint_completed":
-            return str(said.get("path"))
+            return str(facts.get("path"))
         case "attempt.checkpoint_committed":
-            files = said.get("files") or ()
+            files = facts.get("files") or ()
             return "" if not files else f"{len(files):,} files" if len(files) > 1 else str(files[0])
         case _:
-            reason = said.get("reason")
+            reason = facts.get("reason")
             return "" if reason is None else str(reason)
 
 
-def outcome_of(said: Facts) -> str | None:
-    """The end of the checkpoint, where the message tells it."""
-    match said.tag:
+def outcome_of(facts: Facts) -> str | None:
+    """The end of the checkpoint, if the message reports it."""
+    match facts.tag:
         case "job.checkpoint_completed":
-            return f"COMPLETED in {format_ms(said.get('duration_ms'))}, {_size(said)}"
+            return f"COMPLETED in {format_ms(facts.get('duration_ms'))}, {_size(facts)}"
         case "job.checkpoint_aborted":
-            return f"ABORTED, {said.get('reason')}"
+            return f"ABORTED, {facts.get('reason')}"
         case _:
             return None
 
 
-def _size(said: Facts) -> str:
-    size, new = said.get("size_bytes"), said.get("incremental_bytes")
-    return f"{format_bytes(size)}, of which {format_bytes(new)} are new"
+def _size(facts: Facts) -> str:
+    size, new = facts.get("size_bytes"), facts.get("incremental_bytes")
+    return f"{format_bytes(size)}, {format_bytes(new)} of it new"
 
 
 def _measured(metrics: Facts | None) -> str:

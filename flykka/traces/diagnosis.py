@@ -1,6 +1,6 @@
-"""Diagnosis of a job of a recorded run: the run is replayed up to a turn, and its actors are asked there.
+"""Diagnosis of a job of a recorded run: the run is replayed up to a turn, and its actors are examined there.
 
-No actor is unresponsive in a replay. The engines are not there, so how far the stages are is not known.
+All actors respond in a replay. There are no engines, so the progress of the stages is not known.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from flykka.runtime.trace.file.reader import TraceReader
 def diagnose_recorded(
     trace: TraceReader, turn: int | None = None, job: str | None = None, *, modules: Iterable[str] = ()
 ) -> JobDiagnosis:
-    """Tell what a job of the trace waited for behind this turn, or at the end; of several the one that is named.
+    """Explain what a job of the trace waited for after this turn, or at the end; `job` selects one of several.
 
     Raises:
         ReplaySessionError: there is no such turn, or the replay diverges before it.
-        TraceSelectionError: there is no such job up to there, or there are several and none was named.
+        TraceSelectionError: there is no such job up to the turn, or there are several and `job` is not set.
     """
     engine = Replayer(modules=modules).engine(trace)
     store = ExecutionGraphInfoStore(sys.maxsize)
@@ -46,23 +46,25 @@ def diagnose_recorded(
     last: int | None = None
     while (upcoming := engine.records.turns(1)) and (turn is None or upcoming[0].sequence <= turn):
         try:
-            taken = engine.advance()
+            advanced = engine.advance()
         except DivergenceError as diverged:
-            raise ReplaySessionError(f"{trace.path} cannot be replayed so far: {diverged.divergence}") from diverged
-        if taken is None:
+            raise ReplaySessionError(
+                f"{trace.path} cannot be replayed up to this turn: {diverged.divergence}"
+            ) from diverged
+        if advanced is None:
             break
-        now_ms, last = taken.now_ms, taken.sequence
-        match taken.message:
+        now_ms, last = advanced.now_ms, advanced.sequence
+        match advanced.message:
             case SubmitJob(job_graph=job_graph):
-                store.on_message(TrackJob(job_graph=job_graph), taken.now_ms)
-            case Message() if taken.recipient.path == INFO_STORE_PATH:
-                store.on_message(taken.message, taken.now_ms)
+                store.on_message(TrackJob(job_graph=job_graph), advanced.now_ms)
+            case Message() if advanced.recipient.path == INFO_STORE_PATH:
+                store.on_message(advanced.message, advanced.now_ms)
             case _:
                 pass
     if turn is not None and last != turn:
         raise ReplaySessionError(f"{trace.path} has no turn {turn}")
-    chosen = _chosen([model.details(now_ms, 0) for model in store.jobs.values()], job, str(trace.path))
-    return diagnose(_reports(engine, chosen, now_ms))
+    details = _chosen([model.details(now_ms, 0) for model in store.jobs.values()], job, str(trace.path))
+    return diagnose(_reports(engine, details, now_ms))
 
 
 def _chosen(jobs: Sequence[JobDetails], wanted: str | None, path: str) -> JobDetails:

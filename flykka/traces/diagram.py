@@ -1,7 +1,7 @@
-"""A trace as a sequence diagram: lifelines, and what passed between them, for whatever draws it.
+"""A trace as a sequence diagram: lifelines and the messages between them, independent of the drawing.
 
-A line of a diagram is one turn: an arrow from the sender of its message to the recipient. Turns not to be seen one by
-one are collapsed: a run of them is one line that says how many there were.
+A line of a diagram is one turn: an arrow from the sender of its message to the recipient. Unimportant turns are
+collapsed: a sequence of them becomes one line with their numbers.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from flykka.runtime.trace.records import DeadLetterRecord, Record, Turn
 from flykka.runtime.trace.text import message_name
 from flykka.traces.checkpoint_story import concerns_checkpoint
 from flykka.traces.origin import begin_of, origin, shortcomings
-from flykka.traces.selection import KINDS, is_at, is_called, patterns_of
+from flykka.traces.selection import KINDS, has_type, is_at, patterns_of
 from flykka.views.text.turns import ids_cut_short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """Selection of what is drawn of a trace.
+    """Selects the part of a trace to draw.
 
-    `actors` are patterns of paths: drawn is what these actors were told and what they told others; all, where there are
-    none. `collapse` are names of `KINDS` or patterns of message types. Of a `checkpoint` is drawn what concerns it.
+    `actors` are patterns of paths: only messages to or from these actors are drawn, or all without patterns. `collapse`
+    are names of `KINDS` or patterns of message types. With `checkpoint` only records that concern it are drawn.
     """
 
     actors: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrow:
-    """Line of a record. Without a `sender` it came from outside, from a timer, or from an unknown actor."""
+    """The line of a record. Without a `sender` it came from outside, from a timer, or from an unknown actor."""
 
     record: Record
     sender: str | None
@@ -58,7 +58,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collapsed:
-    """A run of records that are not drawn one by one."""
+    """A sequence of records that are not drawn one by one."""
 
     first: int
     last: int
@@ -76,9 +76,9 @@ Line = Arrow | Collapsed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagram:
-    """Content of a drawing: lines in the order of their turns, actors in the order of their first appearance.
+    """The content of a drawing: lines in the order of their turns, actors in the order of their first appearance.
 
-    `begin_ms` is when the trace begins, even where the drawing begins later.
+    `begin_ms` is the beginning of the trace, even if the drawing begins later.
     """
 
     title: str
@@ -89,7 +89,7 @@ class Diagram:
 
 
 def lines_of(records: Iterable[Record], view: View) -> Iterator[Line]:
-    """The lines of what is to be seen, of records in the order in which they began."""
+    """The lines for the selected records, in the order in which these began."""
     patterns = patterns_of(view.collapse)
     run: _CollapsedRecords | None = None
     for record in records:
@@ -99,7 +99,7 @@ def lines_of(records: Iterable[Record], view: View) -> Iterator[Line]:
             continue
         if not _is_seen(record, view):
             continue
-        if any(is_called(record, pattern) for pattern in patterns):
+        if any(has_type(record, pattern) for pattern in patterns):
             run = run or _CollapsedRecords(record)
             run.add(record)
             continue
@@ -140,24 +140,24 @@ def _sender(record: Record) -> Ref | None:
 
 
 def short_names(paths: Iterable[str]) -> dict[str, str]:
-    """For each path the fewest of its last parts that no other path ends with; long ids are cut short, if they may."""
-    known = list(paths)
-    cut = {path: ids_cut_short(path) for path in known}
-    if len(set(cut.values())) < len(known):
-        cut = {path: path for path in known}
+    """The shortest unique suffix of each path; long ids are shortened, unless that makes them ambiguous."""
+    all_paths = list(paths)
+    cut = {path: ids_cut_short(path) for path in all_paths}
+    if len(set(cut.values())) < len(all_paths):
+        cut = {path: path for path in all_paths}
     parts = {path: each.strip("/").split("/") for path, each in cut.items()}
     tails = Counter("/".join(each[-length:]) for each in parts.values() for length in range(1, len(each) + 1))
     return {path: _tail(each, tails) or path for path, each in parts.items()}
 
 
 def _tail(parts: Sequence[str], tails: Counter[str]) -> str:
-    # A bridge is the bridge of something: its own name alone would say nothing.
+    # The name "bridge" alone would be meaningless: a bridge belongs to a task.
     candidates = ("/".join(parts[-length:]) for length in range(1, len(parts) + 1))
     return next((each for each in candidates if tails[each] == 1), "/".join(parts))
 
 
 class _CollapsedRecords:
-    """Records that are collapsed, of which there may be any number: what is told of them, and not themselves."""
+    """Accumulates the counts of any number of collapsed records, without the records."""
 
     def __init__(self, first: Record) -> None:
         self._first = first
@@ -181,21 +181,21 @@ class _CollapsedRecords:
 
 
 MERMAID_LINES = 300
-"""More of them no renderer takes."""
+"""The limit of Mermaid renderers."""
 HTML_LINES = 50_000
-"""So many a browser has no trouble with; the page has some 20 MB then."""
+"""Browsers can show this number; the page then has some 20 MB."""
 
 
-def drawn(trace: TraceReader, view: View, *, most: int) -> Diagram:
+def diagram_of(trace: TraceReader, view: View, *, most: int) -> Diagram:
     """A diagram of at most `most` lines.
 
     Raises:
-        TraceSelectionError: there is nothing to be seen, or more than that.
+        TraceSelectionError: the selection is empty, or has more lines.
     """
     lines: list[Line] = []
     hidden = 0
     lifelines: dict[str, None] = {}
-    for line in streamed(trace, view):
+    for line in stream_lines(trace, view):
         if len(lines) >= most:
             hidden += 1
             continue
@@ -211,7 +211,7 @@ def drawn(trace: TraceReader, view: View, *, most: int) -> Diagram:
             f"{most:,}: draw fewer with --from and --to, --actors, --checkpoint or --collapse ({names} or a TYPE)"
         )
     if not lines:
-        raise TraceSelectionError(f"{trace.path}: no turn is as asked for: there is nothing to draw")
+        raise TraceSelectionError(f"{trace.path}: no turn matches: there is nothing to draw")
     return Diagram(
         title=origin(trace),
         notes=tuple(shortcomings(trace)),
@@ -221,6 +221,6 @@ def drawn(trace: TraceReader, view: View, *, most: int) -> Diagram:
     )
 
 
-def streamed(trace: TraceReader, view: View) -> Iterator[Line]:
+def stream_lines(trace: TraceReader, view: View) -> Iterator[Line]:
     """The lines of any number of turns, one by one."""
     return lines_of(exactly_in_order(trace), view)

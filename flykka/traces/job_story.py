@@ -1,4 +1,4 @@
-"""The story of a job: submitted, scheduled, its checkpoints, what failed, what it was restored from, how it ended."""
+"""The story of a job: its submission, scheduling, checkpoints, failures, restores and end."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Killed, Turn
 from flykka.runtime.trace.text import failure_of, failure_text
 from flykka.traces.actor_directory import ActorDirectory, ActorKind, Facts, facts_of, kind_of
-from flykka.traces.story import Story, StoryStep, Tale, not_one, step_of
+from flykka.traces.story import Story, StoryPart, StoryStep, selection_error, step_of
 
-TOLD: Final = {
+JOB_MESSAGES: Final = {
     "job.submit": (ActorKind.JOB_MANAGER, "is asked to run it"),
     "job_control.accepted": (ActorKind.JOB_MANAGER, "has stored it"),
     "job_control.refused": (ActorKind.JOB_MANAGER, "refuses it"),
@@ -27,76 +27,76 @@ TOLD: Final = {
     "coordination.savepoint_failed": (ActorKind.JOB_MASTER, "has no savepoint"),
     "job_control.ended": (ActorKind.JOB_MANAGER, "is notified that it has ended"),
 }
-"""The messages that tell of a job: the actor that gets each, and the words for it."""
+"""The messages that concern a job: the actor that gets each, and the words for it."""
 
 _TASKS: Final = "tasks"
 _CHECKPOINTS: Final = "checkpoints"
 
 
 def job_story(trace: TraceReader, job: str = "") -> Story:
-    """The story of the job whose id begins with this text; of the only one where the text is empty.
+    """The story of the job whose id begins with this text; if the text is empty, of the only job.
 
     Raises:
         TraceSelectionError: there is no such job in the trace, or several.
     """
-    actors, tales, kills = ActorDirectory(), dict[str, Tale](), list[StoryStep]()
+    actors, parts, kills = ActorDirectory(), dict[str, StoryPart](), list[StoryStep]()
     for record in exactly_in_order(trace):
         actors.learn(record)
         if isinstance(record, Killed) and kind_of(record.ref.path) is ActorKind.OTHER:
             kills.append(_step(record, actors, "is killed", failed=True))
         elif isinstance(record, Turn):
-            _tell(tales, record, actors)
-    fitting = sorted(each for each in tales if each.startswith(job))
+            _add_step(parts, record, actors)
+    fitting = sorted(each for each in parts if each.startswith(job))
     if len(fitting) != 1:
-        raise not_one(trace, "job", job, fitting, sorted(tales))
-    tale = tales[fitting[0]]
-    first, last = tale.steps[0].turn, tale.steps[-1].turn
+        raise selection_error(trace, "job", job, fitting, sorted(parts))
+    part = parts[fitting[0]]
+    first, last = part.steps[0].turn, part.steps[-1].turn
     during = [kill for kill in kills if first <= kill.turn <= last]
-    tale.steps = sorted([*tale.steps, *during], key=lambda step: step.turn)
-    return tale.story(f"job {fitting[0]}", trace)
+    part.steps = sorted([*part.steps, *during], key=lambda step: step.turn)
+    return part.story(f"job {fitting[0]}", trace)
 
 
-def _tell(tales: dict[str, Tale], turn: Turn, actors: ActorDirectory) -> None:
-    kind, said = kind_of(turn.recipient.path), facts_of(turn.message)
-    if said is not None and said.tag in TOLD and TOLD[said.tag][0] is kind:
-        job = _job_in(said) or actors.job_at(turn.recipient.path)
+def _add_step(parts: dict[str, StoryPart], turn: Turn, actors: ActorDirectory) -> None:
+    kind, facts = kind_of(turn.recipient.path), facts_of(turn.message)
+    if facts is not None and facts.tag in JOB_MESSAGES and JOB_MESSAGES[facts.tag][0] is kind:
+        job = _job_in(facts) or actors.job_at(turn.recipient.path)
         if job is not None:
-            story = tales.setdefault(job, Tale())
+            story = parts.setdefault(job, StoryPart())
             failure = failure_of(turn)
             why = "" if failure is None else failure_text(failure)
-            detail = ", ".join(filter(None, (_detail(said), why)))
-            story.steps.append(_step(turn, actors, TOLD[said.tag][1], detail, failed=bool(why)))
+            detail = ", ".join(filter(None, (_detail(facts), why)))
+            story.steps.append(_step(turn, actors, JOB_MESSAGES[facts.tag][1], detail, failed=bool(why)))
     if kind is ActorKind.JOB_MASTER:
         for announced in _announced(turn):
-            story = tales.setdefault(str(announced.get("job_id")), Tale())
+            story = parts.setdefault(str(announced.get("job_id")), StoryPart())
             if announced.tag == "job.status_changed":
                 story.outcome = str(announced.get("status"))
             story.steps.append(_announcement(turn, announced, actors))
 
 
-def _job_in(said: Facts) -> str | None:
-    graph = said.part("job_graph")
-    job: str | None = (graph or said).get("job_id")
+def _job_in(facts: Facts) -> str | None:
+    graph = facts.part("job_graph")
+    job: str | None = (graph or facts).get("job_id")
     return job
 
 
-def _detail(said: Facts) -> str:
-    graph = said.part("job_graph")
+def _detail(facts: Facts) -> str:
+    graph = facts.part("job_graph")
     if graph is not None:
         return f"{graph.get('name')!r} of {len(graph.get('vertices') or ()):,} vertices"
-    return ", ".join(str(found) for name in ("status", "path", "reason") if (found := said.get(name)) is not None)
+    return ", ".join(str(value) for name in ("status", "path", "reason") if (value := facts.get(name)) is not None)
 
 
 def _announced(turn: Turn) -> Iterator[Facts]:
-    """The news that a JobMaster has told its listeners in a turn, each once."""
-    told: list[object] = []
+    """The announcements of a JobMaster to its listeners in a turn, each once."""
+    messages: list[object] = []
     for effect in turn.effects:
-        if not isinstance(effect, Send) or effect.message in told:
+        if not isinstance(effect, Send) or effect.message in messages:
             continue
-        told.append(effect.message)
-        said = facts_of(effect.message)
-        if said is not None and said.tag in ANNOUNCEMENTS:
-            yield said
+        messages.append(effect.message)
+        facts = facts_of(effect.message)
+        if facts is not None and facts.tag in ANNOUNCEMENTS:
+            yield facts
 
 
 ANNOUNCEMENTS: Final = (
@@ -109,31 +109,31 @@ ANNOUNCEMENTS: Final = (
 )
 
 
-def _announcement(turn: Turn, said: Facts, actors: ActorDirectory) -> StoryStep:
-    match said.tag:
+def _announcement(turn: Turn, facts: Facts, actors: ActorDirectory) -> StoryStep:
+    match facts.tag:
         case "job.status_changed":
-            why = _failure(said, "cause")
-            return _step(turn, actors, f"the job is {said.get('status')}", why, failed=bool(why))
+            why = _failure(facts, "cause")
+            return _step(turn, actors, f"the job is {facts.get('status')}", why, failed=bool(why))
         case "job.execution_state_changed":
-            why, state = _failure(said, "failure"), str(said.get("state"))
+            why, state = _failure(facts, "failure"), str(facts.get("state"))
             if why:
-                return _step(turn, actors, f"{said.get('task_name')} is {state}", why, failed=True)
-            return _step(turn, actors, state, str(said.get("task_name")), group=_TASKS)
+                return _step(turn, actors, f"{facts.get('task_name')} is {state}", why, failed=True)
+            return _step(turn, actors, state, str(facts.get("task_name")), group=_TASKS)
         case "job.checkpoint_completed":
-            which = f"{said.get('checkpoint_id')} in {format_ms(said.get('duration_ms'))}"
+            which = f"{facts.get('checkpoint_id')} in {format_ms(facts.get('duration_ms'))}"
             return _step(turn, actors, "completed", which, group=_CHECKPOINTS)
         case "job.checkpoint_aborted":
-            return _step(turn, actors, f"checkpoint {said.get('checkpoint_id')} is given up", str(said.get("reason")))
+            return _step(turn, actors, f"checkpoint {facts.get('checkpoint_id')} is aborted", str(facts.get("reason")))
         case "job.restored":
-            checkpoint = said.get("checkpoint_id")
+            checkpoint = facts.get("checkpoint_id")
             whence = "the beginning" if checkpoint is None else f"checkpoint {checkpoint}"
             return _step(turn, actors, f"starts from {whence}")
         case _:
-            return _step(turn, actors, f"has lost {said.get('task_manager')}", str(said.get("reason")), failed=True)
+            return _step(turn, actors, f"has lost {facts.get('task_manager')}", str(facts.get("reason")), failed=True)
 
 
-def _failure(said: Facts, name: str) -> str:
-    failure = said.part(name)
+def _failure(facts: Facts, name: str) -> str:
+    failure = facts.part(name)
     return "" if failure is None else " ".join(f"{failure.get('type_name')}: {failure.get('message')}".split())
 
 

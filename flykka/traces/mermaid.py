@@ -1,4 +1,4 @@
-"""A sequence diagram in Mermaid's words, for Markdown and whatever else draws these."""
+"""A sequence diagram in Mermaid syntax, for Markdown and other tools."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from flykka.traces.diagram import Arrow, Collapsed, Diagram, short_names
 from flykka.views.text.turns import ids_cut_short
 
 _TEXT_LENGTH = 100
-# What Mermaid's grammar takes for its own within a text, among them the word that ends its blocks.
+# Characters and words of Mermaid's grammar, among them the word that ends its blocks.
 _ENTITIES = {"#": "#35;", ";": "#59;", "<": "#lt;", ">": "#gt;", '"': "#quot;", "%": "#37;", "{": "#123;", "}": "#125;"}
 _END = re.compile(r"\bend\b", re.IGNORECASE)
 
 
-def mermaid(drawn: Diagram) -> str:
+def mermaid(diagram: Diagram) -> str:
     """The text of a `sequenceDiagram`. A sender outside of the system, such as a client's thread, is `outside`."""
-    return "\n".join(_lines(drawn)) + "\n"
+    return "\n".join(_lines(diagram)) + "\n"
 
 
-def _lines(drawn: Diagram) -> Iterator[str]:
-    names = short_names(drawn.lifelines)
-    ids = {path: f"a{number}" for number, path in enumerate(drawn.lifelines)}
+def _lines(diagram: Diagram) -> Iterator[str]:
+    names = short_names(diagram.lifelines)
+    ids = {path: f"a{number}" for number, path in enumerate(diagram.lifelines)}
     yield "sequenceDiagram"
-    yield from (f"    %% {_escaped(note)}" for note in (drawn.title, *drawn.notes))
-    if any(isinstance(line, Arrow) and _is_from_outside(line) for line in drawn.lines):
+    yield from (f"    %% {_escaped(note)}" for note in (diagram.title, *diagram.notes))
+    if any(isinstance(line, Arrow) and _is_from_outside(line) for line in diagram.lines):
         yield "    actor outside"
-    yield from (f"    participant {ids[path]} as {_escaped(names[path])}" for path in drawn.lifelines)
-    for line in drawn.lines:
-        yield f"    {_line(line, ids, drawn.begin_ms)}"
+    yield from (f"    participant {ids[path]} as {_escaped(names[path])}" for path in diagram.lifelines)
+    for line in diagram.lines:
+        yield f"    {_line(line, ids, diagram.begin_ms)}"
         if isinstance(line, Arrow) and isinstance(line.record, Turn) and line.record.failure is not None:
             yield f"    Note over {ids[line.recipient]}: FAILED {_escaped(failure_text(line.record.failure))}"
 
@@ -38,21 +38,21 @@ def _lines(drawn: Diagram) -> Iterator[str]:
 def _line(line: Arrow | Collapsed, ids: dict[str, str], begin_ms: int) -> str:
     if isinstance(line, Collapsed):
         ends = sorted((ids[path] for path in line.actors), key=lambda each: int(each[1:]))
-        over = ends[0] if len(ends) == 1 else f"{ends[0]},{ends[-1]}"
-        return f"Note over {over}: {_escaped(line.text)}"
+        span = ends[0] if len(ends) == 1 else f"{ends[0]},{ends[-1]}"
+        return f"Note over {span}: {_escaped(line.text)}"
     record, recipient = line.record, ids[line.recipient]
     seconds = f"{(record.now_ms - begin_ms) / 1000:+.3f}"
     if isinstance(record, Killed):
         return f"Note over {recipient}: {record.sequence} {seconds} KILLED"
     message = getattr(record, "message", None)
-    said = line.name if message is None else message_text(message)
-    text = f"{record.sequence} {seconds} {_escaped(said)}"
+    label = line.name if message is None else message_text(message)
+    text = f"{record.sequence} {seconds} {_escaped(label)}"
     sender = recipient if line.kind == "timer" else "outside" if line.sender is None else ids[line.sender]
     return f"{sender}{_arrow_head(line)}{recipient}: {text}"
 
 
 def _arrow_head(arrow: Arrow) -> str:
-    """A cross for what did not arrive or brought a failure, dashes for what the kernel says by itself."""
+    """A cross for a message that did not arrive or caused a failure, dashes for messages of the kernel."""
     if arrow.kind == "dead letter" or failure_of(arrow.record) is not None:
         return "-x"
     return "->>" if arrow.kind == "message" else "-->>"
@@ -66,7 +66,7 @@ def _escaped(text: str) -> str:
     short = ids_cut_short(_one_line(text))
     cut = short if len(short) <= _TEXT_LENGTH else f"{short[: _TEXT_LENGTH - 3]}..."
     escaped = "".join(_ENTITIES.get(character, character) for character in cut)
-    return _END.sub(lambda found: f"{found[0][0]}#8203;{found[0][1:]}", escaped)
+    return _END.sub(lambda match: f"{match[0][0]}#8203;{match[0][1:]}", escaped)
 
 
 def _one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Origin of a trace and what is missing from it: told wherever something of it is shown."""
+"""The origin of a trace and its missing parts, for every display of a trace."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from flykka.views.text.formats import format_bytes
 
 
 def origin(trace: TraceReader) -> str:
-    """The system that was recorded, and how much of it was."""
+    """The recorded system, and how much of it was recorded."""
     ring = trace.header.ring
     if ring is None:
         return f"recording of actor system {trace.header.system!r}"
-    kept = f"the first {ring.not_kept:,} turns were not kept" if ring.not_kept else "nothing is missing before it"
-    return f"flight record of actor system {trace.header.system!r}: {kept}"
+    extent = f"the first {ring.not_kept:,} turns were not kept" if ring.not_kept else "nothing is missing before it"
+    return f"flight record of actor system {trace.header.system!r}: {extent}"
 
 
 def cut_off(damage: Damage) -> str:
     """The end of a trace that ends before its file does."""
-    return f"the trace ends at byte {damage.offset:,}: {damage.reason}; what comes before is shown"
+    return f"the trace ends at byte {damage.offset:,}: {damage.reason}; all turns before are shown"
 
 
 def beforehand(trace: TraceReader) -> Iterator[str]:
-    """Yield the facts that the header tells before a trace is read."""
+    """Yield the facts in the header of a trace."""
     header = trace.header
     if header.ring is not None:
         yield origin(trace)
@@ -35,7 +35,9 @@ def beforehand(trace: TraceReader) -> Iterator[str]:
 
 
 def shortcomings(trace: TraceReader) -> Iterator[str]:
-    """All that the trace does not tell as it happened. Looks for the end of the file: that may take a second."""
+    """Everything that the trace does not contain as it happened. Searches for the end of the file, which may take a
+    second.
+    """
     yield from beforehand(trace)
     if (damage := trace.truncated) is not None:
         yield cut_off(damage)

@@ -1,6 +1,6 @@
-"""A sequence diagram as one page of HTML that needs nothing else: no network; light or dark as the reader has it.
+"""A sequence diagram as a self-contained HTML page: no network; light or dark by the reader's settings.
 
-The page holds the turns as data, and a script draws those on the screen: so that a long trace stays quick.
+The page contains the turns as data, and a script draws the visible ones, so that a long trace stays fast.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from flykka.views.html.markup import Html, asset, element, page
 from flykka.views.text.turns import ids_cut_short
 
 HEIGHT = 560
-"""Pixels of a diagram in the output of a cell."""
+"""The height in pixels of a diagram in the output of a cell."""
 
 _FRAME = "display: block; box-sizing: border-box; width: 100%; border: 1px solid rgba(128, 128, 128, .3)"
 _SCRIPTS = ("model.js", "canvas.js", "controls.js")
 _NOBODY = -1
 _COLLAPSED = -1
-# What a page tells of a message: enough to read it, and not the state of a checkpoint in full.
+# Limits for a message in a page: enough to read it, but not the whole state of a checkpoint.
 _DEPTH = 6
 _ITEMS = 30
 _TEXT_LENGTH = 1_000
 
 
-def diagram_page(drawn: Diagram, name: str) -> str:
-    """The whole page; `name` is what the trace is called."""
-    notes = [element("span", note, class_="note") for note in drawn.notes]
+def diagram_page(diagram: Diagram, name: str) -> str:
+    """The whole page; `name` is that of the trace."""
+    notes = [element("span", note, class_="note") for note in diagram.notes]
     toolbar = Html(_asset("toolbar.html"))
-    counted = element("span", class_="count", id="counted")
-    # Within a script no text can end it, or begin a comment.
-    data = Html(json.dumps(_data(drawn), separators=(",", ":")).replace("<", "\\u003c"))
+    count = element("span", class_="count", id="counted")
+    # Escaped so that no text ends the script or begins a comment.
+    data = Html(json.dumps(_data(diagram), separators=(",", ":")).replace("<", "\\u003c"))
     return page(
         f"{name} - flykka trace",
-        element("header", element("h1", name), element("span", drawn.title, class_="faint"), *notes, counted, toolbar),
+        element("header", element("h1", name), element("span", diagram.title, class_="faint"), *notes, count, toolbar),
         element("noscript", "The diagram is drawn by a script, and scripts are off here."),
         element(
             "main",
@@ -53,7 +53,7 @@ def diagram_page(drawn: Diagram, name: str) -> str:
 
 
 class SequenceDiagram:
-    """Made by `Trace.sequence_diagram`. `html` is the page: to be written to a file, or to be shown elsewhere."""
+    """Created by `Trace.sequence_diagram`. `html` is the page, to write to a file or to show elsewhere."""
 
     def __init__(self, html: str, text: str, *, height: int = HEIGHT) -> None:
         self.html = html
@@ -61,7 +61,7 @@ class SequenceDiagram:
         self._text = text
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """Called by IPython. The page's script runs, and can reach nothing but the page."""
+        """Called by IPython. The page's script runs in a sandbox."""
         frame = element(
             "iframe",
             srcdoc=self.html,
@@ -79,11 +79,11 @@ def _asset(name: str) -> str:
     return asset("flykka.traces", f"diagram_page/{name}")
 
 
-def _data(drawn: Diagram) -> dict[str, Any]:
-    actors = {path: number for number, path in enumerate(drawn.lifelines)}
+def _data(diagram: Diagram) -> dict[str, Any]:
+    actors = {path: number for number, path in enumerate(diagram.lifelines)}
     types: dict[str, int] = {}
-    rows = [_row(line, drawn.begin_ms, actors, types) for line in drawn.lines]
-    names = short_names(drawn.lifelines)
+    rows = [_row(line, diagram.begin_ms, actors, types) for line in diagram.lines]
+    names = short_names(diagram.lifelines)
     return {
         "actors": list(actors),
         "names": [names[path] for path in actors],
@@ -93,7 +93,7 @@ def _data(drawn: Diagram) -> dict[str, Any]:
 
 
 def _row(line: Line, begin_ms: int, actors: dict[str, int], types: dict[str, int]) -> Sequence[Any]:
-    """As the head of `model.js` says."""
+    """A row in the format that the head of `model.js` describes."""
     if isinstance(line, Collapsed):
         among = [actors[path] for path in line.actors]
         ms = line.now_ms - begin_ms

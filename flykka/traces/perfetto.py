@@ -1,8 +1,8 @@
 """A trace as events of Chrome's trace format, which the Perfetto UI (ui.perfetto.dev) and chrome://tracing open.
 
-A thread per actor, a slice per turn, an arrow from the turn that sent a message to the one that took it. How long turns
-took is not recorded: a slice ends where the actor's next one begins, and after a millisecond at the latest. Turns of
-one millisecond stand a microsecond apart, in their order.
+A thread per actor, a slice per turn, an arrow from the turn that sent a message to the one that received it. The
+durations of turns are not recorded: a slice ends when the actor's next one begins, and after a millisecond at the
+latest. Turns of one millisecond are a microsecond apart, in order.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from flykka.traces.diagram import Arrow, Collapsed, Line
 _LONGEST_US = 1_000
 _PROCESS = 1
 _CAUSES = 100_000
-"""So many turns are remembered as causes: what was sent longer ago has no arrow."""
+"""The limit of remembered turns: messages sent earlier have no arrow."""
 
 
 def perfetto(system: str, notes: Iterable[str], lines: Iterable[Line], begin_ms: int) -> Iterator[str]:
-    """The parts of one JSON object, to be written one behind the other: what is drawn need not fit into memory."""
+    """The parts of one JSON object, to be written in sequence, so that the whole need not fit into memory."""
     about = json.dumps({"system": system, "notes": list(notes)})
     yield f'{{"displayTimeUnit": "ms", "otherData": {about}, "traceEvents": [\n'
     yield json.dumps(_named("process_name", 0, f"actor system {system}"))
@@ -32,14 +32,14 @@ def perfetto(system: str, notes: Iterable[str], lines: Iterable[Line], begin_ms:
 
 
 class _Timeline:
-    """Gives actors their threads, turns their microseconds, and messages their arrows."""
+    """Assigns threads to actors, microseconds to turns, and arrows to messages."""
 
     def __init__(self, begin_ms: int) -> None:
         self._begin_ms = begin_ms
         self._threads: dict[str, int] = {}
         self._now_us = -1
         self._open: dict[int, dict[str, Any]] = {}
-        # Of each turn that was drawn: where an arrow from it begins.
+        # The beginning of arrows from each turn that was drawn.
         self._turns: dict[int, tuple[int, int]] = {}
 
     def events(self, lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
@@ -59,13 +59,13 @@ class _Timeline:
         at = self._at(record.now_ms)
         common = {"pid": _PROCESS, "tid": thread, "ts": at}
         if not isinstance(record, Turn):
-            yield {**common, "ph": "i", "s": "t", "name": arrow.name, "cat": arrow.kind, "args": _told(arrow)}
+            yield {**common, "ph": "i", "s": "t", "name": arrow.name, "cat": arrow.kind, "args": _arguments(arrow)}
             if isinstance(record, Killed):
                 yield from self._ended(thread, at)
             return
         yield from self._ended(thread, at)
         slice_of_turn = {**common, "ph": "X", "dur": _LONGEST_US, "name": arrow.name, "cat": arrow.kind}
-        self._open[thread] = {**slice_of_turn, "args": _told(arrow)}
+        self._open[thread] = {**slice_of_turn, "args": _arguments(arrow)}
         if record.cause in self._turns:
             yield from self._flow(record.sequence, self._turns[record.cause], (thread, at))
         self._turns[record.sequence] = (thread, at)
@@ -96,18 +96,18 @@ def _named(what: str, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "pid": _PROCESS, "tid": thread, "name": what, "args": {"name": name}}
 
 
-def _told(arrow: Arrow) -> dict[str, Any]:
+def _arguments(arrow: Arrow) -> dict[str, Any]:
     record = arrow.record
-    told: dict[str, Any] = {"turn": record.sequence}
+    arguments: dict[str, Any] = {"turn": record.sequence}
     message = getattr(record, "message", None)
     if message is not None:
-        told["message"] = message_text(message)
+        arguments["message"] = message_text(message)
     if arrow.sender is not None:
-        told["from"] = arrow.sender
+        arguments["from"] = arrow.sender
     if arrow.cause is not None:
-        told["cause"] = arrow.cause
+        arguments["cause"] = arrow.cause
     if isinstance(record, Turn) and record.effects:
-        told["effects"] = [effect_text(effect) for effect in record.effects]
+        arguments["effects"] = [effect_text(effect) for effect in record.effects]
     if (failure := failure_of(record)) is not None:
-        told["failure"] = failure_text(failure)
-    return told
+        arguments["failure"] = failure_text(failure)
+    return arguments

@@ -1,4 +1,4 @@
-"""Records as JSON, whole: for programs, and for questions that a table does not answer."""
+"""Records as complete JSON, for programs, and for questions that a table does not answer."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def record_json(record: Record) -> dict[str, Any]:
 
 
 def plain(item: Any) -> Any:
-    """Anything within a record, made of what JSON knows."""
+    """Convert any part of a record into JSON types."""
     match item:
         case Value():
-            told = {field.name: plain(getattr(item, field.name)) for field in fields(item)}  # type: ignore[arg-type]
-            return {"type": item.wire_tag, **told}
+            members = {field.name: plain(getattr(item, field.name)) for field in fields(item)}  # type: ignore[arg-type]
+            return {"type": item.wire_tag, **members}
         case Undecoded():
             return {"type": message_tag(item), "undecoded": b64encode(item.data).decode(), "reason": item.reason}
         case Ref():
@@ -75,5 +75,5 @@ def plain(item: Any) -> Any:
 
 
 def _effect(effect: Effect) -> dict[str, Any]:
-    told = {field.name: plain(getattr(effect, field.name)) for field in fields(effect)}
-    return {"kind": type(effect).__name__, **told}
+    members = {field.name: plain(getattr(effect, field.name)) for field in fields(effect)}
+    return {"kind": type(effect).__name__, **members}

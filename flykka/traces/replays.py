@@ -1,4 +1,4 @@
-"""Replays and forks in words: which actors are not replayed, and what came of a fork beside what was recorded."""
+"""Replays and forks as text: the actors that are not replayed, and the outcomes of a fork and of the recording."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from flykka.runtime.replay.replayer import ReplayResult
 
 _SHOWN = 3
-"""So many actors that are not replayed are named, for each reason."""
+"""The limit of named actors that are not replayed, for each reason."""
 
 Row = tuple[str, str, str]
 """A row of the comparison: its label, its value as recorded, and in the fork."""
@@ -34,9 +34,9 @@ def side_by_side(recorded: RunOutcome, forked: RunOutcome) -> Iterator[Row]:
     for job_id in dict.fromkeys([*recorded.jobs, *forked.jobs]):
         here, there = _job(recorded.jobs.get(job_id)), _job(forked.jobs.get(job_id))
         yield f"job {job_id}", here.pop("status"), there.pop("status")
-        for label, said in here.items():
-            if said != "-" or there[label] != "-":
-                yield f"  {label}", said, there[label]
+        for label, value in here.items():
+            if value != "-" or there[label] != "-":
+                yield f"  {label}", value, there[label]
     yield "turns", f"{recorded.turns:,}", f"{forked.turns:,}"
     yield "  that failed", f"{recorded.failed_turns:,}", f"{forked.failed_turns:,}"
     if recorded.raised or forked.raised:

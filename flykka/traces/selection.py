@@ -18,12 +18,14 @@ KINDS: Final = {
     "metrics": ("*Metrics*",),
     "credits": ("AddCredit", "BacklogAnnouncement"),
 }
-"""Kinds of messages by names of their own: there are many of these, and few tell anything."""
+"""Kinds of frequent messages that are rarely of interest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Criteria of records; patterns may hold `*` and `?`. An actor is named by its path, `/user/` may be left out."""
+    """Criteria for records; patterns may contain `*` and `?`. An actor is selected by its path, with or without
+    `/user/`.
+    """
 
     actor: str | None = None
     type: str | None = None
@@ -33,7 +35,7 @@ class Selection:
     limit: int | None = None
 
     def select(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records that are wanted, of records in the order in which they began; none is read behind the last."""
+        """The matching records, of records in the order in which they began; reading ends with the last one."""
         last = self.last
         before = records if last is None else takewhile(lambda record: record.sequence <= last, records)
         return islice(filter(self._wants, before), self.limit)
@@ -42,13 +44,13 @@ class Selection:
         return (
             (self.first is None or record.sequence >= self.first)
             and (self.actor is None or is_at(recipient_of(record), self.actor))
-            and (self.type is None or is_called(record, self.type))
-            and not any(is_called(record, pattern) for pattern in self.without)
+            and (self.type is None or has_type(record, self.type))
+            and not any(has_type(record, pattern) for pattern in self.without)
         )
 
 
-class Counted:
-    """Hands records on, and knows how many those were."""
+class CountingIterator:
+    """Forwards records, and counts them."""
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._records = records
@@ -66,11 +68,11 @@ def is_at(ref: Ref, pattern: str) -> bool:
 
 
 def patterns_of(names: Iterable[str]) -> tuple[str, ...]:
-    """The patterns that names of `KINDS` stand for; anything else is a pattern of a message's class or tag."""
+    """The patterns for names of `KINDS`; any other name is a pattern of a message's class or tag."""
     return tuple(pattern for name in names for pattern in KINDS.get(name, (name,)))
 
 
-def is_called(record: Record, pattern: str) -> bool:
+def has_type(record: Record, pattern: str) -> bool:
     """Tell whether the message of a record has this class or this tag."""
     if not isinstance(record, Turn | DeadLetterRecord):
         return False

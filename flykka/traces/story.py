@@ -1,7 +1,7 @@
-"""A story: what concerns one checkpoint, attempt or job, step by step, in the order in which it came about.
+"""A story: the steps of one checkpoint, attempt or job, in chronological order.
 
-A step is told in a line. Steps of one kind, such as the acknowledgements of a thousand tasks, are collapsed into one
-line that says how many there were, from when to when, and which was the last.
+A step is one line. Steps of one kind, such as the acknowledgements of a thousand tasks, are collapsed into one line
+with their number, their times, and the last of them.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from flykka.views.html.markup import element
 from flykka.views.text.formats import first_of
 
 _SHORT = 100
-"""So many characters of details are told of steps that are collapsed."""
+"""The limit of characters of details in collapsed steps."""
 _FEW = 3
-"""So many steps of one kind are still told one by one."""
+"""The limit of steps of one kind that are not collapsed."""
 NAMED = 8
-"""So many subjects are named where one was meant."""
+"""The limit of named subjects in an error about an ambiguous selection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryStep:
-    """Step of a story: a turn, as far as it concerns it. Steps with the same `group` may be collapsed.
+    """A step of a story: a turn that concerns its subject. Steps with the same `group` may be collapsed.
 
-    A `hop` is a message on its way, or told to an actor that only listens: it is told where everything is. `detail` is
-    what makes this step different from others that do the same.
+    A `hop` is a forwarded message, or one to an actor that only listens: it is shown only with everything. `detail`
+    distinguishes this step from others of its kind.
     """
 
     turn: int
@@ -58,19 +58,19 @@ class Line:
 
     @property
     def last(self) -> StoryStep:
-        """The latest, which has kept the others waiting."""
+        """The latest step, for which the others have waited."""
         return self.steps[-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """Result of `Trace.story`. `notes` say what the trace could not tell.
+    """The result of `Trace.story`. `notes` state what the trace does not contain.
 
     Attributes:
-        subject: what it is about, such as `checkpoint 7 of job ...`.
-        outcome: what became of it.
-        steps: all of them, hops as well, in the order of their turns.
-        begin_ms: when the first step was, in ms since 1970; `trace_begin_ms` is when the recording begins.
+        subject: what the story is about, such as `checkpoint 7 of job ...`.
+        outcome: how it ended.
+        steps: all steps, including hops, in the order of their turns.
+        begin_ms: the time of the first step, in ms since 1970; `trace_begin_ms` is the beginning of the recording.
     """
 
     subject: str
@@ -85,15 +85,15 @@ class Story:
         return self.steps[0].now_ms if self.steps else self.trace_begin_ms
 
     def lines(self, *, everything: bool = False) -> list[Line]:
-        """The lines that tell it; with `everything` each step is one, and hops are too."""
+        """The lines of the story; with `everything` each step is one, including hops."""
         if everything:
             return [Line(phase=step.phase, steps=(step,), text=_sentence(step)) for step in self.steps]
-        wanted = [step for step in self.steps if not step.hop]
-        return list(_by_phase(wanted) if self.has_phases else _until_something_happens(wanted, self.begin_ms))
+        steps = [step for step in self.steps if not step.hop]
+        return list(_by_phase(steps) if self.has_phases else _until_something_happens(steps, self.begin_ms))
 
     def text(self, *, everything: bool = False) -> str:
-        """The story for people: seconds since its first step, the turn, and what happened."""
-        return "\n".join(self._told(everything)) + "\n"
+        """The story as text: seconds since its first step, the turn, and the event."""
+        return "\n".join(self._text_lines(everything)) + "\n"
 
     def to_json(self, *, everything: bool = False) -> dict[str, Any]:
         return {
@@ -125,7 +125,7 @@ class Story:
     def _repr_html_(self) -> str:
         return element("pre", str(self))
 
-    def _told(self, everything: bool) -> Iterator[str]:
+    def _text_lines(self, everything: bool) -> Iterator[str]:
         yield f"{self.subject}: {self.outcome}"
         yield f"begins {(self.begin_ms - self.trace_begin_ms) / 1000:,.3f} s into the recording"
         yield from (f"# {note}" for note in self.notes)
@@ -143,10 +143,10 @@ class Story:
 
 
 @dataclass(slots=True)
-class Tale:
-    """A story that is still being told: the steps so far, and what has become of its subject."""
+class StoryPart:
+    """A story under construction: the steps so far, and the last known outcome."""
 
-    outcome: str = "the trace ends before it does"
+    outcome: str = "unfinished at the end of the trace"
     steps: list[StoryStep] = field(default_factory=list)
 
     def story(self, subject: str, trace: TraceReader) -> Story:
@@ -170,7 +170,7 @@ def step_of(
     failed: bool = False,
     hop: bool = False,
 ) -> StoryStep:
-    """A step of a story without phases: what a record tells of an actor."""
+    """A step of a story without phases, from a record about an actor."""
     return StoryStep(
         turn=record.sequence,
         now_ms=record.now_ms,
@@ -184,21 +184,21 @@ def step_of(
     )
 
 
-def not_one(
-    trace: TraceReader, kind: str, wanted: str, fitting: Sequence[str], there: Sequence[str]
+def selection_error(
+    trace: TraceReader, kind: str, selector: str, fitting: Sequence[str], there: Sequence[str]
 ) -> TraceSelectionError:
-    """The error where a text fits none, or several, of the subjects of which a trace has stories."""
+    """The error for a text that fits no subject of a trace's stories, or several."""
     names = fitting or there
-    shown = first_of(names, NAMED)
+    first_names = first_of(names, NAMED)
     if not names:
-        told = f"the trace tells of no {kind} at all"
-    elif not wanted:
-        told = f"it has {len(names):,} {kind}s; choose one: {shown}"
+        text = f"the trace contains no {kind}s"
+    elif not selector:
+        text = f"it has {len(names):,} {kind}s; choose one: {first_names}"
     elif fitting:
-        told = f"{wanted!r} fits {len(names):,} {kind}s; choose one: {shown}"
+        text = f"{selector!r} matches {len(names):,} {kind}s; choose one: {first_names}"
     else:
-        told = f"there is no {kind} {wanted!r}; there are: {shown}"
-    return TraceSelectionError(f"{trace.path}: {told}")
+        text = f"there is no {kind} {selector!r}; there are: {first_names}"
+    return TraceSelectionError(f"{trace.path}: {text}")
 
 
 def _sentence(step: StoryStep) -> str:
@@ -206,7 +206,7 @@ def _sentence(step: StoryStep) -> str:
 
 
 def _by_phase(steps: Sequence[StoryStep]) -> Iterator[Line]:
-    """Phases in the order of their first steps, and in each of them what is of one kind together."""
+    """Phases in the order of their first steps, and in each of them steps of one kind together."""
     phases: dict[str, dict[str, list[StoryStep]]] = {}
     for step in steps:
         kinds = phases.setdefault(step.phase, {})
@@ -227,7 +227,7 @@ def _collapsed(steps: Sequence[StoryStep]) -> str:
 
 
 def _until_something_happens(steps: Iterable[StoryStep], begin_ms: int) -> Iterator[Line]:
-    """Steps of one kind together, until one comes that is of no kind: what it is told between stays in order."""
+    """Collapse steps of one kind, until one without a kind comes, so that the order around it is kept."""
     kinds: dict[str, list[StoryStep]] = {}
     for step in steps:
         if step.group is not None:
@@ -243,8 +243,8 @@ def _routine(kinds: dict[str, list[StoryStep]], begin_ms: int) -> Iterator[Line]
     for group, steps in kinds.items():
         texts = {step.text for step in steps}
         if len(texts) == len(steps):
-            told = ", ".join(f"{_briefly(step)} {_seconds(step.now_ms - begin_ms)}" for step in steps)
-            text = f"{group}: {told}" if len(steps) > 1 else f"{group}: {_briefly(steps[0])}"
+            parts = ", ".join(f"{_briefly(step)} {_seconds(step.now_ms - begin_ms)}" for step in steps)
+            text = f"{group}: {parts}" if len(steps) > 1 else f"{group}: {_briefly(steps[0])}"
         else:
             text = f"{group} until {_seconds(steps[-1].now_ms - begin_ms)}: {', '.join(_counted(steps))}"
         yield Line(phase=steps[0].phase, steps=tuple(steps), text=text)
@@ -259,8 +259,8 @@ def _counted(steps: Sequence[StoryStep]) -> Iterator[str]:
     for step in steps:
         kinds.setdefault(step.text, []).append(step.detail)
     for text, details in kinds.items():
-        told = "; ".join(details)
-        yield f"{len(details):,} x {text}{f' ({told})' if details[0] and len(told) <= _SHORT else ''}"
+        joined = "; ".join(details)
+        yield f"{len(details):,} x {text}{f' ({joined})' if details[0] and len(joined) <= _SHORT else ''}"
 
 
 def _seconds(ms: int) -> str:

@@ -1,4 +1,4 @@
-"""The recorded run of the public API: told as stories, drawn as diagrams."""
+"""The recorded run of the public API, with its stories and diagrams."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.traces.attempt_story import attempt_story
 from flykka.traces.checkpoint_story import checkpoint_story
-from flykka.traces.diagram import HTML_LINES, MERMAID_LINES, Diagram, View, drawn
+from flykka.traces.diagram import HTML_LINES, MERMAID_LINES, Diagram, View, diagram_of
 from flykka.traces.job_story import job_story
 from flykka.traces.mermaid import mermaid
 from flykka.traces.page import HEIGHT, SequenceDiagram, diagram_page
@@ -19,17 +19,19 @@ if TYPE_CHECKING:
 
 
 class Trace(TraceReader):
-    """A recorded run. Nothing but the header is kept in memory; every iteration reads the file from its beginning."""
+    """A recorded run. Only the header is kept in memory; every iteration reads the file from its beginning."""
 
     def at(self, number: int, *, modules: Iterable[str] = ()) -> JobSession:
-        """The run, replayed up to behind turn `number`: `trace.at(142).state("/user/job-manager")`.
+        """Replay the run up to and including turn `number`: `trace.at(142).state("/user/job-manager")`.
 
-        `modules` are those that a `Replayer` may take actors from.
+        Args:
+            number: the number of the turn.
+            modules: modules from which the `Replayer` may load actors.
 
         Raises:
             ReplaySessionError: there is no such turn.
         """
-        # The actors take a second to load, and what is told and drawn needs none of them.
+        # The actors take a second to load, and stories and diagrams do not need them.
         from flykka.replay.replayer import Replayer
 
         session = Replayer(modules=modules).session(self)
@@ -37,18 +39,18 @@ class Trace(TraceReader):
         return session
 
     def story(self, *, checkpoint: int | None = None, attempt: str | None = None, job: str | None = None) -> Story:
-        """The story of one checkpoint, one attempt or one job, in the order in which it came about.
+        """Return the story of one checkpoint, one attempt or one job, in chronological order.
 
-        Without arguments it is the story of the job, where the trace has one only.
+        Without arguments it is the story of the job, if the trace has only one.
 
         Args:
-            checkpoint: its id. Where several jobs have one of this id, `job` says whose.
-            attempt: its id, or a text that only its id, its name or its actor's path has in it.
-            job: its id, or how that begins.
+            checkpoint: its id. If several jobs have a checkpoint with this id, `job` selects one.
+            attempt: its id, or a text that only its id, its name or its actor's path contains.
+            job: its id, or a prefix of it.
 
         Raises:
-            TraceSelectionError: the trace has nothing of the kind, or more than one.
-            ValueError: more than one was asked for.
+            TraceSelectionError: the trace has no such subject, or more than one.
+            ValueError: more than one was requested.
         """
         return story_of(self, checkpoint=checkpoint, attempt=attempt, job=job)
 
@@ -61,10 +63,10 @@ class Trace(TraceReader):
         last: int | None = None,
         checkpoint: int | None = None,
     ) -> str:
-        """A `sequenceDiagram` of at most 300 lines; the arguments are those of `flykka trace diagram`.
+        """Return a `sequenceDiagram` of at most 300 lines; the arguments are those of `flykka trace diagram`.
 
         Raises:
-            TraceSelectionError: there is nothing to be drawn, or too much.
+            TraceSelectionError: the selection is empty, or has too many lines.
         """
         return mermaid(self._drawn(MERMAID_LINES, actors, collapse, first, last, checkpoint))
 
@@ -90,7 +92,7 @@ class Trace(TraceReader):
         checkpoint: int | None = None,
         height: int = HEIGHT,
     ) -> SequenceDiagram:
-        """The page of `to_html`, to be shown in a notebook's cell, `height` pixels high. Raises as `to_mermaid`."""
+        """Return the page of `to_html` for a notebook's cell, `height` pixels high. Raises as `to_mermaid`."""
         diagram = self._drawn(HTML_LINES, actors, collapse, first, last, checkpoint)
         text = f"sequence diagram of {self.path.name}: {len(diagram.lines):,} lines, {len(diagram.lifelines):,} actors"
         return SequenceDiagram(diagram_page(diagram, self.path.name), text, height=height)
@@ -105,17 +107,17 @@ class Trace(TraceReader):
         checkpoint: int | None,
     ) -> Diagram:
         view = View(actors=tuple(actors), collapse=tuple(collapse), first=first, last=last, checkpoint=checkpoint)
-        return drawn(self, view, most=most)
+        return diagram_of(self, view, most=most)
 
 
 def story_of(
     trace: TraceReader, *, checkpoint: int | None = None, attempt: str | None = None, job: str | None = None
 ) -> Story:
-    """The story of what is named of a trace. Raises as `Trace.story` does."""
+    """The story of the selected subject of a trace. Raises as `Trace.story` does."""
     if checkpoint is not None and attempt is None:
         return checkpoint_story(trace, checkpoint, job)
     if attempt is not None and checkpoint is None and job is None:
         return attempt_story(trace, attempt)
     if attempt is None:
         return job_story(trace, job or "")
-    raise ValueError("a story is of one checkpoint, one attempt or one job: say checkpoint=, attempt= or job=")
+    raise ValueError("a story is of one checkpoint, one attempt or one job: pass checkpoint=, attempt= or job=")

@@ -1,4 +1,4 @@
-"""A job in a few words: for a notebook's tables, and as the text where no HTML can be shown."""
+"""A job in a few words: for a notebook's tables, and as text if no HTML can be shown."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def job_text(details: JobDetails) -> str:
 
 
 def headline(details: JobDetails) -> str:
-    """Tell how long the job has run, how often it was restarted, and how many files wait to be read."""
+    """The duration of the job, its number of restarts, and the number of files to read."""
     restarts = details.number_of_restarts
-    counted = f", {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
+    restarts_text = f", {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
     waiting = format_files_waiting(details.files_waiting)
-    return format_ms(details.duration_ms) + counted + (f", {waiting}" if waiting else "")
+    return format_ms(details.duration_ms) + restarts_text + (f", {waiting}" if waiting else "")
 
 
 def rates(details: JobDetails) -> tuple[float | None, ...]:
-    """Rows per second that its sources have read in each step; without one that has only just begun.
+    """Rows per second that its sources have read in each step; without a step that has just begun.
 
-    Tasks report once a second, so that little is known of it yet, and at each step the rate would seem to fall.
+    Tasks report once a second, so that the rate of such a step would be too low at first.
     """
     series = details.throughput
     if not series.values or details.status in JOB_TERMINAL:
@@ -60,12 +60,12 @@ def into_the_run(restart: Restart, started_ms: int) -> str:
 
 
 def read_again(vertex: JobVertexDetails) -> str:
-    """Tell how many of its rows came in once more after a restart; empty where none did."""
+    """The number of its rows that were read again after a restart, as text; empty for 0."""
     return f"up to {format_count(vertex.rows_read_again)}" if vertex.rows_read_again else ""
 
 
 def has_failed(details: JobDetails) -> bool:
-    """Return True if its last failure is what ends the job."""
+    """Return True if its last failure ends the job."""
     return details.status in (JobStatus.FAILING, JobStatus.FAILED)
 
 
@@ -75,14 +75,14 @@ def vertex_state(vertex: JobVertexDetails) -> str:
 
 
 def watermark(vertex: JobVertexDetails) -> str:
-    """Tell how far event time is; empty where there is none."""
+    """The event time as text; empty if it is unknown."""
     if vertex.event_time_ended:
         return "end of input"
     return "" if vertex.watermark_ms is None else format_event_time(vertex.watermark_ms)
 
 
 def lag(vertex: JobVertexDetails) -> str:
-    """Tell how far event time is behind the clock; empty where there is none."""
+    """The lag of event time after the clock as text; empty if it is unknown."""
     return "" if vertex.watermark_lag_ms is None else format_lag(vertex.watermark_lag_ms)
 
 

@@ -1,8 +1,8 @@
-"""A job in the output of a cell, live: the picture is replaced while the job runs, and the last one shows its end.
+"""A live job in the output of a cell: the picture is replaced while the job runs, and the last one shows its end.
 
-Display ids are all it takes: a frontend puts an update where the id was shown before, whichever cell runs meanwhile.
-What a thread publishes is sent under the newest cell (ipykernel has no other for it), so that also a program that runs
-a notebook cell by cell, and listens to the running one only, gets the updates of an earlier cell's output.
+It needs only display ids: a frontend replaces the output with that id, while any cell runs. Output of a
+thread is sent under the newest cell (ipykernel has no other for it), so that a program that executes a notebook cell by
+cell, and listens only to the running cell, gets the updates of earlier outputs, too.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from flykka.views.text.formats import displayed_status, format_bytes, format_cou
 
 SHOWN_CHECKPOINTS = 5
 SHOWN_FAILED_CHECKPOINTS = 5
-"""The last of those that failed are shown beside the newest ones, however long ago that was."""
+"""The number of last failed checkpoints that are shown in addition to the newest ones."""
 
 SHOWN_RESTARTS = 3
 
 _Column = tuple[str, str, Callable[[JobVertexDetails], str]]
-"""Title, kind (a class of the style), and what the cell of a vertex holds."""
+"""Title, kind (a class of the style), and a function for the cell of a vertex."""
 
 
 def job_html(details: JobDetails) -> str:
@@ -73,7 +73,7 @@ def _head(details: JobDetails) -> Html:
 
 
 def _columns(details: JobDetails) -> list[_Column]:
-    """Return the cells of a vertex. Its present work is of no interest when the job has ended."""
+    """Return the columns for vertices. After the end of the job, those on its current work are left out."""
     runs = details.status not in JOB_TERMINAL
     late = any(vertex.late_rows for vertex in details.vertices)
     again = any(vertex.rows_read_again for vertex in details.vertices)
@@ -95,7 +95,7 @@ def _columns(details: JobDetails) -> list[_Column]:
         (tracked, ("latency, 99 %", "number", _latency)),
         (runs, ("busy, back-pressured", "", _shares)),
     ]
-    return [column for wanted, column in columns if wanted]
+    return [column for is_shown, column in columns if is_shown]
 
 
 def _name(vertex: JobVertexDetails) -> Html:
@@ -128,31 +128,31 @@ def _shares(vertex: JobVertexDetails) -> str:
 def _checkpoints(details: JobDetails) -> Html:
     if not details.checkpoints:
         return fragment()
-    counted = f"{details.checkpoints_completed} completed, {details.checkpoints_failed} failed"
+    counts_text = f"{details.checkpoints_completed} completed, {details.checkpoints_failed} failed"
     if details.restored_checkpoint is not None:
-        counted += f"; restored from {details.restored_checkpoint}"
+        counts_text += f"; restored from {details.restored_checkpoint}"
     failed = [each for each in details.checkpoints if each.status is CheckpointStatsStatus.FAILED]
     newest = (*details.checkpoints[-SHOWN_CHECKPOINTS:], *failed[-SHOWN_FAILED_CHECKPOINTS:])
-    shown = {each.checkpoint_id for each in newest}
-    listed = (each for each in reversed(details.checkpoints) if each.checkpoint_id in shown)
-    newest_ones = _checkpoint_table(listed, counted)
-    if len(shown) == len(details.checkpoints):
+    shown_ids = {each.checkpoint_id for each in newest}
+    listed = (each for each in reversed(details.checkpoints) if each.checkpoint_id in shown_ids)
+    newest_ones = _checkpoint_table(listed, counts_text)
+    if len(shown_ids) == len(details.checkpoints):
         return newest_ones
     if details.status not in JOB_TERMINAL:
-        # A new picture would close what the reader has opened.
+        # A new picture would close the details that the reader has opened.
         return fragment(newest_ones, quiet(f"{_all_of(details)} are in the table job.checkpoints"))
     every = _checkpoint_table(reversed(details.checkpoints), "")
     return fragment(newest_ones, element("details", element("summary", _all_of(details)), every))
 
 
 def _all_of(details: JobDetails) -> str:
-    kept, there = len(details.checkpoints), details.checkpoints_completed + details.checkpoints_failed
-    return f"all {kept:,} checkpoints" if kept == there else f"the last {kept:,} of {there:,} checkpoints"
+    listed, there = len(details.checkpoints), details.checkpoints_completed + details.checkpoints_failed
+    return f"all {listed:,} checkpoints" if listed == there else f"the last {listed:,} of {there:,} checkpoints"
 
 
-def _checkpoint_table(checkpoints: Iterable[CheckpointStatistics], told: str) -> Html:
+def _checkpoint_table(checkpoints: Iterable[CheckpointStatistics], note: str) -> Html:
     titles = [("checkpoint", ""), ("status", ""), ("took", "number"), ("size", "number"), ("new", "number")]
-    return table([*titles, (told, "wide")], map(_checkpoint, checkpoints))
+    return table([*titles, (note, "wide")], map(_checkpoint, checkpoints))
 
 
 def _checkpoint(checkpoint: CheckpointStatistics) -> list[str]:
@@ -167,10 +167,10 @@ def _restarts(details: JobDetails) -> Html:
     if not details.restarts or details.started_ms is None:
         return fragment()
     again = times(details.exceptions[-1]) if details.exceptions else ""
-    shown = details.restarts[-1:] if again else details.restarts[-SHOWN_RESTARTS:]
+    restarts = details.restarts[-1:] if again else details.restarts[-SHOWN_RESTARTS:]
     rows = [
         (into_the_run(restart, details.started_ms), ": ".join(text for text in (again, why(restart.cause)) if text))
-        for restart in reversed(shown)
+        for restart in reversed(restarts)
     ]
     return table((("restarted", ""), ("why", "wide")), rows)
 
@@ -183,55 +183,54 @@ def _failure(details: JobDetails) -> Html:
 
 
 def pictures_html(details: JobDetails) -> Html:
-    """The pictures side by side; nothing where there is nothing to draw yet."""
+    """The pictures side by side; empty if there is nothing to draw yet."""
     figures = [
-        element("figure", element("figcaption", title), picture, quiet(tells))
-        for title, picture, tells in _pictures(details)
+        element("figure", element("figcaption", title), picture, quiet(summary))
+        for title, picture, summary in _pictures(details)
     ]
     return element("div", *figures, class_="pictures") if figures else fragment()
 
 
 def _pictures(details: JobDetails) -> Iterator[tuple[str, Html, str]]:
-    """Title, picture, and the same in words."""
+    """Title, picture, and a description."""
     read = rates(details)
     if any(read):
         most, step = format_count(max(rate or 0 for rate in read)), format_ms(details.throughput.step_ms)
-        tells = f"at most {most}, in steps of {step}"
-        yield "rows read per second", line(read, f"rows read per second: {tells}", BLUE), tells
+        summary = f"at most {most}, in steps of {step}"
+        yield "rows read per second", line(read, f"rows read per second: {summary}", BLUE), summary
     lags = details.watermark_lag.values
-    known = [lag for lag in lags if lag is not None]
-    if known:
-        tells = f"{format_lag(round(known[-1]))} at last, at most {format_lag(round(max(known)))}"
-        yield "watermark lag", line(lags, f"watermark lag: {tells}", AMBER), tells
+    lag_values = [lag for lag in lags if lag is not None]
+    if lag_values:
+        summary = f"{format_lag(round(lag_values[-1]))} at last, at most {format_lag(round(max(lag_values)))}"
+        yield "watermark lag", line(lags, f"watermark lag: {summary}", AMBER), summary
     checkpoints = details.checkpoints[-BARS:]
     if checkpoints:
         took = [each.duration_ms if each.status is CheckpointStatsStatus.COMPLETED else None for each in checkpoints]
         failed = took.count(None)
         longest = max((duration for duration in took if duration is not None), default=None)
-        told = [] if longest is None else [f"at most {format_ms(longest)}"]
-        tells = ", ".join(told + ([f"{failed} failed"] if failed else []))
-        yield "time of checkpoints", bars(took, f"time of checkpoints: {tells}", GREEN), tells
+        parts = [] if longest is None else [f"at most {format_ms(longest)}"]
+        summary = ", ".join(parts + ([f"{failed} failed"] if failed else []))
+        yield "time of checkpoints", bars(took, f"time of checkpoints: {summary}", GREEN), summary
 
 
 PAUSE_SECONDS = 0.25
-"""Between two pictures: at most four a second."""
+"""The pause between two pictures: at most four a second."""
 
 TICK_SECONDS = 1.0
-"""A picture without news is drawn again after this time: its clock goes on."""
+"""After this time a picture is drawn again even without changes, so that its clock advances."""
 
 Publish = Callable[..., None]
-"""As `flykka.ipython.publish`."""
 
 
 def job_bundle(details: JobDetails) -> Bundle:
-    """The job as HTML and as text; the frontend takes what it can show."""
+    """The job as HTML and as text; the frontend chooses."""
     return {"text/html": job_html(details), "text/plain": job_text(details)}
 
 
 class LiveDisplay:
-    """The pictures of one job. A thread of its own draws them, from when it is first shown until the job's end.
+    """The pictures of one job. A thread draws them, from when they are first shown until the end of the job.
 
-    Where `news()` has not changed, only clocks have. `shown_last` has a result when nothing will be drawn any more.
+    If `news()` is unchanged, only clocks have changed. `shown_last` has a result when nothing more will be drawn.
     """
 
     def __init__(
@@ -264,11 +263,11 @@ class LiveDisplay:
 
     def _keep_up(self) -> None:
         try:
-            drawn, drawn_at = -1, -TICK_SECONDS
+            drawn_version, drawn_at = -1, -TICK_SECONDS
             while not self._ended.wait(PAUSE_SECONDS):
-                heard = self._news()
-                if heard != drawn or time.monotonic() - drawn_at >= TICK_SECONDS:
-                    drawn, drawn_at = heard, time.monotonic()
+                version = self._news()
+                if version != drawn_version or time.monotonic() - drawn_at >= TICK_SECONDS:
+                    drawn_version, drawn_at = version, time.monotonic()
                     self._draw()
             self._draw()
         finally:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from flykka.actors.machines.state.schema_evolution import described, quoted
+from flykka.actors.machines.state.schema_evolution import operator_state_text, quoted
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import StateSchema
 from flykka.messages.tasks.exchange import WATERMARK_MIN
@@ -289,7 +289,7 @@ class ProcessCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        return f"process({described(self.operator_state)})" if self.operator_state else "process"
+        return f"process({operator_state_text(self.operator_state)})" if self.operator_state else "process"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         return (CheckpointedProcessOperator if self.operator_state else ProcessOperator)(context, self)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
-from flykka.actors.machines.state.schema_evolution import described
+from flykka.actors.machines.state.schema_evolution import operator_state_text
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import StateSchema
 from flykka.messages.tasks.exchange import WATERMARK_MIN
@@ -60,7 +60,7 @@ class KeyedProcessCode(ProcessCode):
     @property
     def fingerprint(self) -> str:
         keys = ", ".join(field.dataType.simpleString() for field in self.key_fields)
-        lists = f"; {described(self.operator_state)}" if self.operator_state else ""
+        lists = f"; {operator_state_text(self.operator_state)}" if self.operator_state else ""
         return f"keyed_process(keys: {keys}; state: {self.state_schema.columns}{lists})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:

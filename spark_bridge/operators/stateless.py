@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql import functions as F
 
-from flykka.actors.machines.state.schema_evolution import described
+from flykka.actors.machines.state.schema_evolution import operator_state_text
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import OperatorStateSchema, StateSchema
 from flykka.spark_bridge.functions.checkpointed_function import initialize_state, snapshot_state
@@ -176,8 +176,8 @@ class TransformCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        """The operator state: without any, another function may replace this one."""
-        return f"transform({described(self.operator_state)})" if self.operator_state else "transform"
+        """The operator state: without any, a function may take the place of another."""
+        return f"transform({operator_state_text(self.operator_state)})" if self.operator_state else "transform"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         return (CheckpointedTransformOperator if self.operator_state else TransformOperator)(context, self)

@@ -193,7 +193,7 @@ def test_only_of_a_running_job_a_savepoint_is_taken(cluster: JobCluster, savepoi
 
     trigger_savepoint(cluster, savepoints)
 
-    assert not_taken(cluster).startswith("it is RESTARTING, and only of a RUNNING job")
+    assert not_taken(cluster).startswith("it is RESTARTING, and one can be taken only of a RUNNING job")
     assert not savepoints.exists()
 
 
@@ -290,7 +290,7 @@ def test_a_job_whose_last_savepoint_fails_goes_on_and_nothing_of_it_is_left(
     cluster.tell_job_master(DeclineCheckpoint(job_id=JOB, attempt=SINK, checkpoint_id=1, cause=failure("disk full")))
 
     assert cluster.stopping_failure() == (
-        "its last savepoint 1 failed with CHECKPOINT_DECLINED: TestError: disk full; the job goes on"
+        "its last savepoint 1 failed with CHECKPOINT_DECLINED: TestError: disk full; the job continues"
     )
     assert list(savepoints.iterdir()) == []
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
@@ -302,7 +302,7 @@ def test_a_job_that_cannot_make_the_folder_goes_on(cluster: JobCluster, tmp_path
 
     stop_with_savepoint(cluster, tmp_path / "file")
 
-    assert "cannot be written: it is a file; the job goes on" in cluster.stopping_failure()
+    assert "cannot be written: it is a file; the job continues" in cluster.stopping_failure()
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 

@@ -74,7 +74,7 @@ def test_a_job_whose_last_checkpoint_is_declined_goes_on_and_may_be_stopped_agai
     cluster.acknowledge_checkpoint(2)
     cluster.report_tasks(ExecutionState.FINISHED)
 
-    assert refused == ("its last checkpoint 1 failed with CHECKPOINT_DECLINED: TestError: disk full; the job goes on")
+    assert refused == ("its last checkpoint 1 failed with CHECKPOINT_DECLINED: TestError: disk full; the job continues")
     assert [changed.status for changed in cluster.heard(cluster.client, JobStatusChanged)] == [
         JobStatus.RUNNING,
         JobStatus.FINISHED,
@@ -136,7 +136,7 @@ def test_a_region_that_fails_when_the_stop_was_given_up_fails_alone(cluster: Job
 
     cluster.report("job_one_0_0", ExecutionState.FAILED, failure("boom"))
 
-    assert "the job goes on" in cluster.stopping_failure()
+    assert "the job continues" in cluster.stopping_failure()
     assert cluster.heard(task_manager, CancelTask) == []
 
 

@@ -114,7 +114,7 @@ def test_a_job_of_which_a_task_declines_its_last_savepoint_reads_on_without_a_re
         stage.run(seconds=10)
 
         assert stage.client.expect(StoppingFailure).cause.message == (
-            "its last savepoint 1 failed with CHECKPOINT_DECLINED: StorageError: no space is left; the job goes on"
+            "its last savepoint 1 failed with CHECKPOINT_DECLINED: StorageError: no space is left; the job continues"
         )
         assert whole(tmp_path / "savepoints") == []
         assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]

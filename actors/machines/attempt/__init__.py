@@ -1,4 +1,4 @@
-"""The machine of a Task: the life of one execution attempt, its stages, reader and snapshots.
+"""The state machine of a Task: one execution attempt with its stages, source reader and snapshots.
 
 Not here: flow control between tasks (`exchange`); the work itself, which the engine does.
 """

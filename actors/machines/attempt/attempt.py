@@ -1,8 +1,9 @@
-"""The machine of an execution attempt: which stage is next, what its outputs emit, and when it has finished.
+"""The state machine of an execution attempt: which stage is next, what its outputs emit, and when it has finished.
 
-Mirrors Flink's StreamTask with its mailbox: one event at a time. Elements of the inputs become stages, which the engine
-works on by way of the bridge, or followers of stages, in the order in which they were read; the batches of a stage are
-sent when it has ended. The task reads on while there is room for stages, its outputs take more, and no end is near.
+Mirrors Flink's StreamTask with its mailbox: one event at a time. Elements of the inputs become stages, which the bridge
+runs on the engine, or events that follow a stage, in the order in which they were read; the batches of a stage are sent
+when it has ended. The task continues to read while there is room for stages, its outputs have room, and it is not about
+to end.
 
 Not here: how channels and credits work (`machines.exchange`), what a stage computes (the engine).
 """
@@ -68,7 +69,7 @@ from flykka.messages.wire.ref import Ref
 
 
 class StreamTask:
-    """The machine of one execution attempt, whose actor is `consumer` to its producers."""
+    """The state machine of one execution attempt; `consumer` is the actor to which its producers send."""
 
     __slots__ = (
         "_book",
@@ -93,7 +94,7 @@ class StreamTask:
     ) -> None:
         vertex = descriptor.vertex
         kinds = {operator.kind for operator in vertex.operators}
-        # In a batch job only sinks have something to commit: the others wait for no checkpoint.
+        # In a batch job only sinks have something to commit: other tasks need not wait for a checkpoint.
         is_batch = descriptor.job_type is JobType.BATCH and OperatorKind.SINK not in kinds
         self._finishes_at_end_of_data = is_batch or vertex.feeds_broadcast_variables
         self._descriptor = descriptor
@@ -133,13 +134,13 @@ class StreamTask:
             case (answers.StageResult() as answer) | answers.WorkDone(command=StageCommand() as answer):
                 return self._on_stage_answer(answer, now)
             case answers.CheckpointCommitted(checkpoint_id=checkpoint_id):
-                # Counted in every state: it has been published.
+                # Counted in every state: the rows are published.
                 return [*self._checkpoints.on_committed(event), *self._on_committed(checkpoint_id)]
             case NotifyCheckpointComplete() | task.MetricsDue() if self.state.is_running:
                 # They bring neither input nor room for it.
                 return self._on_running(event, now)
             case answers.CommitPrepared(rows_out=rows_out) if rows_out:
-                # Rows that leave the chain with a snapshot are reported: they may be the only ones that ever do.
+                # Rows that leave the chain with a snapshot are reported now: no later stage may report.
                 return [*self._checkpoints.on_answer(event), self._stages.report()]
             case (
                 answers.CommitPrepared()
@@ -147,19 +148,21 @@ class StreamTask:
                 | answers.ChannelStateWritten()
                 | answers.WorkDone()
             ):
-                # In every state: the coordinator deletes state that comes too late, and only it knows that.
+                # In every state: state that comes too late is deleted, and only the coordinator knows whether it is
+                # late.
                 return self._checkpoints.on_answer(event)
             case StartTask():
                 self.state.deploy(self._descriptor.task_cancellation)
                 return self._open()
             case answers.ChainClosed():
-                # After the end of the chain nothing is added, and others can read before the JobMaster hears of it.
-                kept = self._stages.outputs.keep(self._descriptor.attempt) if self.state.is_finishing else []
-                ended = self.state.chain_closed(event)
-                return [self._stages.report(), *kept, *ended, *self._report_durable_parts()]
+                # After the end of the chain no batch is added, and consumers can read before the JobMaster is
+                # notified.
+                keep_effects = self._stages.outputs.keep(self._descriptor.attempt) if self.state.is_finishing else []
+                end_effects = self.state.chain_closed(event)
+                return [self._stages.report(), *keep_effects, *end_effects, *self._report_durable_parts()]
             case BridgeLost(cause=cause):
-                ended = self.state.bridge_lost(cause, keeps_results=self._stages.outputs.keeps_results)
-                return [*ended, *self._report_durable_parts()]
+                end_effects = self.state.bridge_lost(cause, keeps_results=self._stages.outputs.keeps_results)
+                return [*end_effects, *self._report_durable_parts()]
             case answers.WorkFailed():
                 return self._on_work_failed(event, now)
             case EngineFailed() if self.state.is_closing:
@@ -178,9 +181,9 @@ class StreamTask:
                 reason = CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
                 return [self._checkpoints.decline(checkpoint_id, reason)]
             case exchange.PartitionRequest() | exchange.AddCredit() | exchange.CancelPartitionRequest():
-                # Served in every state: the queued batches are another task's input.
-                served = self._stages.outputs.handle(event)
-                return served + self._checkpoints.on_served() + self._read_on(now)
+                # Served in every state: the queued batches are the input of another task.
+                serve_effects = self._stages.outputs.handle(event)
+                return serve_effects + self._checkpoints.on_served() + self._read_on(now)
             case exchange.BuffersResized(buffers=buffers):
                 self._stages.outputs.resize(buffers)
                 return self._inputs.resize(buffers) + self._read_on(now)
@@ -190,7 +193,6 @@ class StreamTask:
                 return self._on_running(event, now) + self._read_on(now)
 
     def explain(self, now: int) -> TaskExplained:
-        """Explain what the attempt does, and what it waits for."""
         return explain_task(self.state, self._stages, self._inputs, self._source, self._book, now)
 
     def check(self) -> None:
@@ -204,9 +206,11 @@ class StreamTask:
                 commit = self._checkpoints.on_complete(checkpoint_id)
                 return self._on_committed(checkpoint_id) if commit is None else commit
             case exchange.ErrorResponse(partition_not_found=True, partition_id=partition_id):
-                asked = task.RequestPartitionProducerState(attempt=self._descriptor.attempt, partition_id=partition_id)
-                failed = [*self._inputs.handle(event), *self._input_failure()]
-                return [*failed, Tell(to=Role.JOB_MASTER, message=asked)]
+                request = task.RequestPartitionProducerState(
+                    attempt=self._descriptor.attempt, partition_id=partition_id
+                )
+                effects = [*self._inputs.handle(event), *self._input_failure()]
+                return [*effects, Tell(to=Role.JOB_MASTER, message=request)]
             case ConnectionLost(task_manager=task_manager):
                 return self._inputs.on_connection_failed(task_manager) + self._input_failure()
             case exchange.BacklogAnnouncement() | exchange.ErrorResponse() | exchange.PartitionRequestDue():
@@ -232,7 +236,7 @@ class StreamTask:
             case NotifyCheckpointAborted(checkpoint_id=checkpoint_id):
                 return self._checkpoints.on_aborted(checkpoint_id)
             case _:
-                return [Ignore(reason=f"{type(event).__name__} is nothing for a task in state {self.state.current}")]
+                return [Ignore(reason=f"{type(event).__name__} does not apply to a task in state {self.state.current}")]
 
     def _input_failure(self) -> list[TaskEffect]:
         match self._inputs.failure:
@@ -246,7 +250,7 @@ class StreamTask:
             case unreachable:
                 assert_never(unreachable)
 
-    # Opening and reading on
+    # Opening and reading
 
     def _open(self) -> list[TaskEffect]:
         if self._source is not None:
@@ -268,8 +272,10 @@ class StreamTask:
         self._checkpoints.open(opened)
         if self._descriptor.job_type is JobType.BATCH and self._descriptor.restored_checkpoint_id is not None:
             # The one checkpoint that a batch job takes is after the end of all data.
-            ended = self._stages.emit_after(exchange.EndOfData()) if self._source is None else self._source.end_data()
-            return [*running, *ended]
+            end_effects = (
+                self._stages.emit_after(exchange.EndOfData()) if self._source is None else self._source.end_data()
+            )
+            return [*running, *end_effects]
         if self._descriptor.restore is not None:
             self._timers.on_restored()
         reads = to_recover(self._descriptor)
@@ -285,9 +291,10 @@ class StreamTask:
         return self._inputs.has_next if self._source is None else self._source.reader.has_unread
 
     def _read_on(self, now: int) -> list[TaskEffect]:
-        """Start what can be started: as many stages as there is room, input and demand for."""
+        """Start as many stages as the room, the inputs and the demand of the consumers allow."""
         effects: list[TaskEffect] = []
-        # After the barrier of the final checkpoint nothing is read: it belongs to the job that continues from it.
+        # After the barrier of the final checkpoint the task reads no more: the rest belongs to the job that restores
+        # it.
         while self.state.is_running and self._checkpoints.final_checkpoint is None:
             waits = self._inputs.waits_for_more and self._stages.is_reading
             has_room = self._stages.has_room and not waits
@@ -302,7 +309,7 @@ class StreamTask:
         return effects
 
     def _read_input(self, now: int, *, has_room: bool) -> list[TaskEffect] | None:
-        """Read the next element, without room only one that does not wait for it; None if there is none."""
+        """Read the next element, without room only one that needs no room; `None` if there is no such element."""
         if has_room and self._events.is_due:
             return self._events.handle(now)
         if has_room and self._timers.is_due:
@@ -319,12 +326,12 @@ class StreamTask:
                     watermark_ms=self._inputs.watermark_ms,
                     processing_time_ms=self._timers.time_of_stage(now),
                     coalesced=tuple(each.batch for each in arrived.coalesced),
-                    aggregates=self._events.take_results(),
+                    aggregates=self._events.drain_results(),
                 )
                 return [*awake, *self._stages.begin(Stage(command=command, channels=arrived.channels))]
             case WatermarkAdvanced(watermark_ms=watermark_ms):
-                ended = self._idleness.end() if watermark_ms == WATERMARK_MAX else []
-                return ended + self._advance_watermark(watermark_ms, now)
+                effects = self._idleness.end() if watermark_ms == WATERMARK_MAX else []
+                return effects + self._advance_watermark(watermark_ms, now)
             case EndOfDataReached(drain=drain):
                 self._timers.end()
                 self._events.end()
@@ -357,18 +364,18 @@ class StreamTask:
         if not self._stages.line.on_answer(answer):
             return [Ignore(reason=f"nothing waits for stage {answer.stage}")]
         effects: list[TaskEffect] = []
-        while self.state.may_process and (stage := self._stages.line.pop_over()) is not None:
-            effects += self._on_stage_over(stage, now)
+        while self.state.may_process and (stage := self._stages.line.pop_ended()) is not None:
+            effects += self._on_stage_ended(stage, now)
         return effects + self._stages.begin_work() + self._read_on(now)
 
-    def _on_stage_over(self, stage: Stage, now: int) -> list[TaskEffect]:
+    def _on_stage_ended(self, stage: Stage, now: int) -> list[TaskEffect]:
         result, took_ms = stage.result, now - (now if stage.begun_ms is None else stage.begun_ms)
         if (misplaced := self._stages.outputs.misplaced(result.outputs)) is not None:
             return self.state.fail(misplaced)
         self._book.stage(result.staged)
         finished = self._stages.finish(stage, now)
         timers = self._timers.on_stage_finished(result.next_timer_ms, now)
-        sent = self._events.on_stage_over(stage)
+        sent = self._events.on_stage_ended(stage)
         violated = self.state.on_monotony_violated(self._descriptor.vertex.name, stage.violated)
         effects = [*finished, *timers, *sent, *violated]
         match stage.command:
@@ -383,7 +390,7 @@ class StreamTask:
 
     def _on_work_failed(self, failed: answers.WorkFailed, now: int) -> list[TaskEffect]:
         if isinstance(failed.command, CloseChain):
-            # It is closed all the same: nothing more can be done.
+            # The chain counts as closed: nothing more can be done.
             return self._on_event(answers.ChainClosed(failure=failed.cause), now)
         if not failed.ends_attempt:
             return self._checkpoints.on_failed(failed)
@@ -402,7 +409,7 @@ class StreamTask:
         return self._stages.emit_after(exchange.EndOfPartition()) + self.state.finish()
 
     def _end_work(self) -> list[TaskEffect]:
-        """Close the chain of an attempt that finishes when its work has ended; begin nothing more of any other."""
+        """Close the chain of a finishing attempt when its work has ended; drop the work of any other ending attempt."""
         background = self._book.background
         if not self.state.is_finishing:
             self._stages.line.clear()
@@ -415,8 +422,8 @@ class StreamTask:
         return [] if self.state.is_finishing else self._checkpoints.on_ended()
 
 
-SHOWN = 16
-"""The most channels and outputs in an explanation: a task may have thousands, and a few show the cause."""
+MAX_EXPLAINED = 16
+"""The limit of channels and outputs in an explanation: a task may have thousands, and a few show the cause."""
 
 
 def explain_task(
@@ -428,7 +435,7 @@ def explain_task(
     now: int,
 ) -> TaskExplained:
     channels = list(_channels(inputs))
-    # Those that the task waits for come first: their barrier, then anything at all.
+    # Those that the task waits for come first: channels without the barrier, then empty ones.
     channels.sort(key=lambda channel: (not channel.barrier_missing, channel.queued, channel.is_blocked))
     outputs = sorted(_outputs(stages), key=lambda output: (not output.is_full, output.credit or 0, -output.queued))
     explained = TaskExplained(
@@ -438,11 +445,11 @@ def explain_task(
         activity=stages.meter.activity.value,
         activity_since_ms=stages.meter.activity_since_ms,
         stages=tuple(
-            StageExplained(purpose=_words(each.command), since_ms=each.since_ms) for each in stages.line.stages
+            StageExplained(purpose=_activity_text(each.command), since_ms=each.since_ms) for each in stages.line.stages
         ),
-        channels=tuple(channels[:SHOWN]),
+        channels=tuple(channels[:MAX_EXPLAINED]),
         channels_open=len(channels),
-        outputs=tuple(outputs[:SHOWN]),
+        outputs=tuple(outputs[:MAX_EXPLAINED]),
         aligning=next(reversed(inputs.barriers.pending_checkpoints), None),
         snapshotting=book.under_way,
         waits_for_final_checkpoint=stages.has_reached_end_of_data,
@@ -484,7 +491,7 @@ def _channel(channel: InputChannel, *, barrier_missing: bool, is_blocked: bool) 
 
 def _outputs(stages: Stages) -> Iterator[OutputExplained]:
     for partition in stages.outputs.partitions:
-        # In a blocking one nothing waits for a reader.
+        # No consumer waits for rows of a blocking partition.
         if not partition.is_blocking:
             yield from _subpartitions(partition)
 
@@ -502,16 +509,16 @@ def _subpartitions(partition: ResultPartition) -> Iterable[OutputExplained]:
             )
 
 
-def _words(command: StageCommand) -> str:
+def _activity_text(command: StageCommand) -> str:
     match command:
         case ReadSplits():
             return "reads its source"
         case ProcessBatch():
             return "processes a batch"
         case AdvanceWatermark():
-            return "emits what event time has completed"
+            return "emits results that event time has completed"
         case AdvanceProcessingTime():
-            return "fires timers that processing time has come to"
+            return "fires due processing-time timers"
         case HandleOperatorEvents():
             return "handles events of its coordinator"
         case SnapshotState(checkpoint_id=checkpoint_id):

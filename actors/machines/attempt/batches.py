@@ -1,9 +1,9 @@
-"""Holders and addresses of batches: the rules by which every data plane keeps, frees and addresses rows.
+"""Holders and addresses of batches: the rules by which every data plane retains, frees and addresses rows.
 
-A batch has holders, and is freed when the last one releases it. A new batch is held for its reader, the subpartition
-that it is addressed to. The reader takes it over and releases it when its stage has ended; state holds the batches that
-it keeps, and a snapshot those that it writes. A BLOCKING partition holds its batches until it is released, however
-often they are read.
+A batch has holders and is freed when the last one releases it. A new batch is held for its reader, the subpartition to
+which it is addressed. The reader claims it and releases it when its stage has ended; state holds the batches that it
+retains, and a snapshot those that it writes. A BLOCKING partition holds its batches until it is released, however often
+they are read.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class BatchHolders(Generic[Content]):
         self._entries[batch_id] = _Entry(content=content, producer=producer, address=address, holders={holder})
 
     def claim(self, batch_id: BatchId, reader: str) -> Content:
-        """The content of a batch, which `reader` holds from now on; a BLOCKING partition holds it as well.
+        """Make `reader` a holder of the batch and return its content; a BLOCKING partition remains a holder, too.
 
         Raises:
             UnknownBatchError: the batch was released.
@@ -103,20 +103,20 @@ class BatchHolders(Generic[Content]):
     def release_attempt(
         self, attempt: ExecutionAttemptId, addresses: frozenset[Address], *, is_cancelled: bool
     ) -> dict[BatchId, Content]:
-        """Release what an attempt that has ended holds, what is in transit to its `addresses`, and its snapshots.
+        """Release the batches that an ended attempt holds, for itself and its snapshots, and those in transit to it.
 
         If it was cancelled, release the batches that it has produced, too.
         """
 
-        def released(entry: _Entry[Content]) -> set[str]:
-            held = {holder for holder in entry.holders if holder == attempt or holder.startswith(f"{attempt} ")}
+        def holders_of(entry: _Entry[Content]) -> set[str]:
+            holders = {holder for holder in entry.holders if holder == attempt or holder.startswith(f"{attempt} ")}
             if entry.address in addresses:
-                held.add(IN_TRANSIT)
+                holders.add(IN_TRANSIT)
             if is_cancelled and entry.producer == attempt:
-                held |= {IN_TRANSIT, KEPT}
-            return held
+                holders |= {IN_TRANSIT, KEPT}
+            return holders
 
-        return self._release(list(self._entries), released)
+        return self._release(list(self._entries), holders_of)
 
     def release_produced(self, producer: ExecutionAttemptId) -> dict[BatchId, Content]:
         return self._release(
@@ -151,16 +151,16 @@ class BatchHolders(Generic[Content]):
         freed: dict[BatchId, Content] = {}
         for batch_id in batch_ids:
             entry = self._entries.get(batch_id)
-            if entry is None or not entry.holders & (released := holders_of(entry)):
+            if entry is None or not entry.holders & (own := holders_of(entry)):
                 continue
-            entry.holders -= released
+            entry.holders -= own
             if not entry.holders:
                 freed[batch_id] = self._entries.pop(batch_id).content
         return freed
 
 
 class OutputRoutes:
-    """The outputs of one attempt. `seeded` makes a random source of a seed, for outputs that are shuffled."""
+    """The routing of one attempt's outputs. `seeded` creates a random source from a seed, for shuffled outputs."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, seeded: Callable[[str], Draw]) -> None:
         self._attempt = descriptor.attempt
@@ -176,7 +176,7 @@ class OutputRoutes:
         }
 
     def receivers(self, output: ResultPartitionDescriptor) -> range:
-        """The subpartitions that the whole next batch of an output goes to."""
+        """The subpartitions that receive the whole next batch of an output."""
         return self._selectors[output.output]()
 
     def batch_id(self, stage: int, output: ResultPartitionDescriptor, subpartition: int) -> BatchId:
@@ -184,12 +184,12 @@ class OutputRoutes:
 
 
 def is_split(output: ResultPartitionDescriptor) -> bool:
-    """True if the rows of each batch are split among the subpartitions, by key group."""
+    """True if the rows of each batch are divided among the subpartitions, by key group."""
     return output.ship_strategy is ShipStrategy.HASH and output.subpartitions > 1
 
 
 def is_read_once(output: ResultPartitionDescriptor) -> bool:
-    """True if each batch is read as it is by one stage only. (Keyed batches may become state.)"""
+    """True if exactly one stage reads each batch, unchanged. (Keyed batches may become state.)"""
     goes_to_one = output.ship_strategy is not ShipStrategy.BROADCAST or output.subpartitions == 1
     is_keyed = output.ship_strategy is ShipStrategy.HASH
     return goes_to_one and not is_keyed and output.partition_type is not ResultPartitionType.BLOCKING

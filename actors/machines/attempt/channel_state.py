@@ -1,7 +1,7 @@
 """The batches in flight of unaligned checkpoints as state (Flink's ChannelStateWriter).
 
-The inputs are complete when the barriers of all channels have arrived, the outputs when the own barrier is sent. The
-engine holds each batch until it is written.
+The inputs are complete when the barriers of all channels have arrived, the outputs when the task has sent its own
+barrier. The engine holds each batch until it is written.
 
 `<checkpoint directory>/<job>/in-flight/<attempt>-<checkpoint>-<part>/`: a folder for each input gate and for each
 subpartition of an output, with the rows of all batches that an unaligned barrier has overtaken there. It belongs to one
@@ -41,7 +41,7 @@ from flykka.messages.wire.ids import BatchId
 
 
 class ChannelStateWriter:
-    """Collects the batches in flight of the checkpoints that are under way."""
+    """Collects the batches in flight of the pending checkpoints."""
 
     __slots__ = ("_book", "_descriptor")
 
@@ -50,20 +50,20 @@ class ChannelStateWriter:
         self._book = book
 
     def start(self, checkpoint_id: int, *, inputs_complete: bool = False) -> None:
-        """Collect the batches in flight of a checkpoint, which is acknowledged with them."""
+        """Start to collect the batches in flight of a checkpoint, which is acknowledged together with them."""
         checkpoint = self._book.get(checkpoint_id)
         if checkpoint is not None:
             checkpoint.overtaken = OvertakenBatches(inputs_complete=inputs_complete)
 
     def add_inputs(self, checkpoint_id: int, inputs: Iterable[InputInFlight]) -> list[TaskEffect]:
-        overtaken, added = self._collecting(checkpoint_id), tuple(inputs)
+        overtaken, entries = self._collecting(checkpoint_id), tuple(inputs)
         if overtaken is None:
             return []
-        overtaken.inputs += added
-        return self._hold(checkpoint_id, overtaken, [entry.batch for entry in added])
+        overtaken.inputs += entries
+        return self._hold(checkpoint_id, overtaken, [entry.batch for entry in entries])
 
     def finish_inputs(self, checkpoint_id: int) -> list[TaskEffect]:
-        """Add no more inputs: the barriers of all channels have arrived."""
+        """Close the inputs: the barriers of all channels have arrived."""
         overtaken = self._collecting(checkpoint_id)
         if overtaken is None:
             return []
@@ -71,14 +71,14 @@ class ChannelStateWriter:
         return self._write(checkpoint_id, overtaken)
 
     def finish_outputs(self, checkpoint_id: int, outputs: Iterable[StageOutput]) -> list[TaskEffect]:
-        """Add the batches that the barrier has overtaken in the outputs; there are no more."""
+        """Add the batches that the barrier has overtaken in the outputs, and close the outputs."""
         overtaken = self._collecting(checkpoint_id)
         if overtaken is None:
             return []
         overtaken.outputs += outputs
         overtaken.outputs_complete = True
-        held = self._hold(checkpoint_id, overtaken, [entry.batch for entry in overtaken.outputs])
-        return held + self._write(checkpoint_id, overtaken)
+        hold_effects = self._hold(checkpoint_id, overtaken, [entry.batch for entry in overtaken.outputs])
+        return hold_effects + self._write(checkpoint_id, overtaken)
 
     def on_written(
         self, checkpoint: Checkpoint, parts: Sequence[ChannelStatePart], folders: Sequence[ExclusiveStateHandle]
@@ -127,16 +127,16 @@ class ChannelStateWriter:
 def channel_state_parts(
     descriptor: TaskDeploymentDescriptor, checkpoint_id: int, overtaken: OvertakenBatches
 ) -> tuple[ChannelStatePart, ...]:
-    """The parts to write: a folder for each gate, then for each subpartition."""
+    """The folders to write: one for each gate, then one for each subpartition."""
     below = f"{descriptor.checkpoint_directory}/{descriptor.job_id}/in-flight"
     folder = f"{below}/{descriptor.attempt}-{checkpoint_id}"
     gates: dict[int, tuple[BatchRef, ...]] = {}
     for entry in overtaken.inputs:
         gates[entry.gate] = (*gates.get(entry.gate, ()), entry.batch)
     places: dict[tuple[int, int], tuple[BatchRef, ...]] = {}
-    for left in overtaken.outputs:
-        place = (left.output, left.batch.subpartition)
-        places[place] = (*places.get(place, ()), left.batch)
+    for output_entry in overtaken.outputs:
+        place = (output_entry.output, output_entry.batch.subpartition)
+        places[place] = (*places.get(place, ()), output_entry.batch)
     inputs = (
         ChannelStatePart(path=f"{folder}-in-{gate}", batches=batches, gate=gate)
         for gate, batches in sorted(gates.items())
@@ -153,15 +153,15 @@ def channel_state_parts(
 def channel_state(
     descriptor: TaskDeploymentDescriptor, parts: Sequence[ChannelStatePart], folders: Sequence[ExclusiveStateHandle]
 ) -> OperatorSubtaskState:
-    """The written parts as state of the chain's head; `folders` are in their order."""
-    written = list(zip(parts, folders, strict=True))
+    """The written parts as state of the chain's head; `folders` has the same order as `parts`."""
+    parts_and_folders = list(zip(parts, folders, strict=True))
     subpartitions = {output.output: output.subpartitions for output in descriptor.outputs}
     return OperatorSubtaskState(
         operator_id=descriptor.vertex.operators[0].operator_id,
         exclusive=tuple(folders),
         input_channels=tuple(
             InputChannelStateHandle(gate=part.gate, in_flight=_rows(part.batches, folder))
-            for part, folder in written
+            for part, folder in parts_and_folders
             if part.gate is not None
         ),
         result_subpartitions=tuple(
@@ -171,22 +171,22 @@ def channel_state(
                 subpartitions=subpartitions[part.output],
                 in_flight=_rows(part.batches, folder),
             )
-            for part, folder in written
+            for part, folder in parts_and_folders
             if part.output is not None
         ),
     )
 
 
 def to_recover(descriptor: TaskDeploymentDescriptor) -> tuple[ChannelStateRead, ...]:
-    """The channel state to read back, first that of the gates."""
+    """The channel state to read, that of the gates first."""
     states = () if descriptor.restore is None else descriptor.restore.operators
     inputs = [part for state in states for part in state.input_channels]
-    outputs = [left for state in states for left in state.result_subpartitions]
-    named = f"{descriptor.attempt}/recovered"
+    outputs = [handle for state in states for handle in state.result_subpartitions]
+    prefix = f"{descriptor.attempt}/recovered"
     return (
         *(
             ChannelStateRead(
-                batch_id=BatchId(f"{named}/in.{part.gate}.{number}"),
+                batch_id=BatchId(f"{prefix}/in.{part.gate}.{number}"),
                 in_flight=part.in_flight,
                 gate=part.gate,
                 key_groups=part.key_groups,
@@ -195,12 +195,12 @@ def to_recover(descriptor: TaskDeploymentDescriptor) -> tuple[ChannelStateRead, 
         ),
         *(
             ChannelStateRead(
-                batch_id=BatchId(f"{named}/out.{left.output}.{number}"),
-                in_flight=left.in_flight,
-                output=left.output,
-                subpartition=left.subpartition,
+                batch_id=BatchId(f"{prefix}/out.{handle.output}.{number}"),
+                in_flight=handle.in_flight,
+                output=handle.output,
+                subpartition=handle.subpartition,
             )
-            for number, left in enumerate(outputs)
+            for number, handle in enumerate(outputs)
         ),
     )
 
@@ -219,7 +219,7 @@ def recovered_batch(read: ChannelStateRead, rows: int, size_bytes: int) -> Batch
 def recovered_inputs(
     reads: Iterable[ChannelStateRead], recovered: Iterable[BatchRef | None]
 ) -> tuple[InputInFlight, ...]:
-    """The recovered batches of the inputs; a part for several subtasks may have none for this one."""
+    """The recovered batches of the inputs; a part for several subtasks may have no rows for this one."""
     return tuple(
         InputInFlight(gate=read.gate, batch=batch)
         for read, batch in zip(reads, recovered, strict=True)

@@ -1,9 +1,9 @@
-"""The checkpoints of an attempt, from barrier to commit: one record for each, and the background work for them.
+"""The checkpoints of an attempt, from barrier to commit: a record of each, and their background work.
 
 A checkpoint that was aborted before its barrier came is remembered and skipped, as in Flink's
 SubtaskCheckpointCoordinatorImpl. An unaligned snapshot has two parts, the state of the chain and the batches in flight,
 and is acknowledged with both. An abort undoes nothing: staged files stay pending and are published with the next
-checkpoint, and state that was written is written again, for only complete checkpoints are referred to.
+checkpoint, and state that was written is written again, because only complete checkpoints are referred to.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ def checkpoint_may_move(from_phase: CheckpointPhase, to_phase: CheckpointPhase) 
     return to_phase in CHECKPOINT_MOVES[from_phase]
 
 
-class Begin(StrEnum):
+class SnapshotDecision(StrEnum):
     """The decision on a snapshot whose barrier has arrived."""
 
     TAKEN = "taken"
     SKIPPED = "skipped: the checkpoint was aborted before its barrier came"
-    STALE = "stale: the turn of this checkpoint is over"
+    STALE = "stale: this or a later checkpoint has begun already"
 
 
 @trace_tag("state.channel_state")
 @dataclass(slots=True, kw_only=True)
 class OvertakenBatches:
-    """The batches that the barriers of a checkpoint have overtaken, until all of them are known, and then as state.
+    """The batches that the barriers of a checkpoint have overtaken: first collected, then written as state.
 
-    The engine holds each until they are written or the checkpoint is aborted: `is_held`.
+    While `is_held`, the engine holds each batch, until it is written or the checkpoint is aborted.
     """
 
     inputs: list[InputInFlight] = field(default_factory=list)
@@ -84,9 +84,9 @@ class OvertakenBatches:
 class Checkpoint:
     """The record of a checkpoint. `states` are those of the Task itself; the chain's are `written`.
 
-    Its barriers were aligned from `alignment_start_ms` for `alignment_ms`, while `processed_bytes` were read.
-    The sinks have `staged` output for it, of `rows_staged` rows; with `has_output` some is pending until it, or a later
-    checkpoint, is committed. If it `awaits_commit`, its completion is followed by a commit. While it `is_open`, its
+    Its barriers were aligned from `alignment_start_ms` for `alignment_ms`, while `processed_bytes` were read. The sinks
+    have `staged` output for it, of `rows_staged` rows; with `has_output` some of it is pending until this or a later
+    checkpoint is committed. If it `awaits_commit`, its completion is followed by a commit. While it `is_open`, its
     output is not known.
     """
 
@@ -110,7 +110,7 @@ class Checkpoint:
     async_ms: int = 0
 
     def move(self, phase: CheckpointPhase) -> None:
-        """Move to a phase; an aborted checkpoint stays aborted, whatever work ends for it."""
+        """Move to a phase; an aborted checkpoint stays aborted, even if its work completes."""
         if self.phase is not P.ABORTED:
             assert checkpoint_may_move(self.phase, phase), f"checkpoint {self.checkpoint_id}: {self.phase} -> {phase}"
             self.phase = phase
@@ -122,7 +122,6 @@ class Checkpoint:
 
     @property
     def is_under_way(self) -> bool:
-        """The checkpoint is neither acknowledged nor aborted."""
         return self.phase in UNDER_WAY
 
     @property
@@ -137,7 +136,7 @@ class Checkpoint:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class BackgroundJob:
-    """A piece of background work: its command, which is sent when it is first in line, and its checkpoint."""
+    """A unit of background work: its command, which is sent when the job is first in the queue, and its checkpoint."""
 
     command: CheckpointCommand
     checkpoint: Checkpoint | None = None
@@ -145,9 +144,9 @@ class BackgroundJob:
 
 
 class BackgroundWork:
-    """The background work of an attempt, one job after the other: snapshots, channel state and commits.
+    """The queue of an attempt's background jobs, run one after the other: snapshots, channel state and commits.
 
-    A snapshot is one job, from `PrepareCommit` to the end of its writing: commits wait for it.
+    A snapshot is one job, from `PrepareCommit` until it is written, so that commits wait for it.
     """
 
     __slots__ = ("_jobs", "is_stopped", "now")
@@ -162,14 +161,13 @@ class BackgroundWork:
         return not self._jobs
 
     def add(self, command: CheckpointCommand, checkpoint: Checkpoint | None = None) -> list[TaskEffect]:
-        """Append a job, and begin it if it is the first."""
         if self.is_stopped:
             return []
         self._jobs.append(BackgroundJob(command=command, checkpoint=checkpoint))
         return self._begin()
 
     def awaiting(self, kind: type[CheckpointCommand], checkpoint_id: int) -> BackgroundJob | None:
-        """The job at work, if it waits for the answer to such a command."""
+        """The current job, if it waits for the answer to such a command."""
         job = self._jobs[0] if self._jobs else None
         if job is None or not isinstance(job.command, kind) or job.command.checkpoint_id != checkpoint_id:
             return None
@@ -180,12 +178,11 @@ class BackgroundWork:
         return [Tell(to=Role.BRIDGE, message=command)]
 
     def end_job(self) -> list[TaskEffect]:
-        """End the job at work, and begin the next."""
         self._jobs.popleft()
         return self._begin()
 
     def stop(self) -> None:
-        """Begin nothing more. The answer to the job at work still counts: the state that it wrote has to be deleted."""
+        """Start no further job. The current job's answer still counts: the state that it wrote has to be deleted."""
         self.is_stopped = True
         while len(self._jobs) > 1:
             self._jobs.pop()
@@ -222,22 +219,22 @@ class CheckpointBook:
 
     @property
     def has_output(self) -> bool:
-        """Output was staged, and is not committed."""
+        """Some staged output is not committed."""
         return bool(self._staged) or any(each.has_output for each in self)
 
-    def begin(self, checkpoint: Checkpoint) -> Begin:
-        """Decide if the snapshot of a checkpoint whose barrier has arrived is taken."""
+    def begin(self, checkpoint: Checkpoint) -> SnapshotDecision:
+        """Decide whether to take the snapshot of a checkpoint whose barrier has arrived."""
         checkpoint_id = checkpoint.checkpoint_id
         if checkpoint_id <= self._last_begun:
-            return Begin.STALE
+            return SnapshotDecision.STALE
         self._last_begun = checkpoint_id
         aborted = self._records.pop(checkpoint_id, None)
-        for skipped in [each for each in self._records if self._is_forgotten(each)]:
-            del self._records[skipped]
+        for forgotten in [each for each in self._records if self._is_forgotten(each)]:
+            del self._records[forgotten]
         if aborted is not None:
-            return Begin.SKIPPED
+            return SnapshotDecision.SKIPPED
         self._records[checkpoint_id] = checkpoint
-        return Begin.TAKEN
+        return SnapshotDecision.TAKEN
 
     def get(self, checkpoint_id: int) -> Checkpoint | None:
         record = self._records.get(checkpoint_id)
@@ -256,7 +253,7 @@ class CheckpointBook:
         checkpoint.move(P.NOTED)
 
     def abort(self, checkpoint_id: int) -> list[AcknowledgeCheckpoint]:
-        """Abort the checkpoint. Durable parts are acknowledged, so that the coordinator deletes them."""
+        """Abort the checkpoint. Durable parts are acknowledged anyway, so that the coordinator deletes them."""
         record = self._records.get(checkpoint_id)
         if record is None:
             if checkpoint_id > self._last_begun:
@@ -270,9 +267,9 @@ class CheckpointBook:
         return late
 
     def acknowledge(self, checkpoint: Checkpoint) -> list[AcknowledgeCheckpoint]:
-        """The acknowledgement of a checkpoint of whose state another part is durable, if that is all of it.
+        """Acknowledge a checkpoint if this durable part completes its state.
 
-        An aborted one is acknowledged, too: the coordinator deletes the state that comes late.
+        An aborted one is acknowledged, too: the coordinator deletes the late state.
         """
         if checkpoint.phase is P.ABORTED:
             late = self.acknowledgement(checkpoint)
@@ -297,14 +294,14 @@ class CheckpointBook:
         checkpoint.move(P.PREPARED)
 
     def take_completed(self, checkpoint_id: int) -> bool:
-        """True if a complete checkpoint, or one before it, awaits its commit; each does so once."""
+        """True if the completed checkpoint, or one before it, awaits its commit; only once for each."""
         waiting = [each for each in self._up_to(checkpoint_id) if each.awaits_commit]
         for checkpoint in waiting:
             checkpoint.awaits_commit = False
         return bool(waiting)
 
     def commit(self, checkpoint_id: int) -> int:
-        """Record that the output up to this checkpoint is published; the number of its rows."""
+        """Record that the output up to this checkpoint is published, and return the number of its rows."""
         published = 0
         for record in self._up_to(checkpoint_id):
             published += record.rows_staged
@@ -316,7 +313,7 @@ class CheckpointBook:
         return published
 
     def end(self) -> list[AcknowledgeCheckpoint]:
-        """Abort all checkpoints under way: the attempt has ended."""
+        """Abort all pending checkpoints: the attempt has ended."""
         return [late for checkpoint_id in self.under_way for late in self.abort(checkpoint_id)]
 
     def acknowledgement(self, checkpoint: Checkpoint) -> AcknowledgeCheckpoint:
@@ -350,7 +347,7 @@ class CheckpointBook:
         )
 
     def check(self) -> None:
-        """Assert the invariants: no checkpoint was begun whose turn has not come, and no committed one is kept."""
+        """Assert the invariants: later checkpoints can only be aborted ones, and committed ones are removed."""
         assert all(each.phase is P.ABORTED for each in self if each.checkpoint_id > self._last_begun)
         assert not any(each.phase is P.COMMITTED for each in self)
 

@@ -1,8 +1,8 @@
 """The state of an execution attempt, and its end (Flink's Task, with its TaskInterrupter and TaskCancelerWatchDog).
 
 CREATED -> DEPLOYING while the chain is restored -> RUNNING -> FINISHED, CANCELED or FAILED. The chain is closed first,
-and the end is reported when it has closed, so that the next attempt never runs beside this one. The first reason to end
-counts; but an attempt that is about to finish may still fail or be cancelled while functions of the user are closed.
+and the end is reported when it has closed, so that two attempts never run at the same time. The first reason to end
+counts; but an attempt that is about to finish may still fail or be cancelled while user functions are closed.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from flykka.messages.wire.ids import ExecutionAttemptId
 
 INTERVAL_MS = 30_000
 TIMEOUT_MS = 180_000
-"""Defaults of the cluster: Flink's."""
+"""Flink's defaults, used if the cluster sets nothing."""
 
 S = ExecutionState
-# Looked up several times in every turn of a Task: an Enum member is slow to reach.
+# These are read several times in every turn of a Task, and looking up an Enum member is slow.
 _RUNNING = S.RUNNING
 
 
@@ -65,7 +65,7 @@ class AttemptState:
 
     @property
     def is_finishing(self) -> bool:
-        """The attempt completes the work that it has begun, and has then FINISHED."""
+        """The attempt completes the work that it has begun; then it is FINISHED."""
         return self._end is not None and self._end.state is S.FINISHED
 
     @property
@@ -74,12 +74,12 @@ class AttemptState:
 
     @property
     def may_consume(self) -> bool:
-        """The attempt reads partitions, or is about to: the states of their producers matter."""
+        """The attempt reads partitions, or is about to, so the states of their producers matter."""
         return self.current in (S.DEPLOYING, S.RUNNING) and self._end is None
 
     @property
     def ending(self) -> ExecutionState | None:
-        """The end that the attempt approaches, while its chain closes."""
+        """The terminal state that the attempt approaches while its chain closes."""
         return None if self._end is None else self._end.state
 
     @property
@@ -87,27 +87,24 @@ class AttemptState:
         return self._end is not None and self._end.state is not S.FINISHED
 
     def on_tick(self, now: int) -> None:
-        """Set the time of the event at hand."""
+        """Set the time of the current event."""
         self._now = now
 
     def deploy(self, job: TaskCancellationSettings) -> None:
-        """Begin to restore the chain; the settings of the job take precedence over those of the cluster."""
+        """Begin to restore the chain; settings of the job take precedence over those of the cluster."""
         self.cancellation.configure(job)
         self._move(S.DEPLOYING)
 
     def run(self) -> list[TaskEffect]:
-        """Run, now that the chain is open."""
         if self._end is not None:
-            return [Ignore(reason=f"the attempt is on its way to {self._end.state}")]
+            return [Ignore(reason=f"the attempt is ending as {self._end.state}")]
         self._move(S.RUNNING)
         return [self._report(_End(state=S.RUNNING))]
 
     def finish(self) -> list[TaskEffect]:
-        """Approach FINISHED: everything is processed and committed."""
         return self._begin_end(_End(state=S.FINISHED))
 
     def close(self) -> list[TaskEffect]:
-        """Close the chain of an attempt that finishes, whose work has ended."""
         return [] if self.is_closing else self._close(cancel=False)
 
     def cancel(self) -> list[TaskEffect]:
@@ -119,11 +116,10 @@ class AttemptState:
         return self._begin_end(_End(state=S.FAILED, failure=failure))
 
     def on_cancellation_due(self) -> list[TaskEffect]:
-        """Escalate the cancellation: the chain has not closed."""
         return self.cancellation.on_due(self._now)
 
     def on_monotony_violated(self, vertex: str, violated: MonotonyViolated | None) -> list[TaskEffect]:
-        """Log that event times have gone back which should ascend, or fail, as the job specifies."""
+        """Log that event times which should ascend have gone back, or fail, as the job specifies."""
         if violated is None:
             return []
         text = f"{vertex}: {violated}"
@@ -134,12 +130,12 @@ class AttemptState:
     def on_producer_state(self, producer: PartitionProducerState) -> list[TaskEffect]:
         """Decide on a partition that was not found, by the state of its producer (Flink's RemoteChannelStateChecker).
 
-        The attempt cancels itself if the producer has failed, was cancelled or replaced: then the producer's failure
-        decides what follows. A producer that is unknown, or in an impossible state, fails the attempt.
+        The attempt cancels itself if the producer has failed, was cancelled or was replaced: the producer's failure
+        decides on the recovery. If the producer is unknown or in an impossible state, the attempt fails.
         """
         match producer.state:
             case S.SCHEDULED | S.DEPLOYING | S.RUNNING | S.FINISHED:
-                return [Ignore(reason="the producer is there or comes: its partition is asked for again")]
+                return [Ignore(reason="the producer exists or will start: its partition is requested again")]
             case None if producer.failure is not None and producer.failure.type_name != PRODUCER_DISPOSED_ERROR:
                 return self.fail(producer.failure)
             case None | S.CANCELING | S.CANCELED | S.FAILED:
@@ -151,7 +147,7 @@ class AttemptState:
                 assert_never(producer.state)
 
     def chain_closed(self, closed: ChainClosed) -> list[TaskEffect]:
-        """Report the end, with the accumulators: nothing of the attempt runs any more."""
+        """Report the end, with the accumulators: the attempt has stopped all its work."""
         assert self._end is not None, "the chain closed without a command"
         if closed.failure is not None and not self._has_final_end:
             self._end = _End(state=S.FAILED, failure=closed.failure)
@@ -159,9 +155,9 @@ class AttemptState:
         return [self._report(self._end, closed.accumulators), EndAttempt()]
 
     def bridge_lost(self, failure: SerializedThrowable, *, keeps_results: bool = False) -> list[TaskEffect]:
-        """The bridge has died. If it was closing anyway, the chain counts as closed.
+        """End the attempt whose bridge has died. If it was closing anyway, the chain counts as closed.
 
-        But results that it had not handed over are lost, and an attempt that was to keep them fails.
+        But results that the bridge had not handed over are lost, and an attempt that should retain them fails.
         """
         if self._end is None or (keeps_results and self.is_finishing):
             self._end = _End(state=S.FAILED, failure=failure)
@@ -169,7 +165,7 @@ class AttemptState:
 
     def _begin_end(self, end: _End) -> list[TaskEffect]:
         if self._end is not None and self._has_final_end:
-            return [Ignore(reason=f"the attempt is already on its way to {self._end.state}")]
+            return [Ignore(reason=f"the attempt is already ending as {self._end.state}")]
         self._end = end
         if end.state is S.FINISHED:
             return []
@@ -194,9 +190,9 @@ class AttemptState:
 class TaskCancellation:
     """Escalates a cancellation that does not end.
 
-    The work is cancelled again at every interval, because Spark may have begun some of it after the last time, and its
-    threads are interrupted. After the timeout (0: never) the TaskManager is told to give up, since it no longer knows
-    what runs: it is lost, and with it all claims on its slots.
+    At every interval the work is cancelled again, because Spark may have begun some of it since, and its threads are
+    interrupted. After the timeout (0: never) a fatal error is reported to the TaskManager, which gives up because it no
+    longer knows what runs: it is lost, and with it all claims on its slots.
     """
 
     __slots__ = ("_attempt", "_begun_ms", "interval_ms", "timeout_ms")
@@ -214,7 +210,7 @@ class TaskCancellation:
             self.timeout_ms = job.timeout_ms
 
     def start_watchdog(self, now: int) -> list[TaskEffect]:
-        """Start the timer; later calls change nothing."""
+        """Start the timer of the watchdog, unless it runs."""
         if self._begun_ms is not None:
             return []
         self._begun_ms = now
@@ -236,6 +232,6 @@ class TaskCancellation:
     def _cause(self) -> SerializedThrowable:
         return SerializedThrowable(
             type_name="TaskCancellationTimeoutError",
-            message=f"{self._attempt} did not end within {self.timeout_ms} ms after it was cancelled: what it runs"
+            message=f"{self._attempt} did not end within {self.timeout_ms} ms after it was cancelled: its work"
             " cannot be stopped; set_task_cancellation(timeout=...) lets it take longer",
         )

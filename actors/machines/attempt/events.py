@@ -1,4 +1,4 @@
-"""Events of a Task's machine (messages to the Task, and three that its actor makes), and its effects."""
+"""Events of a Task's state machine (messages to the Task, and three that its actor creates), and its effects."""
 
 from __future__ import annotations
 
@@ -21,19 +21,17 @@ from flykka.messages.wire.ref import Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartTask:
-    """The Task has started, with its bridge."""
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BridgeLost:
-    """The bridge has died."""
-
     cause: SerializedThrowable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLost:
-    """A TaskManager that was asked for a partition has ended."""
+    """A TaskManager to which a partition request was sent has ended."""
 
     task_manager: Ref
 
@@ -84,8 +82,8 @@ TaskEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndAttempt:
-    """Stop the Task: the attempt has ended, and nothing of it runs."""
+    """Stop the Task: the attempt has ended and all its work has stopped."""
 
 
 TaskEffect = Tell[Role | Ref | ResultPartitionId] | StartTimer | LogWarning | EndAttempt | Ignore
-"""A partition id stands for the sender of its elements: the producing Task, or the TaskManager that keeps them."""
+"""A partition id stands for the sender of its elements: the producing Task, or the TaskManager that retains them."""

@@ -1,8 +1,8 @@
-"""The inputs of a Task as one line of elements: batches, the progress of event time, and the work for checkpoints.
+"""The inputs of a Task as one queue of elements: batches, watermarks, and work for checkpoints.
 
-Composes the gate, the barrier handler and the watermark valve; credits and requests become effects. Channels are
-blocked, overtaken and persisted here as the barriers ask for it. Recovered batches, which were in flight when the
-checkpoint was taken, are read first. Follows Flink's CheckpointedInputGate.
+Composes the gate, the barrier handler and the watermark valve; credits and requests become effects. Blocks, overtakes
+and persists the batches of channels as the barriers demand. Recovered batches, which were in flight when the checkpoint
+was taken, are read first. Follows Flink's CheckpointedInputGate.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ref import Ref
 
 COALESCED_BYTES = 16 * 1024**2
-"""The size below which waiting batches are processed by one stage, and so by one Spark job."""
+"""The size up to which waiting batches are processed by one stage, and so by one Spark job."""
 COALESCED_BATCHES = 32
-"""The most batches of one stage: Spark plans their union."""
+"""The limit of batches in one stage, because Spark plans their union."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchArrived:
-    """A batch, whose credit goes back with `processed(channel)`; a recovered one came through no channel.
+    """A batch, whose credit is returned by `processed(channel)`; a recovered one came through no channel.
 
     The `coalesced` batches follow it and are processed by the same stage.
     """
@@ -105,17 +105,17 @@ class EndOfDataReached:
 
 
 CheckpointElement = CheckpointBarrier | AbortCheckpointOnBarrier | StopPersisting | StartTimer
-"""Actions of the barrier handler for the task to do. `StopPersisting` comes when the inputs have stopped."""
+"""Actions of the barrier handler for the task. `StopPersisting` is sent when the inputs have stopped persisting."""
 InputElement = BatchArrived | WatermarkAdvanced | CheckpointElement | ForwardedEvent | EndOfDataReached
 
 
 def coalesce(
     first: BatchArrived, read: Callable[[], InputElement | None], *, ignores_watermarks: bool
 ) -> tuple[tuple[BatchArrived, ...], tuple[InputElement, ...]]:
-    """Read on after a batch: the batches for the same stage, and the elements that were read too far, in order.
+    """Read the elements after a batch: the batches for the same stage, then the elements read beyond them, in order.
 
-    A watermark between batches ends the stage, because the rows after it may be late. If the task
-    `ignores_watermarks`, only the last one follows the stage.
+    A watermark between batches ends the stage, because the rows after it may be late. If the task `ignores_watermarks`,
+    only the last one follows the stage.
     """
     batches: list[BatchArrived] = []
     watermark: tuple[InputElement, ...] = ()
@@ -136,7 +136,6 @@ def coalesce(
 
 ExchangeEvent = BacklogAnnouncement | ErrorResponse | PartitionRequestDue
 InputEvent = Watermark | WatermarkStatus | LatencyMarker | EndOfData
-"""Events that do not concern checkpoints."""
 
 
 class TaskInputs:
@@ -173,7 +172,7 @@ class TaskInputs:
         self._consumer = consumer
         self._channel_state = channel_state
         self._elements: deque[InputElement] = deque()
-        # The others wait for room for stages; these do not.
+        # The other elements wait for room for stages; these do not.
         self._checkpoint_elements: deque[CheckpointElement] = deque()
         self._recovered: deque[InputInFlight] = deque()
         self._in_flight: tuple[InputInFlight, ...] = ()
@@ -183,7 +182,7 @@ class TaskInputs:
 
     @property
     def watermark_ms(self) -> int:
-        """The watermark at the element read last; the valve may be ahead, with elements that were read too far."""
+        """The watermark at the element read last; the valve may be ahead because `coalesce` reads beyond it."""
         return self._watermark_ms
 
     @property
@@ -192,12 +191,12 @@ class TaskInputs:
 
     @property
     def has_priority(self) -> bool:
-        """An element can be read that does not wait for room: of a checkpoint, or a barrier that overtakes data."""
+        """An element can be read that needs no room: one of a checkpoint, or a barrier that overtakes data."""
         return bool(self._checkpoint_elements) or self.gate.has_priority
 
     @property
     def waits_for_more(self) -> bool:
-        """The waiting batches are small: they are coalesced with those that arrive before the stage at work ends."""
+        """The waiting batches are small: they are coalesced with those that arrive before the current stage ends."""
         return self._coalesces and 2 * self.gate.waiting_bytes < COALESCED_BYTES
 
     @property
@@ -214,14 +213,14 @@ class TaskInputs:
         return self._effects(self.gate.resize(buffers.floating))
 
     def on_connection_failed(self, task_manager: Ref) -> list[TaskEffect]:
-        """Fail the channels whose requests the TaskManager, which has ended, has not answered."""
+        """Fail the channels whose requests were not answered before the TaskManager ended."""
         return self._effects(self.gate.on_connection_failed(task_manager))
 
     def on_buffer(self, response: BufferResponse) -> list[TaskEffect]:
         return self._effects(self.gate.on_buffer(response))
 
     def handle(self, event: ExchangeEvent) -> list[TaskEffect]:
-        """Handle a message of a producer without an element, or a due request."""
+        """Handle a producer's message that carries no element, or a request that is due again."""
         match event:
             case BacklogAnnouncement():
                 return self._effects(self.gate.on_backlog(event))
@@ -233,21 +232,21 @@ class TaskInputs:
                 assert_never(event)
 
     def processed(self, channels: Iterable[int | None]) -> list[TaskEffect]:
-        """Return the credits of processed batches: the oldest that was read from each of the channels."""
+        """Return the credits of processed batches: for each channel, the oldest one that was read."""
         returned = (self.gate.credit_returned(channel) for channel in channels if channel is not None)
         return self._effects([effect for effects in returned for effect in effects])
 
     def time_out(self, checkpoint_id: int) -> None:
-        """End the alignment of the checkpoint: its barriers overtake data from now on."""
+        """End the alignment of the checkpoint: from now on its barriers overtake data."""
         self._perform(self.barriers.time_out(checkpoint_id))
 
-    def take_in_flight(self) -> tuple[InputInFlight, ...]:
-        """Take the batches that the first barrier of an unaligned checkpoint has overtaken: they begin its state."""
+    def drain_in_flight(self) -> tuple[InputInFlight, ...]:
+        """Remove and return the batches that the first barrier of an unaligned checkpoint has overtaken."""
         in_flight, self._in_flight = self._in_flight, ()
         return in_flight
 
     def next(self, now: int, *, only_priority: bool = False) -> InputElement | None:
-        """The next element, with `only_priority` only one that does not wait for room; None if there is none."""
+        """The next element (with `only_priority` only one that needs no room), or `None`."""
         element = self._next(now, only_priority=only_priority)
         match element:
             case BatchArrived(gate=gate) if self._coalesces and gate not in self._broadcast_variables:
@@ -284,7 +283,7 @@ class TaskInputs:
     def _poll(
         self, now: int, *, only_priority: bool = False
     ) -> CheckpointElement | BatchArrived | tuple[int, InputEvent] | None:
-        """The next element, or an event with its channel; None if there is none."""
+        """The next element, or an event with its channel; `None` if there is nothing to read."""
         while not self._checkpoint_elements:
             if only_priority and not self.gate.has_priority:
                 return None
@@ -380,7 +379,7 @@ class TaskInputs:
             case Tell() | StartTimer() | Ignore():
                 return [effect]
             case ChannelFailed():
-                return []  # the gate has it: see `failure`
+                return []  # the gate records it: see `failure`
             case _:
                 assert_never(effect)
 

@@ -1,7 +1,7 @@
 """Events between a function and its coordinator, at the task (Flink's OperatorEventDispatcher).
 
-Events of the coordinator are handled by a stage of their own, between two batches; those that wait when a barrier
-arrives are handled before the snapshot. Events of a function leave the task with the results of their stage, and name
+A stage of its own handles events of the coordinator, between two batches; events that wait when a barrier arrives are
+handled before the snapshot. Events of a function leave the task with the results of their stage, and carry the id of
 the last barrier before them. Results of global aggregates go to the function with its next stage.
 """
 
@@ -47,7 +47,7 @@ class OperatorEventDispatcher:
         self._timers = timers
         self._waiting: list[bytes] = []
         self._results: dict[str, AggregateResult] = {}
-        # That of the last barrier that was sent.
+        # The checkpoint of the last barrier that was sent.
         self._checkpoint_id = descriptor.restored_checkpoint_id or 0
         self._is_ended = False
 
@@ -56,7 +56,7 @@ class OperatorEventDispatcher:
         return bool(self._waiting)
 
     def on_message(self, message: OperatorEvents | GlobalAggregateResults) -> None:
-        """Take events or results that the JobMaster has sent for the function."""
+        """Queue events or results that the JobMaster has sent for the function."""
         match message:
             case OperatorEvents(events=events):
                 if not self._is_ended:
@@ -75,18 +75,18 @@ class OperatorEventDispatcher:
             events=events,
             watermark_ms=self._inputs.watermark_ms,
             processing_time_ms=self._timers.time_of_stage(now),
-            aggregates=self.take_results(),
+            aggregates=self.drain_results(),
         )
         return self._stages.begin(Stage(command=handling))
 
-    def take_results(self) -> tuple[AggregateResult, ...]:
-        """The results of global aggregates that have changed since the last stage."""
+    def drain_results(self) -> tuple[AggregateResult, ...]:
+        """Remove and return the results of global aggregates that have changed since the last stage."""
         if not self._results:
             return ()
         results, self._results = tuple(self._results.values()), {}
         return results
 
-    def on_stage_over(self, stage: Stage) -> list[TaskEffect]:
+    def on_stage_ended(self, stage: Stage) -> list[TaskEffect]:
         """Forward the events that the functions of a stage have sent."""
         sends: list[TaskEffect] = [
             Tell(

@@ -1,4 +1,4 @@
-"""The outputs of a Task: its result partitions, which are sent against credit, and the barriers that wait in them."""
+"""The outputs of a Task: result partitions, which send batches against credit, and the barriers that wait in them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,10 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId
 
 ALIGNED_STRATEGIES = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE, ShipStrategy.BROADCAST})
-"""As in Flink, batches in flight between neighbours, or to all consumers, are no state of a checkpoint."""
+"""As in Flink, batches in flight between neighbours, or to all consumers, are not part of a checkpoint's state."""
 
 
 class TaskOutputs:
-    """The outputs of one attempt."""
-
     __slots__ = ("_barrier_id", "_by_output", "_holding_barrier", "_output_of", "_task")
 
     def __init__(
@@ -59,7 +57,7 @@ class TaskOutputs:
         return any(partition.is_blocking for partition in self._by_output.values())
 
     def keep(self, attempt: ExecutionAttemptId) -> list[TaskEffect]:
-        """Hand the outputs that outlive the attempt, which has finished, over to the TaskManager."""
+        """Hand the outputs that outlive the finished attempt over to the TaskManager."""
         if not self.keeps_results:
             return []
         finished = tuple(partition.finished() for partition in self._by_output.values() if partition.is_blocking)
@@ -67,13 +65,13 @@ class TaskOutputs:
 
     @property
     def holds_barrier(self) -> bool:
-        """A barrier that may time out waits behind batches."""
+        """A barrier that may time out waits for the batches before it."""
         return bool(self._holding_barrier)
 
     @property
     def is_back_pressured(self) -> bool:
         """An output has no buffer for another batch: a consumer is slower than this task."""
-        # Asked with every event, and most tasks have one output.
+        # Checked with every event, and most tasks have one output.
         for partition in self._by_output.values():  # noqa: SIM110
             if not partition.is_available:
                 return True
@@ -85,7 +83,7 @@ class TaskOutputs:
         return all(partition.has_credit for partition in self._by_output.values())
 
     def handle(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
-        """Serve a consumer that requests a subpartition, gives credit or leaves."""
+        """Serve a consumer that requests a subpartition, gives credit or cancels its request."""
         output = self._output_of.get(event.partition_id)
         if output is None:
             return [_not_here(event)]
@@ -131,11 +129,11 @@ class TaskOutputs:
         return [effect for partition in self.partitions for effect in _effects(partition.broadcast_event(event))]
 
     def emit_in_turn(self, event: Event) -> list[TaskEffect]:
-        """Send an event to one consumer of every output, in turn."""
+        """Send an event to one consumer of every output, round-robin."""
         return [effect for partition in self.partitions for effect in _effects(partition.emit_in_turn(event))]
 
     def broadcast_barrier(self, barrier: CheckpointBarrier) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
-        """Send a barrier to every consumer; the effects, and the batches that it has overtaken.
+        """Send a barrier to every consumer; returns the effects and the batches that it has overtaken.
 
         In outputs whose batches cannot become state it overtakes nothing.
         """
@@ -154,7 +152,7 @@ class TaskOutputs:
         return effects, tuple(overtaken)
 
     def time_out(self, checkpoint_id: int) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
-        """Let the waiting barrier of the checkpoint overtake batches; the effects, and the batches overtaken."""
+        """Let the waiting barrier of the checkpoint overtake batches; returns the effects and those batches."""
         if checkpoint_id != self._barrier_id:
             return [], ()
         effects: list[TaskEffect] = []

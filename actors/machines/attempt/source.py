@@ -1,9 +1,9 @@
 """The reading of a source: its splits, a batch of them per stage, its alignment with other sources, and its end.
 
-A stage has costs that do not depend on its rows. So if batches go to other tasks, a few splits wait until the stage at
-work has ended, and then for as long as that took (`MAX_PAUSE_MS` at most): several sources that read every file by
-itself would slow down all stages, while a pause as long as a stage delays no row much. They wait as well while the
-consumers have no room for a batch: they would arrive no sooner, and a barrier behind many batches is late.
+A stage has costs that do not depend on its rows. So if batches go to other tasks, a few splits wait until the current
+stage has ended, and then for as long as that stage took (`MAX_PAUSE_MS` at most): several sources that read every file
+in a stage of its own would slow down all stages, while a pause as long as a stage delays no row much. They wait as well
+while the consumers have no room for a batch: they would arrive no sooner, and a barrier after many batches is late.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ LIMIT_MAX = 128 * 1024**2
 
 
 def cost_of(split: SourceSplit) -> int | None:
-    """The cost of a split; None if it is a batch by itself."""
+    """The cost of a split; `None` if it is a batch by itself."""
     size_bytes = size_of(split)
     return None if size_bytes is None else max(size_bytes, ROW_BYTES * split.rows) + OPEN_BYTES
 
 
 class ReadLimit:
-    """Bounds the next batch of a source's reader: the number of waiting splits that it takes.
+    """Bounds the next batch of a source's reader: the number of waiting splits that it contains.
 
-    Like Spark's ReadLimit, but measured at run time, as Flink's BufferDebloater sizes buffers: a batch takes the
-    waiting splits up to a limit of `bytes` that keeps its stage near a second, so that a barrier behind it waits no
+    Like Spark's ReadLimit, but measured at run time, as Flink's BufferDebloater sizes buffers: a batch contains the
+    waiting splits up to a limit of `bytes` that keeps its stage near a second, so that a barrier after it waits no
     longer. A split costs its bytes, or `ROW_BYTES` for each known row if that is more, and `OPEN_BYTES` because each
     file is opened. A split without a size is a batch by itself, as is one that costs more than the limit.
 
@@ -78,12 +78,12 @@ class ReadLimit:
         self._overhead_ms: int | None = None
 
     def cost(self, split: SourceSplit) -> int:
-        """The cost of a split in a batch; a split without a size fills it."""
+        """The cost of a split in a batch; a split without a size fills the batch."""
         cost = cost_of(split)
         return self.bytes if cost is None else cost
 
     def next_batch(self, splits: Iterable[SourceSplit]) -> int:
-        """The number of the first splits that are the next batch; at least one if there are any."""
+        """The number of splits in the next batch; at least one if there are any."""
         count = total = 0
         for split in splits:
             total += self.cost(split)
@@ -96,7 +96,7 @@ class ReadLimit:
         return count
 
     def learn(self, cost: int, duration_ms: int) -> None:
-        """Adapt the limit to a stage that has read splits of this cost."""
+        """Adapt the limit to the duration of a stage that has read splits of this cost."""
         is_cold = self._stages < COLD_STAGES
         self._stages += 1
         if cost <= SMALL and not is_cold:
@@ -116,7 +116,7 @@ class ReadLimit:
 SPLITS_AHEAD = 2 * STAGES_IN_FLIGHT
 """The fewest splits held or requested: enough while the JobMaster delays assignments for a checkpoint."""
 MAX_PAUSE_MS = 500
-"""The longest pause of a source with few splits: there are sources whose stages take many seconds."""
+"""The longest pause of a source with few splits: in some sources a stage takes many seconds."""
 _STATE = "SourceReaderState"
 """The name of the state in Flink's SourceOperator."""
 
@@ -128,8 +128,8 @@ class SplitReader:
     """The unread splits of a source subtask, and when it requests more (Flink's SourceReader, without the reading).
 
     Splits are requested ahead of need, so that a stage never waits for the JobMaster: a fixed number, or as many small
-    ones as two batches take. Unread splits are the reader's state. If the parallelism has changed, a reader may get the
-    splits of several; it reads them in the order in which the source handed them out.
+    ones as two batches contain. Unread splits are the reader's state. If the parallelism has changed, a reader may get
+    the splits of several; it reads them in the order in which the source assigned them.
     """
 
     __slots__ = ("_ahead", "_empty_state", "_has_all", "_requested", "_typical_cost", "_unread", "limit", "operator_id")
@@ -139,12 +139,12 @@ class SplitReader:
         self.operator_id = operator_id
         self.limit = ReadLimit()
         self._ahead = ahead
-        # The mean cost of the splits that came last; None if they are not read together.
+        # The mean cost of the splits that came last; `None` if they are not read together.
         self._typical_cost: int | None = None
         self._unread: deque[UnreadSplit] = deque()
         self._requested = 0
         self._has_all = False
-        # Every checkpoint of a source that waits for data has the same.
+        # The same for every checkpoint of a source that waits for data.
         self._empty_state = self._state(())
 
     @property
@@ -157,7 +157,7 @@ class SplitReader:
 
     @property
     def batch_limit_bytes(self) -> int | None:
-        """The limit of the next batch; None if splits are not read together."""
+        """The limit of the next batch; `None` if splits are not read together."""
         return None if self._typical_cost is None else self.limit.bytes
 
     @property
@@ -172,7 +172,7 @@ class SplitReader:
         return self._has_all and not self._unread
 
     def restore(self, states: Iterable[OperatorSubtaskState]) -> None:
-        """Take back the splits that were unread at a checkpoint.
+        """Restore the splits that were unread at a checkpoint.
 
         Raises:
             UnreadableStateError: they cannot be read.
@@ -194,7 +194,7 @@ class SplitReader:
         return count
 
     def add(self, splits: tuple[SourceSplit, ...], numbers: tuple[int, ...] = ()) -> None:
-        """Add splits that have arrived, with the `numbers` in which they were handed out, if these are counted."""
+        """Add splits that have arrived, with the `numbers` of their assignment, if these are counted."""
         counted = zip(splits, numbers or (0,) * len(splits), strict=True)
         self._unread.extend(UnreadSplit(split=split, number=number) for split, number in counted)
         self._requested = max(0, self._requested - len(splits))
@@ -203,11 +203,11 @@ class SplitReader:
             self._typical_cost = None if size_of(splits[-1]) is None else sum(costs) // len(costs)
 
     def no_more(self) -> None:
-        """Request no more: the enumerator has nothing left for this reader."""
+        """Request no more splits: the enumerator has no more for this reader."""
         self._has_all = True
 
     def next(self) -> tuple[SourceSplit, ...]:
-        """Take the splits of the next batch; none if there are no unread splits."""
+        """Remove and return the splits of the next batch; empty without unread splits."""
         count = self.limit.next_batch(unread.split for unread in self._unread)
         return tuple(self._unread.popleft().split for _ in range(count))
 
@@ -216,11 +216,11 @@ class SplitReader:
 
 
 class AlignedReading:
-    """The alignment of one source: it pauses while its event time is too far ahead of its group's.
+    """The watermark alignment of one source: it pauses while its event time is too far ahead of its group's.
 
-    It reports its watermark at every interval, if that has changed, and is told how far it may read, as Flink's
-    SourceOperator. Until it is told, it reads. A paused source takes part in checkpoints, and is not idle while it has
-    unread splits. A source without an alignment never pauses.
+    At every interval it reports its watermark, if that has changed; the answer limits how far it may read, as in
+    Flink's SourceOperator. Until the first answer it reads without a limit. A paused source takes part in checkpoints,
+    and is not idle while it has unread splits. A source without an alignment never pauses.
     """
 
     __slots__ = ("_alignment", "_attempt", "_has_ended", "_idleness", "_max_watermark_ms", "_reported", "_stages")
@@ -244,7 +244,7 @@ class AlignedReading:
         return self._stages.event_time.watermark_ms > self._max_watermark_ms
 
     def start(self) -> list[TaskEffect]:
-        """Report at once, now that the task runs: the group waits for it."""
+        """Report at once: the group waits for this source."""
         return [] if self._alignment is None else self.on_due()
 
     def on_due(self) -> list[TaskEffect]:
@@ -258,7 +258,6 @@ class AlignedReading:
         ]
 
     def align(self, command: AlignWatermark) -> None:
-        """Set how far the source may read."""
         self._max_watermark_ms = command.max_watermark_ms
 
     def end(self) -> list[TaskEffect]:
@@ -279,7 +278,7 @@ class AlignedReading:
 
 
 class SourceReading:
-    """The source at the head of one attempt. `reader` has its splits."""
+    """The source at the head of one attempt's chain. `reader` has its splits."""
 
     __slots__ = (
         "_aligned",
@@ -311,16 +310,14 @@ class SourceReading:
         self._aligned = AlignedReading(descriptor, stages, idleness)
 
     def open(self) -> None:
-        """Take back the splits that were unread at the checkpoint."""
         if self._restore is not None:
             self.reader.restore(self._restore.operators)
 
     def start(self) -> list[TaskEffect]:
-        """Start the timers, now that the task runs."""
         return [*self._idleness.start(), *self._aligned.start(), *self._start_latency_timer()]
 
     def handle(self, event: SourceReadingEvent, now: int) -> list[TaskEffect]:
-        """Handle the splits that arrive, the alignment, and due timers."""
+        """Handle assigned splits, the alignment, and due timers."""
         match event:
             case AddSplits(splits=splits, numbers=numbers):
                 self.reader.add(splits, numbers)
@@ -344,7 +341,7 @@ class SourceReading:
         return [Tell(to=Role.JOB_MASTER, message=request)]
 
     def read(self) -> list[TaskEffect] | None:
-        """Begin a stage that reads the splits of the next batch, or end the data; None if there is nothing to do."""
+        """Begin a stage that reads the next batch of splits, or end the data; `None` if there is nothing to do."""
         if self.end_of_data or self._waits_for_more or self.held_back_by is not None:
             return None
         splits = self.reader.next()
@@ -356,7 +353,7 @@ class SourceReading:
         return self.end_data() if self.reader.is_exhausted else None
 
     def on_read(self, cost: int, duration_ms: int) -> list[TaskEffect]:
-        """Take the duration of a stage that has read splits, and pause."""
+        """Adapt the limit to the duration of a stage that has read splits, and pause."""
         self.reader.limit.learn(cost, duration_ms)
         awake = self._idleness.read()
         if not self._coalesces or not duration_ms:
@@ -366,7 +363,7 @@ class SourceReading:
 
     @property
     def held_back_by(self) -> str | None:
-        """The group of sources that the source waits for, if it has unread splits."""
+        """The group of sources for which this one waits, if it has unread splits."""
         return self._aligned.group if self._aligned.is_too_far_ahead and self.reader.has_unread else None
 
     @property
@@ -402,13 +399,13 @@ class SourceReading:
 
 
 class WatermarksWithIdleness:
-    """Decides what happens to event time if a task that makes watermarks reads nothing.
+    """Decides what happens to event time if a task that generates watermarks reads nothing.
 
-    A task that is silent for its timeout must not hold its consumers back: it is idle (Flink's
-    WatermarksWithIdleness), or with a quiet period event time advances with the clock, from the watermark of the
-    rows read last. The contribution of each partition of a source is decided in `watermarks`. One timer
-    runs while the task is active, and is started again for the time left if something was read meanwhile. An idle
-    task has no timer; the next rows wake it.
+    A task that is silent for its timeout must not hold its consumers back: it becomes idle (Flink's
+    WatermarksWithIdleness), or with a quiet period event time advances with the clock, from the watermark of the rows
+    read last. `watermarks` decides what each partition of a source contributes. One timer runs while the task is
+    active, and is started again for the time left if something was read meanwhile. An idle task has no timer; the next
+    rows wake it.
     """
 
     __slots__ = ("_event_time", "_first_check_ms", "_is_ended", "_stages", "is_idle")
@@ -421,17 +418,16 @@ class WatermarksWithIdleness:
         is_checked = self._event_time.makes_watermarks and not is_batch
         self._first_check_ms = min(timeouts, default=None) if is_checked else None
         self._is_ended = False
-        # The consumers know that it holds them back no more.
+        # True if the consumers were notified that this task no longer holds them back.
         self.is_idle = False
 
     def start(self) -> list[TaskEffect]:
-        """Start the timer, now that the task runs."""
         if self._event_time.makes_watermarks:
             self._event_time.generator.start(self._event_time.silence_clock_ms)
         return self._start_timer()
 
     def read(self) -> list[TaskEffect]:
-        """Note that something is read; an idle task sends that it is active before the rows."""
+        """Record that something is read; an idle task reports itself active before it sends the rows."""
         if self._event_time.makes_watermarks:
             self._event_time.generator.on_read(self._event_time.silence_clock_ms)
         if not self.is_idle:
@@ -440,7 +436,7 @@ class WatermarksWithIdleness:
         return [*self._stages.emit_after(WatermarkStatus(idle=False)), *self._start_timer()]
 
     def end(self) -> list[TaskEffect]:
-        """Check no more: event time is at its end, which consumers take from an active task only."""
+        """Stop the checks: event time is at its end, which consumers accept from an active task only."""
         awake = self.read()
         self._is_ended = True
         return awake

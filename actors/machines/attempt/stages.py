@@ -1,9 +1,9 @@
-"""The stages of an attempt in their order: which one is worked on next, which one waits, and what is sent behind it.
+"""The stages of an attempt in order: which one runs next, which one waits, and which events follow it.
 
-The rows of some stages are moved side by side, so that the planning of one overlaps the work of another. Work that sees
+The rows of some stages are moved concurrently, so that the planning of one overlaps the work of another. Work that sees
 the state of the chain is done in the order of the stages, and they end in that order. The batches of a stage are sent
 when it has ended; then its own event (the watermark of a source, the barrier of a snapshot), then the events that were
-queued after it, which must not overtake its rows. When a stage begins is decided by `StreamTask`.
+queued after it, which must not overtake its rows. `StreamTask` decides when a stage begins.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ Follower = Event | SilenceChecked
 class Stage:
     """A stage: its command, what the attempt needs when it ends, and its result.
 
-    `channels` are those of the batches that it processes, None for one that was recovered: their credits are returned.
-    `cost` is that of the splits that it reads, by the reader's limit. `barrier` is sent after the snapshot of its
-    `checkpoint`; `watermark_ms` is that of the inputs then, and `fired_ms` is sent before the barrier, if any is.
+    `channels` are those of the batches that it processes, `None` for one that was recovered: their credits are
+    returned. `cost` is that of the splits that it reads, by the reader's limit. `barrier` is sent after the snapshot of
+    its `checkpoint`; `watermark_ms` is that of the inputs then, and `fired_ms`, if set, is sent before the barrier.
 
-    When it has ended: `violated` if its rows went back in event time; the batches that its barrier has `overtaken`, and
-    the `watermark` of the task at the barrier.
+    Results: `violated` if its rows went back in event time; the batches that its barrier has `overtaken`, and the
+    `watermark` of the task at the barrier.
     """
 
     command: StageCommand
@@ -82,7 +82,7 @@ class Stage:
         self.result = StageResult(stage=self.command.stage)
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         return not self.at_work and self.next is None
 
     @property
@@ -111,7 +111,6 @@ class StageLine:
 
     @property
     def has_room(self) -> bool:
-        """Another stage may be added."""
         return self.in_flight < self.limit
 
     def add(self, stage: Stage, now: int) -> None:
@@ -127,7 +126,7 @@ class StageLine:
         self._line.append(follower)
 
     def begin_work(self, now: int) -> list[StageCommand]:
-        """The commands that may begin: any of the first stage, and of the others those that see no state."""
+        """The commands that may begin: any of the first stage, and of later stages those that see no state."""
         commands: list[StageCommand] = []
         for place, stage in enumerate(islice(self.stages, self.limit) if self.in_flight else ()):
             sees_no_state = isinstance(stage.next, ReadSplits | ProcessBatch)
@@ -138,7 +137,7 @@ class StageLine:
         return commands
 
     def on_answer(self, answer: StageResult | StageCommand) -> bool:
-        """Take the result of a stage, or the command without a result that is done; False if no stage waits for it."""
+        """Record the result of a stage, or the end of a command without a result; False if no stage waits for it."""
         stage = next((each for each in self.stages if each.command.stage == answer.stage and each.at_work), None)
         if stage is None:
             return False
@@ -148,17 +147,17 @@ class StageLine:
             stage.next = UpdateState(stage=answer.stage) if answer.updates_state else None
         return True
 
-    def pop_over(self) -> Stage | None:
-        """Remove and return the first stage in line, if it is over."""
+    def pop_ended(self) -> Stage | None:
+        """Remove and return the first stage in the queue, if it has ended."""
         first = self._line[0] if self._line else None
-        if not isinstance(first, Stage) or not first.is_over:
+        if not isinstance(first, Stage) or not first.has_ended:
             return None
         self.in_flight -= 1
         self._line.popleft()
         return first
 
     def released(self) -> list[Follower]:
-        """Remove the followers that no stage precedes, in order."""
+        """Remove and return the followers that no stage precedes, in order."""
         followers: list[Follower] = []
         while self._line and not isinstance(first := self._line[0], Stage):
             followers.append(first)
@@ -166,7 +165,6 @@ class StageLine:
         return followers
 
     def clear(self) -> None:
-        """Drop all stages and followers: the attempt is cancelled or has failed."""
         self._line.clear()
         self.in_flight = 0
 
@@ -181,7 +179,7 @@ class StageLine:
 
 
 class Stages:
-    """The stages in flight of an attempt, with its outputs, its counters and the watermarks that it makes."""
+    """The stages in flight of an attempt, with its outputs, its counters and the watermarks that it generates."""
 
     __slots__ = ("_accumulators", "_attempt", "event_time", "has_reached_end_of_data", "line", "meter", "outputs")
 
@@ -202,16 +200,16 @@ class Stages:
 
     @property
     def is_reading(self) -> bool:
-        """A stage in flight reads splits, or a batch."""
+        """A stage in flight reads splits or a batch."""
         return any(stage.reads_rows for stage in self.line.stages)
 
     def on_tick(self, now: int) -> None:
-        """Count the time since the last event, and set that of the event at hand."""
+        """Count the time since the last event, and set the time of the current one."""
         self.meter.on_tick(now)
         self.event_time.on_tick(now)
 
     def account_time(self, *, is_running: bool, has_input: Callable[[], bool]) -> None:
-        """Set the activity until the next event; `has_input` is asked only if nothing else decides it."""
+        """Set the activity until the next event; `has_input` is called only if nothing else decides it."""
         is_idle = self.line.in_flight == 0
         if not is_running:
             self.meter.activity = Activity.NOT_RUNNING
@@ -224,12 +222,12 @@ class Stages:
         self.event_time.is_paused = self.event_time.makes_watermarks and is_idle and has_input()
 
     def begin(self, stage: Stage) -> list[TaskEffect]:
-        """Add a stage, and begin it if nothing before it keeps it waiting."""
+        """Add a stage, and begin it unless it has to wait for one before it."""
         self.line.add(stage, self.meter.now_ms)
         return self.begin_work()
 
     def begin_work(self) -> list[TaskEffect]:
-        """Begin the work that no stage before it keeps waiting."""
+        """Begin all work that does not wait for an earlier stage."""
         return [Tell(to=Role.BRIDGE, message=command) for command in self.line.begin_work(self.meter.now_ms)]
 
     def emit_after(self, follower: Follower) -> list[TaskEffect]:
@@ -238,7 +236,7 @@ class Stages:
         return self._send_released()
 
     def recover(self, outputs: Iterable[StageOutput], input_watermark_ms: int) -> list[TaskEffect]:
-        """Send first the batches that were in flight when the checkpoint was taken, and then the watermark."""
+        """Send the batches that were in flight when the checkpoint was taken, and then the watermark."""
         effects = [effect for output in outputs for effect in self.outputs.add(output.output, output.batch)]
         makes_watermarks = self.event_time.makes_watermarks
         watermark_ms = self.event_time.watermark_ms if makes_watermarks else input_watermark_ms
@@ -247,10 +245,10 @@ class Stages:
         return effects
 
     def finish(self, stage: Stage, now: int) -> list[TaskEffect]:
-        """Send what follows from the oldest stage, which has ended."""
+        """Send the batches and events of the oldest stage, which has ended."""
         result = stage.result
         self.meter.count(result, stage.batches_read)
-        # A stage that moved no rows has none, and those before it still hold.
+        # A stage that moved no rows has no accumulators, and those before it still hold.
         self._accumulators = result.accumulators or self._accumulators
         effects: list[TaskEffect] = []
         for output in result.outputs:
@@ -267,7 +265,7 @@ class Stages:
         return effects + self._send_released()
 
     def report(self, *, input_queue_length: int = 0, files_unread: int = 0) -> TaskEffect:
-        """Report the counters to the JobMaster, and what waits at the inputs and the outputs now."""
+        """Report the counters to the JobMaster, with the current queue lengths of inputs and outputs."""
         self.meter.input_queue_length = input_queue_length
         self.meter.files_unread = files_unread
         self.meter.output_queue_length = self.outputs.buffers_in_use
@@ -308,13 +306,13 @@ class Stages:
 
 
 HISTORY_SIZE = 128
-"""The number of latencies kept for each source subtask (Flink's `metrics.latency.history-size`)."""
+"""The number of latencies retained for each source subtask (Flink's `metrics.latency.history-size`)."""
 
 
 class LatencyStats:
-    """Times of latency markers from their source subtasks to the attempt (Flink's LatencyStats).
+    """Latencies of markers from their source subtasks to the attempt (Flink's LatencyStats).
 
-    A marker waits behind the stages and batches before it, but not for other channels. So its time is about that of the
+    A marker waits for the stages and batches before it, but not for other channels. So its latency is about that of the
     rows that were read when it was sent, without the time that rows spend in state.
     """
 
@@ -353,7 +351,7 @@ def _statistics(operator_id: str, subtask: int, latencies: list[int]) -> Latency
 
 
 class Activity(Enum):
-    """The activity of an attempt between two events. Flink's busyTime, backPressuredTime and idleTime."""
+    """The activity of an attempt between two events, for Flink's busyTime, backPressuredTime and idleTime."""
 
     NOT_RUNNING = "not running"
     BUSY = "busy"
@@ -361,13 +359,13 @@ class Activity(Enum):
     IDLE = "idle"
 
 
-# Looked up for every event: an Enum member is slow to reach.
+# These are read for every event, and looking up an Enum member is slow.
 _BUSY = Activity.BUSY
 _IDLE = Activity.IDLE
 
 
 class TaskMeter:
-    """Counters of one attempt, from zero; `report` makes a message of them."""
+    """Counters of one attempt, from zero; `report` puts them into a message."""
 
     __slots__ = (
         "_activity",
@@ -406,7 +404,6 @@ class TaskMeter:
 
     @property
     def now_ms(self) -> int:
-        """The time of the event at hand."""
         return self._counted_to_ms
 
     @property
@@ -423,7 +420,7 @@ class TaskMeter:
         """Count the time since the last event to its `activity`."""
         passed_ms, self._counted_to_ms = now - self._counted_to_ms, now
         if not passed_ms:
-            return  # Events come faster than milliseconds pass.
+            return  # Several events may have the same millisecond.
         match self._activity:
             case Activity.BUSY:
                 self._busy_ms += passed_ms
@@ -452,15 +449,12 @@ class TaskMeter:
         self._rows_written += rows_staged
 
     def count_published(self, rows: int) -> None:
-        """Count staged rows that a checkpoint has published."""
         self._rows_published += rows
 
     def latency(self, marker: LatencyMarker) -> None:
-        """Add a latency marker that has passed the chain."""
         self._latencies.report_latency(marker, self._counted_to_ms)
 
     def watermark(self, watermark_ms: int) -> None:
-        """Set the watermark that was sent last."""
         self._watermark_ms = watermark_ms
 
     def report(self, attempt: ExecutionAttemptId) -> ReportTaskMetrics:

@@ -1,10 +1,10 @@
 """The part of one subtask in checkpoints: it begins, writes, acknowledges, declines, aborts and commits them.
 
 The inputs, or the trigger of a source, decide when a snapshot is due. A stage notes the state of the chain, and the
-barrier is sent after it. Then, in the background and in the order of the barriers, the staged output is prepared to be
-committed; from then on it is in all later snapshots, whatever happens to this one. The state is written, unless the
-checkpoint was aborted meanwhile. If sinks have staged nothing since the last commit there is nothing to prepare, and
-nothing in the snapshot. Follows Flink's class of the same name.
+barrier is sent after it. Then, in the background and in the order of the barriers, the staged output is prepared for
+the commit; from then on it is in all later snapshots, even if this checkpoint is aborted. The state is written, unless
+the checkpoint was aborted meanwhile. If sinks have staged nothing since the last commit there is nothing to prepare,
+and nothing in the snapshot. Follows Flink's class of the same name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from flykka.actors.machines.attempt.channel_state import ChannelStateWriter
-from flykka.actors.machines.attempt.checkpoints import Begin, Checkpoint, CheckpointBook, CheckpointPhase
+from flykka.actors.machines.attempt.checkpoints import Checkpoint, CheckpointBook, CheckpointPhase, SnapshotDecision
 from flykka.actors.machines.attempt.events import TaskEffect
 from flykka.actors.machines.attempt.inputs import CheckpointElement, TaskInputs
 from flykka.actors.machines.attempt.operator_events import OperatorEventDispatcher
@@ -59,7 +59,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 
 
 class SubtaskCheckpointCoordinator:
-    """The checkpoints of one attempt. If it `defers_firing`, its watermark is sent with their barriers."""
+    """The checkpoints of one attempt. With `defers_firing` its watermark is sent together with the barriers."""
 
     __slots__ = (
         "_book",
@@ -116,7 +116,7 @@ class SubtaskCheckpointCoordinator:
         return drained + self._begin(barrier, now, now)
 
     def on_element(self, element: CheckpointElement, now: int) -> list[TaskEffect]:
-        """Do what the barriers of the inputs ask for."""
+        """Carry out an action of the barrier handler."""
         match element:
             case CheckpointBarrier():
                 return self._begin(element, self._inputs.barriers.alignment_start_ms, now)
@@ -128,7 +128,7 @@ class SubtaskCheckpointCoordinator:
                     checkpoint.on_aligned(now, self._inputs.processed_bytes)
                 return self._channel_state.finish_inputs(checkpoint_id)
             case StopPersisting(checkpoint_id=checkpoint_id):
-                # A newer checkpoint was aborted; or this one, and that is known.
+                # A newer checkpoint was aborted; or this one, which is recorded already.
                 is_known = self._book.get(checkpoint_id) is None
                 return [] if is_known else self._give_up(checkpoint_id, CheckpointDeclineReason.SUBSUMED)
             case StartTimer():
@@ -145,7 +145,7 @@ class SubtaskCheckpointCoordinator:
         checkpoint_id = checkpoint.checkpoint_id
         noted = self._on_noted(checkpoint, stage.watermark, sync_ms)
         if not self._stages.outputs.holds_barrier:
-            # It may have become unaligned on its way through the task.
+            # It may have become unaligned while it was in the task.
             if barrier.is_unaligned and self._becomes_unaligned(checkpoint_id):
                 self._channel_state.start(checkpoint_id, inputs_complete=True)
             sent = self._channel_state.finish_outputs(checkpoint_id, stage.overtaken)
@@ -154,12 +154,12 @@ class SubtaskCheckpointCoordinator:
                 self._waiting = checkpoint_id
                 self._channel_state.start(checkpoint_id, inputs_complete=True)
             sent = [alignment_timer(barrier, now)]
-        # With nothing to write, the snapshot is durable with its barrier.
+        # If there is nothing to write, the snapshot is durable when its barrier is sent.
         is_written = checkpoint.phase is CheckpointPhase.WRITTEN
         return [*sent, *noted, *(_acknowledged(self._book.acknowledge(checkpoint)) if is_written else [])]
 
     def on_served(self) -> list[TaskEffect]:
-        """Complete the outputs if a consumer has taken the barrier that waited for it: it has overtaken nothing."""
+        """Complete the outputs when consumers have received the waiting barrier: it has overtaken nothing."""
         if self._waiting is None or self._stages.outputs.holds_barrier:
             return []
         checkpoint_id, self._waiting = self._waiting, None
@@ -177,7 +177,7 @@ class SubtaskCheckpointCoordinator:
 
     def _begin(self, received: CheckpointBarrier, alignment_start_ms: int, now: int) -> list[TaskEffect]:
         checkpoint_id, barrier = received.checkpoint_id, received.to_send_on(now)
-        in_flight = self._inputs.take_in_flight()
+        in_flight = self._inputs.drain_in_flight()
         checkpoint = Checkpoint(
             checkpoint_id=checkpoint_id,
             alignment_start_ms=alignment_start_ms,
@@ -189,19 +189,20 @@ class SubtaskCheckpointCoordinator:
         )
         checkpoint.on_aligned(now, self._inputs.processed_bytes)
         match self._book.begin(checkpoint):
-            case Begin.STALE as stale:
+            case SnapshotDecision.STALE as stale:
                 return [Ignore(reason=stale.value)]
-            case Begin.SKIPPED:
+            case SnapshotDecision.SKIPPED:
                 return self._stages.emit_after(CancelCheckpointMarker(checkpoint_id=checkpoint_id))
         if barrier.options.is_final:
             self.final_checkpoint = checkpoint_id
         if checkpoint.is_unaligned:
             self._channel_state.start(checkpoint_id)
-        held = self._channel_state.add_inputs(checkpoint_id, in_flight)
+        effects = self._channel_state.add_inputs(checkpoint_id, in_flight)
         if self._source is not None or not received.is_unaligned:
-            held += self._channel_state.finish_inputs(checkpoint_id)
-        # Waiting events were sent before the snapshot of their coordinator: they belong to the subtask's.
-        return [*held, *self._events.handle(now), *self._snapshot(barrier, checkpoint)]
+            effects += self._channel_state.finish_inputs(checkpoint_id)
+        # The coordinator sent the waiting events before its own snapshot, so they belong to the snapshot of the
+        # subtask.
+        return [*effects, *self._events.handle(now), *self._snapshot(barrier, checkpoint)]
 
     def _snapshot(self, barrier: CheckpointBarrier, checkpoint: Checkpoint) -> list[TaskEffect]:
         watermark_ms = self._inputs.watermark_ms
@@ -267,7 +268,7 @@ class SubtaskCheckpointCoordinator:
         return background.end_job()
 
     def on_written(self, written: SnapshotWritten) -> list[TaskEffect]:
-        """Acknowledge the snapshot, if the durable state of the chain is all of it."""
+        """Acknowledge the snapshot, unless its channel state is still being written."""
         background = self._book.background
         job = background.awaiting(WriteSnapshot, written.checkpoint_id)
         if job is None or job.checkpoint is None or job.begun_ms is None:
@@ -288,7 +289,7 @@ class SubtaskCheckpointCoordinator:
         return [*released, *acknowledged, *background.end_job()]
 
     def on_failed(self, failed: WorkFailed) -> list[TaskEffect]:
-        """Decline a checkpoint a part of which could not be made durable, unless it was aborted."""
+        """Decline a checkpoint if part of its state could not be made durable, unless it was aborted."""
         command, background = failed.command, self._book.background
         reason = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
         following: list[TaskEffect] = []
@@ -308,20 +309,20 @@ class SubtaskCheckpointCoordinator:
         released = self._channel_state.release(checkpoint)
         if checkpoint is None or not checkpoint.is_under_way or background.is_stopped:
             return [*released, Ignore(reason=f"checkpoint {checkpoint_id} was aborted"), *following]
-        # The decline goes first: before it, the part that is durable would be taken for all of it.
+        # The decline goes first: otherwise the coordinator would mistake the durable part for the whole state.
         declined, late = self.decline(checkpoint_id, reason, failed.cause), self._book.abort(checkpoint_id)
         return [*released, declined, *_acknowledged(late), *following]
 
-    # The ends of checkpoints
+    # Completed, aborted and final checkpoints
 
     def on_complete(self, checkpoint_id: int) -> list[TaskEffect] | None:
-        """Commit all checkpoints up to one that is complete; None if none awaits its commit."""
+        """Commit all checkpoints up to one that is complete; `None` if no checkpoint awaits its commit."""
         if not self._book.take_completed(checkpoint_id):
             return None
         return self._book.background.add(CommitCheckpoint(checkpoint_id=checkpoint_id))
 
     def on_committed(self, committed: CheckpointCommitted) -> list[TaskEffect]:
-        """Record published output, whatever the state of the attempt."""
+        """Record published output, in any state of the attempt."""
         self._stages.meter.count_published(self._book.commit(committed.checkpoint_id))
         if self._book.background.awaiting(CommitCheckpoint, committed.checkpoint_id) is None:
             return [_not_awaited(committed)]
@@ -333,10 +334,10 @@ class SubtaskCheckpointCoordinator:
         return self._abort(checkpoint_id)
 
     def on_ended(self) -> list[TaskEffect]:
-        """Report the durable parts of snapshots after an attempt that has failed or was cancelled.
+        """Acknowledge the durable parts of snapshots after an attempt that has failed or was cancelled.
 
-        They are sent after the end of the attempt, which aborts its checkpoints: before it, a part would be taken for
-        all of the state. The coordinator deletes them.
+        They are sent after the end of the attempt, which aborts its checkpoints: earlier, the coordinator would mistake
+        a part for the whole state. It deletes them.
         """
         return _acknowledged(self._book.end())
 
@@ -346,7 +347,7 @@ class SubtaskCheckpointCoordinator:
     def decline(
         self, checkpoint_id: int, reason: CheckpointDeclineReason, cause: SerializedThrowable | None = None
     ) -> TaskEffect:
-        """Decline a checkpoint at its coordinator, by way of the JobMaster."""
+        """Decline a checkpoint at its coordinator, through the JobMaster."""
         job_id, attempt = self._descriptor.job_id, self._descriptor.attempt
         declined = DeclineCheckpoint(
             job_id=job_id, attempt=attempt, checkpoint_id=checkpoint_id, reason=reason, cause=cause

@@ -1,4 +1,4 @@
-"""Event time and processing time of a task: the watermarks that it makes itself, and its processing-time timers."""
+"""Event time and processing time of a task: the watermarks that it generates, and its processing-time timers."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN, Event, 
 from flykka.messages.tasks.task import EventTimeHold, ProcessingTimeDue, TaskDeploymentDescriptor
 
 HELD_BACK_AFTER_MS = 10_000
-"""Event time is reported as held back by a source or partition that has been silent for as long."""
+"""A source or partition is reported as holding event time back after it has been silent for as long."""
 
 
 def uses_event_time(vertex: JobVertex) -> bool:
-    """True if an operator of the chain goes by event time."""
     return any(operator.kind.uses_event_time for operator in vertex.operators)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SilenceChecked:
-    """It is `now_ms` by the clock of silence: partitions may be idle, or event time advances in their quiet periods."""
+    """The clock of silence is at `now_ms`: partitions may be idle, or event time advances in their quiet periods."""
 
     now_ms: int
 
 
 class TaskEventTime:
-    """The watermarks that a task makes of the rows that it reads. If it makes none, it has those of its inputs.
+    """The watermarks that a task generates from the rows that it reads; a task without a generator forwards its
+    inputs'.
 
-    The clock of silence stands still while the task has something to read that it cannot read yet, as Flink's clock of
-    idleness does.
+    The clock of silence stands still while the task has input that it cannot read yet, as Flink's clock of idleness
+    does.
     """
 
     __slots__ = ("_generator", "_has_event_time", "_now_ms", "_paused_ms", "_subtask", "is_paused")
@@ -70,7 +70,7 @@ class TaskEventTime:
 
     @property
     def watermark_ms(self) -> int:
-        """The last watermark that the task has made; the least if there is none."""
+        """The last watermark that the task has generated; the least value before the first."""
         return WATERMARK_MIN if self._generator is None else self._generator.said_ms
 
     @property
@@ -82,13 +82,15 @@ class TaskEventTime:
         return self._now_ms - self._paused_ms
 
     def on_tick(self, now: int) -> None:
-        """Set the time of the event at hand."""
+        """Set the time of the current event."""
         if self.is_paused:
             self._paused_ms += now - self._now_ms
         self._now_ms = now
 
     def on_result(self, result: StageResult) -> MonotonyViolated | None:
-        """Take the event times of a stage that has read rows; the violation if they should ascend and do not."""
+        """Process the event times of a stage that has read rows; returns the violation if they should ascend and do
+        not.
+        """
         if self._generator is None:
             return None
         if result.partition_times:
@@ -112,13 +114,13 @@ class TaskEventTime:
 
     @property
     def held_back_by(self) -> EventTimeHold | None:
-        """The source or partition that the watermarks of this task wait for."""
+        """The source or partition for which the watermarks of this task wait."""
         if self._generator is None or not self._has_event_time or self._generator.said_ms == WATERMARK_MAX:
             return None
-        held = self._generator.held_back_by(self.silence_clock_ms)
-        if held is None:
+        hold = self._generator.held_back_by(self.silence_clock_ms)
+        if hold is None:
             return None
-        partition, watermark_ms, silent_ms = held
+        partition, watermark_ms, silent_ms = hold
         return EventTimeHold(
             subtask=self._subtask,
             since_ms=self._now_ms - silent_ms,
@@ -128,13 +130,13 @@ class TaskEventTime:
 
     @property
     def long_held_back_by(self) -> EventTimeHold | None:
-        """The same, once it has lasted long enough to be reported."""
-        held = self.held_back_by
-        return held if held is not None and self._now_ms - held.since_ms >= HELD_BACK_AFTER_MS else None
+        """The same, if it has lasted long enough to be reported."""
+        hold = self.held_back_by
+        return hold if hold is not None and self._now_ms - hold.since_ms >= HELD_BACK_AFTER_MS else None
 
 
 class ProcessingTimers:
-    """The next processing-time timer of a task (Flink's ProcessingTimeService); none without operators that use them.
+    """The next processing-time timer of a task (Flink's ProcessingTimeService); unused without operators that need it.
 
     The engine has the timers, and reports the first with the result of every stage. One timer of the actor runs for it.
     """
@@ -156,7 +158,7 @@ class ProcessingTimers:
         self.is_due = self._uses_processing_time
 
     def on_stage_finished(self, next_timer_ms: int | None, now: int) -> list[StartTimer]:
-        """Take the first timer that the engine has reported."""
+        """Record the first timer that the engine has reported."""
         before, self._next_ms = self._next_ms, None if self._is_ended else next_timer_ms
         self.on_due(now)
         if self._next_ms is None or self._next_ms == before or self.is_due:
@@ -168,7 +170,6 @@ class ProcessingTimers:
         self.is_due = self._next_ms is not None and self._next_ms <= now
 
     def fire(self) -> None:
-        """Forget the timer, which a stage fires."""
         self._next_ms, self.is_due = None, False
 
     def end(self) -> None:

@@ -1,7 +1,7 @@
 """Decides which stage makes no progress, from observations of the work of an attempt.
 
-Progress is a Spark task that has ended, or a Spark job that has begun. A stage of one long task seems to stand still
-while that runs: the timeout must be longer than any one task.
+Progress means that a Spark task has ended or a Spark job has begun. While a stage runs one long task it shows no
+progress: the timeout must be longer than any one task.
 """
 
 from __future__ import annotations
@@ -28,22 +28,20 @@ class _Observation:
 
 
 class StageWatchdog:
-    """Watches the progress of the work of one attempt."""
-
     def __init__(self, timeout_ms: int | None) -> None:
-        """`timeout_ms` None: fail nothing, observe only."""
+        """Without a timeout the watchdog observes only."""
         self._timeout_ms = timeout_ms
         self._observations: dict[int, _Observation] = {}
 
     @property
     def interval_ms(self) -> int | None:
-        """Milliseconds between two observations; None without a timeout."""
+        """Milliseconds between two observations; `None` without a timeout."""
         if self._timeout_ms is None:
             return None
         return min(max(self._timeout_ms // _OBSERVATIONS_PER_TIMEOUT, _MIN_INTERVAL_MS), _MAX_INTERVAL_MS)
 
     def observe(self, works: Sequence[WorkProgress], now: int) -> tuple[StageProgress, ...]:
-        """Record the work at `now` (ms); the work with its times, the oldest first."""
+        """Record the work at `now` (ms); returns it with its times, the oldest first."""
         self._observations = {work.piece: self._next(work, now) for work in works}
         stages = (_progress(work, self._observations[work.piece]) for work in works)
         return tuple(sorted(stages, key=lambda stage: stage.since_ms))

@@ -1,7 +1,7 @@
-"""The completed checkpoints of a job, what of them is on its way into storage, and what is being deleted.
+"""The completed checkpoints of a job, those being written to storage, and the files being deleted.
 
 Mirrors Flink's CompletedCheckpointStore with its SharedStateRegistry and CheckpointsCleaner: a checkpoint is written,
-retained, subsumed; what nobody refers to any more is disposed of once, when the cleaner has room for it.
+retained, subsumed; files without references are deleted once, when the cleaner has room for it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _WaitingRestore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restore:
-    """The checkpoint that the job starts from; None: from the beginning. The master hooks learn it first."""
+    """The checkpoint from which the job starts (`None`: from the beginning). The master hooks are restored first."""
 
     version: int
     checkpoint: CompletedCheckpoint | None
@@ -62,9 +62,9 @@ class Restore:
 
 
 class CompletedCheckpointStore:
-    """At most `retained` checkpoints, oldest first; a newer one subsumes the oldest.
+    """At most `retained` checkpoints, the oldest first; a newer one subsumes the oldest.
 
-    No attempt starts from anything, and nothing is cleaned up, before it is known what the job has had before.
+    Until the job's earlier checkpoints are read, no attempt starts and nothing is cleaned up.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class CompletedCheckpointStore:
 
     @property
     def writing(self) -> frozenset[int]:
-        """The checkpoints whose metadata is being written, those given up meanwhile included."""
+        """The checkpoints whose metadata is being written, including those that were aborted meanwhile."""
         return frozenset(self._writing)
 
     @property
@@ -136,7 +136,7 @@ class CompletedCheckpointStore:
             assert self.registry.references(state_id) == references, state_id
 
     def add(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
-        """Retain it and return those that it subsumes."""
+        """Retain the checkpoint and return those that it subsumes."""
         assert checkpoint.checkpoint_id not in self, f"checkpoint {checkpoint.checkpoint_id} completes once"
         insort(self._checkpoints, checkpoint, key=lambda retained: retained.checkpoint_id)
         too_many = max(0, len(self._checkpoints) - self._retained)
@@ -147,7 +147,7 @@ class CompletedCheckpointStore:
         return self._properties_of(checkpoint).discard_subsumed
 
     def shutdown(self, status: JobStatus) -> list[CompletedCheckpoint]:
-        """The job has ended in this status: those that stay. The store is empty then."""
+        """Empty the store of a job that has ended with `status`; returns the checkpoints that are not deleted."""
         checkpoints, self._checkpoints = self._checkpoints, []
         return [
             checkpoint for checkpoint in checkpoints if status not in self._properties_of(checkpoint).discarded_when
@@ -156,7 +156,7 @@ class CompletedCheckpointStore:
     def acknowledge(
         self, checkpoint_id: int, state: TaskStateSnapshot | None
     ) -> tuple[TaskStateSnapshot | None, tuple[SharedStateHandle, ...]]:
-        """The state as it is to be kept, and what was written although it was there already."""
+        """Return the state with the registered handles, and the files that were written although they existed."""
         redundant = tuple(
             handle
             for handle in shared_state(state)
@@ -176,22 +176,22 @@ class CompletedCheckpointStore:
         yield write
 
     def written(self, checkpoint_id: int) -> WriteMetadata:
-        """The write has ended, one way or the other: what was to be written."""
+        """End the write of the metadata, successful or not, and return it."""
         assert checkpoint_id in self._writing, f"the metadata of {checkpoint_id} is not being written"
         return self._writing.pop(checkpoint_id)
 
     def retain(self, checkpoint: CompletedCheckpoint, *, needed_from: int) -> Iterator[Dispose]:
-        """A checkpoint is complete: retain it, and dispose of what it subsumes and of what it shows to be unused.
+        """Retain a complete checkpoint, and dispose of the state that is unused because of it.
 
-        State that a checkpoint has had since `needed_from` may still be referred to.
+        State that any checkpoint from `needed_from` on has acknowledged may still be referred to.
         """
         self.registry.register(_registered(checkpoint))
-        yield from self._let_go(self.add(checkpoint), needed_from)
+        yield from self._release(self.add(checkpoint), needed_from)
 
     def recover(
         self, completed: Iterable[CompletedCheckpoint], adopted: CompletedCheckpoint | None
     ) -> Iterator[Dispose]:
-        """Take over the job's former checkpoints, oldest first, and the one that it began with."""
+        """Recover the job's earlier checkpoints, the oldest first, and the one from which it started."""
         self._is_recovered = True
         if adopted is not None:
             self.adopt(adopted)
@@ -202,12 +202,12 @@ class CompletedCheckpointStore:
             yield from self.retain(checkpoint, needed_from=checkpoint.checkpoint_id)
 
     def fail_recovery(self, cause: SerializedThrowable) -> None:
-        """The job's former checkpoints cannot be read: it starts from nothing, and all files stay."""
+        """Start without checkpoints because the earlier ones cannot be read; all files stay."""
         self._is_recovered = True
         self._unreadable = cause
 
     def abandon(self) -> None:
-        """Somebody else coordinates the job: nothing is under way here any more, and nothing here is to be deleted."""
+        """Stop all activity: another coordinator leads the job, and nothing may be deleted here."""
         self._is_foreign = True
         self._is_recovered = True
         self._writing.clear()
@@ -215,11 +215,11 @@ class CompletedCheckpointStore:
         self._cleaner.abandon()
 
     def adopt(self, checkpoint: CompletedCheckpoint) -> None:
-        """Start from a checkpoint of an earlier job, whose files are not ours to delete."""
-        assert not len(self), "a job starts from somebody else's checkpoint before it has one"
+        """Start from a checkpoint of another job, whose files must not be deleted here."""
+        assert not len(self), "a job starts from another job's checkpoint before it has one"
         self._adopted = checkpoint.checkpoint_id
         if not is_savepoint(checkpoint):
-            # A savepoint is never looked for as the latest one, so that nobody needs a note in it.
+            # A savepoint is never found as the latest checkpoint, so that it needs no note about the job.
             self._adopted_path = checkpoint.path
             self.registry.adopt(checkpoint.checkpoint_id, shared_state_of(checkpoint).values())
         self.registry.register(_registered(checkpoint))
@@ -234,9 +234,9 @@ class CompletedCheckpointStore:
         attempt_lives: bool,
         needed_from: int,
     ) -> Iterator[Dispose]:
-        """State for a checkpoint that is over: the `exclusive` goes.
+        """Dispose of state for a checkpoint that has ended: the `exclusive` state is deleted.
 
-        A living attempt may refer to its shared state again; a dead one not.
+        A running attempt may refer to its shared state again; an ended one cannot.
         """
         unneeded: list[Handle] = list(exclusive)
         if attempt_lives and self._closing is ClosingPhase.OPEN:
@@ -250,7 +250,7 @@ class CompletedCheckpointStore:
     def dispose(
         self, *, retained: Iterable[int] = (), checkpoints: Iterable[str] = (), state: Iterable[Handle] = ()
     ) -> Iterator[Dispose]:
-        """Delete this, if it is anything, when it is its turn."""
+        """Delete these files when the cleaner has room; does nothing without files."""
         ids, paths, handles = tuple(retained), tuple(checkpoints), tuple(state)
         if ids or paths or handles:
             yield from self._cleaner.add(Dispose(retained=ids, checkpoints=paths, state=handles))
@@ -259,19 +259,19 @@ class CompletedCheckpointStore:
         yield from self._cleaner.ended()
 
     def restore(self, version: int, path: str | None = None, *, allow_non_restored_state: bool = False) -> None:
-        """Answer with what to start from, when that is known and nothing is being written: in `resume_waiting`.
+        """Request the checkpoint to start from; `resume_waiting` answers when it is known and no write is pending.
 
-        `path` is the checkpoint of an earlier job for one that has none of its own.
+        `path` is the checkpoint of an earlier job, used if this job has no checkpoint of its own.
         """
         self._restores_waiting.append(
             _WaitingRestore(version=version, path=path, allow_non_restored_state=allow_non_restored_state)
         )
 
     def close(self, status: JobStatus, *, keep_latest: bool = False, keep_none: bool = False) -> None:
-        """The job has ended: when nothing is under way any more, `resume_waiting` cleans up and reports.
+        """End the store with the job: when writes and deletions have ended, `resume_waiting` cleans up and reports.
 
-        Whatever the retention, a job that was stopped keeps its last checkpoint (`keep_latest`), and one that was
-        cancelled with its checkpoints none (`keep_none`).
+        Independent of the retention, a stopped job retains its last checkpoint (`keep_latest`), and one that was
+        cancelled together with its checkpoints retains nothing (`keep_none`).
         """
         assert self._closing is ClosingPhase.OPEN, "a store is closed once"
         self._status = status
@@ -282,7 +282,7 @@ class CompletedCheckpointStore:
     def resume_waiting(
         self,
     ) -> Iterator[Restore | RestoreStateFailed | ReadMetadata | Dispose | DeleteJob | CheckpointingStopped]:
-        """Take the steps that waited for a write or a deletion to end."""
+        """Take the steps that waited for the end of a write or a deletion."""
         if self._writing or not self._is_recovered:
             return
         waiting, self._restores_waiting = self._restores_waiting, []
@@ -307,28 +307,28 @@ class CompletedCheckpointStore:
         assert self._status is not None
         checkpoints, continued = tuple(self), self._continued()
         if self._is_foreign or self._unreadable is not None:
-            # The next coordinator begins with what is there.
+            # The next coordinator begins with these files.
             self._kept = tuple(checkpoint.path for checkpoint in checkpoints)
             return
-        kept = self.shutdown(self._status)
+        retained = self.shutdown(self._status)
         if self._keeps_none:
-            kept = [checkpoint for checkpoint in kept if not self._is_owned(checkpoint)]
+            retained = [checkpoint for checkpoint in retained if not self._is_owned(checkpoint)]
         if self._keeps_latest:
-            kept = [checkpoints[-1]]
-        self._kept = tuple(checkpoint.path for checkpoint in kept if self._is_owned(checkpoint))
+            retained = [checkpoints[-1]]
+        self._kept = tuple(checkpoint.path for checkpoint in retained if self._is_owned(checkpoint))
         if self._kept:
-            yield from self._let_go([checkpoint for checkpoint in checkpoints if checkpoint not in kept], None)
+            yield from self._release([checkpoint for checkpoint in checkpoints if checkpoint not in retained], None)
         else:
             self._cleaner.add_last()
             yield DeleteJob(continued=continued)
 
-    def _let_go(self, gone: list[CompletedCheckpoint], completed_id: int | None) -> Iterator[Dispose]:
-        for older in gone:
+    def _release(self, removed: list[CompletedCheckpoint], completed_id: int | None) -> Iterator[Dispose]:
+        for older in removed:
             self.registry.unregister(_registered(older))
-        owned = [older for older in gone if self._is_owned(older)]
+        owned = [older for older in removed if self._is_owned(older)]
         unused = self.registry.release_unused(completed_id)
         yield from self.dispose(
-            retained=[older.checkpoint_id for older in gone if older.checkpoint_id != self._adopted],
+            retained=[older.checkpoint_id for older in removed if older.checkpoint_id != self._adopted],
             checkpoints=[older.path for older in owned],
             state=[*(handle for older in owned for handle in exclusive_state_of(older)), *unused],
         )
@@ -346,22 +346,21 @@ class CompletedCheckpointStore:
 
 
 def is_savepoint(checkpoint: CompletedCheckpoint) -> bool:
-    """True if it is the user's: it is never discarded."""
+    """True if the checkpoint belongs to the user: it is never discarded."""
     return checkpoint.snapshot_type is SnapshotType.SAVEPOINT
 
 
 def _registered(checkpoint: CompletedCheckpoint) -> Iterable[str]:
-    """The shared state that is counted. A savepoint shares nothing: it is the user's, with all that it refers to."""
+    """The shared state that is counted. A savepoint belongs to the user with all its files, which are not shared."""
     return () if is_savepoint(checkpoint) else shared_state_of(checkpoint)
 
 
 class CheckpointsCleaner:
-    """Deletes what no checkpoint needs any more, in the background, at most `max_concurrent` deletions at a time.
+    """Deletes unneeded files in the background, at most `max_concurrent` deletions at a time.
 
-    Mirrors Flink's CheckpointsCleaner. What waits counts as much as what is under way: the coordinator begins no
-    checkpoint while too much does. Deletions begin in the order in which they were asked for, so that checkpoints
-    leave the store from the oldest on; state by itself, which comes in many small parts from tasks that are late,
-    goes together.
+    Mirrors Flink's CheckpointsCleaner. The load includes waiting deletions: the coordinator begins no checkpoint while
+    it is too high. Deletions begin in the order of their requests, so that the oldest checkpoints leave the store
+    first; state without a checkpoint, which comes in many small parts from late tasks, is deleted together.
     """
 
     def __init__(self, max_concurrent: int) -> None:
@@ -379,12 +378,12 @@ class CheckpointsCleaner:
         yield from self._begin()
 
     def add_last(self) -> None:
-        """Take note of a deletion of everything: nothing else is deleted then."""
+        """Count the deletion of the whole job: no other deletion runs then."""
         assert not self, "a job is deleted when nothing else is"
         self._under_way += 1
 
     def ended(self) -> Iterator[Dispose]:
-        """A deletion has run its course: the next one begins."""
+        """End a deletion and begin the next one."""
         assert self._under_way > 0, "a deletion ends once"
         self._under_way -= 1
         yield from self._begin()
@@ -427,15 +426,15 @@ class _Entry:
 class SharedStateRegistry:
     """Counts references to shared state, and finds files that are no longer needed.
 
-    A file is written once and acknowledged by many checkpoints. It is registered for each completed checkpoint
-    that refers to it, and goes when no retained one does and a checkpoint newer than its last acknowledgement has
-    completed: until then an attempt that wrote it for a checkpoint that was given up may still refer to it
+    A file is written once and acknowledged by many checkpoints. It is registered for each completed checkpoint that
+    refers to it. It is deleted when no retained checkpoint refers to it and a checkpoint newer than its last
+    acknowledgement has completed: until then, an attempt that wrote it for an aborted checkpoint may still refer to it
     (Flink's SharedStateRegistry since 1.15).
     """
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
-        # What release_unused looks through: few, where the registry as a whole is as large as the job's state.
+        # `release_unused` iterates over these: they are few, while the whole registry is as large as the job's state.
         self._unreferenced: dict[str, None] = {}
 
     def __contains__(self, handle: SharedStateHandle) -> bool:
@@ -445,9 +444,9 @@ class SharedStateRegistry:
         return self._entries[state_id].references if state_id in self._entries else 0
 
     def acknowledge(self, checkpoint_id: int, handle: SharedStateHandle) -> SharedStateHandle:
-        """A checkpoint that may complete refers to this state: the handle under which it is kept.
+        """Register a reference by a checkpoint that may complete; returns the handle that is used for the state.
 
-        It is another one where the state is known already; what was written again is then not needed.
+        It is another handle if the state is known already; then the file that was written again is not needed.
         """
         entry = self._entries.get(handle.state_id)
         if entry is None:
@@ -460,12 +459,12 @@ class SharedStateRegistry:
         return self._entries[handle.state_id].handle
 
     def adopt(self, checkpoint_id: int, handles: Iterable[SharedStateHandle]) -> None:
-        """Enter files that belong to somebody else: they are referred to, and never discarded."""
+        """Register files that belong to another job: they are referred to, and never discarded."""
         for handle in handles:
             self._enter(_Entry(handle=handle, last_used=checkpoint_id, owned=False))
 
     def register(self, state_ids: Iterable[str]) -> None:
-        """A checkpoint that refers to these is complete. Each id is given once."""
+        """Count a complete checkpoint that refers to these states. Each id occurs once."""
         for state_id in state_ids:
             self._entries[state_id].references += 1
             self._unreferenced.pop(state_id, None)
@@ -481,9 +480,10 @@ class SharedStateRegistry:
     def release_unused(
         self, completed_id: int | None = None, among: Iterable[str] | None = None
     ) -> tuple[SharedStateHandle, ...]:
-        """Forget what nobody needs once `completed_id` is complete (None: no checkpoint will follow); discard it.
+        """Forget the states that are unneeded once `completed_id` is complete (`None`: no checkpoint will follow).
 
-        A caller that knows which states have changed since the last time names them (`among`); each id once.
+        Returns the handles to delete. A caller that knows which states have changed since the last call passes them as
+        `among`; each id once.
         """
         unused = [
             state_id

@@ -1,12 +1,13 @@
-"""The machine of a CheckpointCoordinator: when a checkpoint begins, who has acknowledged it, what becomes of it.
+"""The state machine of a CheckpointCoordinator: begins checkpoints, collects acknowledgements, completes or aborts
+them.
 
-Mirrors Flink's CheckpointCoordinator. What may not be put here: clocks, ids, refs, storage. An id is drawn outside and
-comes back as an event, the metadata is written and added to the store outside and comes back as an event: with that
-the checkpoint is complete. From when this is asked for it cannot be given up any more; the store decides. Late,
+Mirrors Flink's CheckpointCoordinator. Clocks, ids, refs and storage may not be used here. An id is drawn outside and
+returns as an event; the metadata is written and added to the store outside and returns as an event, with which the
+checkpoint is complete. Once the write is requested the checkpoint cannot be aborted any more; the store decides. Late,
 duplicate and unknown messages are ordinary and end in `Ignore`.
 
-Its methods follow the life of a checkpoint, from the drawn id to its end, which is reported once to the tasks, to the
-requester and to listeners. `trigger.py` has what comes before, `completed_store.py` what is left of a completed one.
+The methods follow the life of a checkpoint, from the drawn id to its end, which is reported once to the tasks, to the
+requester and to listeners. `trigger.py` has the steps before it, `completed_store.py` the completed ones.
 """
 
 from __future__ import annotations
@@ -102,8 +103,8 @@ EventOfCheckpoint = (
     | FinalCheckpointRetryDue
     | StopCheckpointRequest
 )
-"""The events of one checkpoint: when one raises, the checkpoint is given up. After others the coordinator cannot go on:
-what the store holds, or the attempts of the job, would not be as this machine has them.
+"""The events of one checkpoint: if handling one raises an error, the checkpoint is aborted. After any other error the
+coordinator cannot continue: its state would differ from the store or from the attempts of the job.
 """
 _GIVEN_UP = frozenset(
     {
@@ -113,11 +114,11 @@ _GIVEN_UP = frozenset(
         CheckpointDeclineReason.SUBSUMED,
     }
 )
-"""The reasons for which the coordinator gives checkpoints up although nothing of them has failed."""
+"""The reasons for which the coordinator aborts checkpoints that have not failed."""
 
 
 class CheckpointCoordinatorMachine:
-    """The coordinator of one job; it outlives restarts of the tasks, and so do the ids it has seen."""
+    """The coordinator of one job; it outlives restarts of the tasks, and so do the ids that it has used."""
 
     def __init__(
         self,
@@ -135,7 +136,8 @@ class CheckpointCoordinatorMachine:
         self.shut_down_with: JobStatus | None = None
         self._is_fenced = False
 
-    # --- what can be seen from outside -------------------------------------------------------------------------------
+    # --- for the actor and tests
+    # --------------------------------------------------------------------------------------
 
     @property
     def pending(self) -> dict[int, PendingCheckpoint]:
@@ -165,23 +167,23 @@ class CheckpointCoordinatorMachine:
         final.check()
 
     def handle(self, event: CoordinatorEvent, now: int) -> list[CoordinatorEffect]:
-        """Handle `event` at `now`. A fenced coordinator only ends."""
+        """Handle `event` at `now`. A fenced coordinator accepts only the end of the job."""
         if self._is_fenced and not isinstance(event, StopCheckpointing):
-            return [Ignore(reason="somebody else coordinates the job")]
+            return [Ignore(reason="another coordinator leads the job")]
         if not isinstance(event, EventOfCheckpoint):
             return [*self._handle(event, now), *self._resume_waiting()]
-        made: list[CoordinatorEffect] = []
+        effects: list[CoordinatorEffect] = []
         try:
-            # Effects before the one that raises belong to changes that were made.
+            # Effects before the one that raises belong to changes that were applied.
             for effect in self._handle(event, now):
-                made.append(effect)
+                effects.append(effect)
         except Exception as error:  # noqa: BLE001 - whatever it is, it costs one checkpoint
-            made += self._give_up_event(event, error, now)
-        return [*made, *self._resume_waiting()]
+            effects += self._give_up_event(event, error, now)
+        return [*effects, *self._resume_waiting()]
 
     def _handle(self, event: CoordinatorEvent, now: int) -> Effects:
         match event:
-            # What every task says with every checkpoint first: a match asks class by class.
+            # First the events that every task sends with every checkpoint: a match tests class by class.
             case AcknowledgeCheckpoint() | DeclineCheckpoint():
                 yield from self._on_answer(event, now)
             case events.TasksChanged():
@@ -248,12 +250,13 @@ class CheckpointCoordinatorMachine:
     def _replace_tasks(self, tasks: tuple[PlannedTask, ...], reason: CheckpointDeclineReason, now: int) -> Effects:
         yield from self._trigger.forget_final()
         yield from self._abort_all(reason, now)
-        # Former attempts must not complete anything any more: new ones start from what is complete now.
+        # Attempts that were replaced must not complete a checkpoint: new ones start from the latest complete one.
         self._state.tasks.replace_tasks(tasks)
         yield from self._trigger.on_tasks_changed(now)
         yield from self._trigger.resume(now)
 
-    # --- beginning ---------------------------------------------------------------------------------------------------
+    # --- beginning
+    # ---------------------------------------------------------------------------------------------------
 
     def _on_id_drawn(self, event: events.CheckpointIdDrawn, now: int) -> Effects:
         self._state.pendings.use_id(event.checkpoint_id)
@@ -277,7 +280,7 @@ class CheckpointCoordinatorMachine:
         self._state.pendings.add(pending)
         self._trigger.begun()
         if properties.is_final:
-            self._trigger.final.note_begun(checkpoint_id)
+            self._trigger.final.record_begun(checkpoint_id)
         yield CheckpointTriggered(
             job_id=self._job_id,
             checkpoint_id=checkpoint_id,
@@ -331,7 +334,7 @@ class CheckpointCoordinatorMachine:
                 timestamp_ms=pending.timestamp_ms,
                 options=pending.properties.options,
             )
-        self._trigger.give_way()
+        self._trigger.finish_triggering()
         yield from self._finish(pending, now)
         yield from self._trigger.resume(now)
 
@@ -364,8 +367,10 @@ class CheckpointCoordinatorMachine:
                 yield from self._discard_late(event)
             case TaskAcknowledgeResult.DISCARDED:
                 task = self._state.tasks.task(attempt)
-                who = task.where if task is not None else f"{attempt}, which has ended"
-                yield LateAcknowledgement(reason=f"checkpoint {checkpoint_id} had ended when {who} acknowledged it")
+                reporter = task.where if task is not None else f"{attempt}, which has ended"
+                yield LateAcknowledgement(
+                    reason=f"checkpoint {checkpoint_id} had ended when {reporter} acknowledged it"
+                )
                 yield from self._measure(event, now)
                 yield from self._discard_late(event)
             case unreachable:
@@ -380,7 +385,7 @@ class CheckpointCoordinatorMachine:
         yield from self._abort(pending, failure, now, by_task=True)
 
     def _finish(self, pending: PendingCheckpoint, now: int) -> Effects:
-        """Write the metadata where no acknowledgement is missing."""
+        """Write the metadata if no acknowledgement is missing."""
         if pending.is_fully_acknowledged:
             yield from self._state.completed.write(
                 pending.finalize(now),
@@ -395,7 +400,7 @@ class CheckpointCoordinatorMachine:
             yield from self._state.completed.dispose(state=redundant)
         yield from self._measure(event, now)
         pending.measure(event.metrics)
-        pending.note_in_flight(event.events)
+        pending.record_in_flight(event.events)
         pending.acknowledge(event.attempt, state)
         yield from self._finish(pending, now)
 
@@ -418,19 +423,20 @@ class CheckpointCoordinatorMachine:
             needed_from=self._state.pendings.needed_from(self._state.completed.latest_id),
         )
 
-    # --- completed, or given up ---------------------------------------------------------------------------------------
+    # --- completed or aborted
+    # -----------------------------------------------------------------------------------------
 
     def _on_timed_out(self, event: CheckpointTimedOut, now: int) -> Effects:
         pending = self._state.pendings.get(event.checkpoint_id)
         if pending is None:
-            yield Ignore(reason=f"checkpoint {event.checkpoint_id} is over")
+            yield Ignore(reason=f"checkpoint {event.checkpoint_id} has ended")
             return
         yield from self._give_up(pending, pending.expired(self._state.settings.timeout_ms), now)
 
     def _on_effect_failed(self, event: events.EffectFailed, now: int) -> Effects:
         pending = self._state.pendings.get(event.checkpoint_id)
         if pending is None:
-            yield Ignore(reason=f"checkpoint {event.checkpoint_id} is over")
+            yield Ignore(reason=f"checkpoint {event.checkpoint_id} has ended")
             return
         reason = CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
         yield from self._give_up(pending, CheckpointFailure(reason=reason, cause=event.cause), now)
@@ -440,10 +446,10 @@ class CheckpointCoordinatorMachine:
         pending = self._state.pendings.get(event.checkpoint_id)
         match event:
             case MetadataWritten() if pending is None:
-                # A savepoint that was given up while it was written: nobody may find it.
+                # A savepoint that was aborted while it was written: no one may find it.
                 yield from self._state.completed.dispose(checkpoints=(event.path,))
             case MetadataWriteFailed() if pending is None:
-                yield Ignore(reason=f"checkpoint {event.checkpoint_id} was given up before its metadata failed")
+                yield Ignore(reason=f"checkpoint {event.checkpoint_id} was aborted before its metadata failed")
                 yield from self._discard_unwritten(write.target_location)
             case MetadataWritten(path=path):
                 assert pending is not None
@@ -460,10 +466,10 @@ class CheckpointCoordinatorMachine:
         yield from self._trigger.resume(now)
 
     def _complete(self, pending: PendingCheckpoint, checkpoint: CompletedCheckpoint, now: int) -> Effects:
-        """Its metadata is durable, and it is in the store: nothing can go wrong any more."""
+        """Complete the checkpoint: its metadata is durable, and it is in the store, so it can no longer fail."""
         checkpoint_id, properties = checkpoint.checkpoint_id, pending.properties
         if properties.can_be_subsumed and checkpoint_id < self._state.completed.latest_id:
-            # It came into the store behind one that subsumes it.
+            # It was added to the store after one that subsumes it.
             yield from self._abort(pending, CheckpointFailure(reason=CheckpointDeclineReason.SUBSUMED), now)
             yield from self._state.completed.dispose(retained=(checkpoint_id,), checkpoints=(checkpoint.path,))
             yield from self._trigger.resume(now)
@@ -471,7 +477,8 @@ class CheckpointCoordinatorMachine:
         self._state.pendings.remove(pending)
         yield CancelTimer(key=pending.timer)
         self._state.failures.succeed(checkpoint_id)
-        # A savepoint is the user's: who goes on from it commits what it holds, and the job commits with its next one.
+        # A savepoint belongs to the user: a job that starts from it commits its output, and this job commits it with
+        # its next checkpoint.
         is_retained = self._state.retains(properties)
         if is_retained:
             for attempt in self._state.tasks.alive(pending.plan.to_commit_to):
@@ -512,20 +519,21 @@ class CheckpointCoordinatorMachine:
     def _abort(
         self, pending: PendingCheckpoint, failure: CheckpointFailure, now: int, *, by_task: bool = False
     ) -> Effects:
-        """It is given up, because a task said so (`by_task`) or for a reason of the coordinator's own.
+        """Abort the checkpoint, because a task declined it (`by_task`) or for a reason of the coordinator.
 
-        One that is on its way into the store is not: whether it gets there is decided in the store alone, and the next
-        coordinator goes by that.
+        One that is being added to the store is not aborted: only the store decides whether it completes, and the next
+        coordinator relies on that.
         """
         if self._state.completed.is_being_added(pending.checkpoint_id):
             yield Ignore(reason=f"checkpoint {pending.checkpoint_id} is being added to the store")
             return
-        # A task may have been overtaken by the barrier of a newer one, whatever this one is; nobody else overtakes it.
+        # In a task the barrier of any newer checkpoint may overtake this one; elsewhere only those that may subsume
+        # it.
         is_overtaken = failure.reason is CheckpointDeclineReason.SUBSUMED and not by_task
         assert pending.properties.can_be_subsumed or not is_overtaken
         self._state.pendings.remove(pending)
         if not pending.has_reached_tasks:
-            self._trigger.give_way()
+            self._trigger.finish_triggering()
         yield CancelTimer(key=pending.timer)
         yield from self._notify_aborted(pending)
         is_given_up = failure.reason in _GIVEN_UP and not by_task
@@ -547,7 +555,7 @@ class CheckpointCoordinatorMachine:
             yield CheckpointFailuresExceeded(job_id=self._job_id, cause=cause)
 
     def _discard_unwritten(self, target_location: str | None) -> Effects:
-        """The metadata of a checkpoint that was given up before could not be written."""
+        """Delete the folder of an aborted checkpoint whose metadata could not be written."""
         yield from self._state.completed.dispose(checkpoints=_folder(target_location))
 
     def _subsume(self, completed_id: int, now: int) -> Effects:
@@ -569,32 +577,32 @@ class CheckpointCoordinatorMachine:
             )
 
     def _discard(self, pending: PendingCheckpoint) -> Effects:
-        # While the metadata is being written there, the folder of a savepoint is left to the end of that.
+        # While the metadata is being written, the folder of a savepoint is deleted only afterwards.
         is_left = pending.checkpoint_id in self._state.completed.writing
         folder = () if is_left else _folder(pending.properties.options.target_location)
         yield from self._state.completed.dispose(checkpoints=folder, state=pending.exclusive_state())
 
     def _is_tried_again(self, pending: PendingCheckpoint) -> bool:
-        """True if it was to stop attempts that are over: the stop waits for their successors, and is answered then."""
+        """True if it should have stopped attempts that have ended: the stop waits for their successors."""
         final = self._trigger.final
-        is_wanted = final.stop is not None and final.stop.request_id == pending.request_id
-        return is_wanted and final.begun != pending.checkpoint_id
+        is_needed = final.stop is not None and final.stop.request_id == pending.request_id
+        return is_needed and final.begun != pending.checkpoint_id
 
     def _why_fatal(self, pending: PendingCheckpoint, reason: CheckpointDeclineReason, *, by_task: bool) -> str | None:
         properties = pending.properties
         is_aborted_stop = self._trigger.final.begun == pending.checkpoint_id
         if is_aborted_stop and self._trigger.final.stop is not None:
-            # The requester of the stop is told. Sources that were drained will read nothing any more.
+            # The requester of the stop is notified. Drained sources cannot read any further.
             is_drained = properties.options.drain and pending.has_reached_tasks
             return "the job was drained, and its last checkpoint failed," if is_drained else None
         if properties.is_savepoint and not by_task:
-            # Nobody is helped by a failover where a savepoint could not be written.
+            # A failover does not help if a savepoint could not be written.
             return None
         exceeded = self._state.failures.fail(pending.checkpoint_id, reason)
         return None if exceeded is None else f"{exceeded}, the last one"
 
     def _give_up_event(self, event: EventOfCheckpoint, error: Exception, now: int) -> Effects:
-        """An event of a checkpoint has raised: it costs its checkpoint, or the request for one, and nothing else."""
+        """Abort the checkpoint, or the request for one, because handling its event has raised an error."""
         if isinstance(event, AcknowledgeCheckpoint | DeclineCheckpoint):
             failure = self._state.tasks.failure_of(
                 event.attempt, CheckpointDeclineReason.EXCEPTION, serialize_error(error)
@@ -611,12 +619,15 @@ class CheckpointCoordinatorMachine:
         if isinstance(event, AcknowledgeCheckpoint):
             try:
                 yield from self._discard_late(event)
-            except Exception as again:  # noqa: BLE001 - what made the event raise may make this raise too
-                yield EventFailed(event=type(event).__name__, error=again, cost="state files that stay behind")
+            except Exception as second_error:  # noqa: BLE001 - what made the event raise may make this raise too
+                yield EventFailed(
+                    event=type(event).__name__, error=second_error, cost="state files that are not deleted"
+                )
         awaited_id = isinstance(event, events.CheckpointIdDrawn | CheckpointIdsNotDrawn)
         yield from self._trigger.recover(failure, now, awaited_id=awaited_id)
 
-    # --- restoring and ending ----------------------------------------------------------------------------------------
+    # --- restoring and ending
+    # ----------------------------------------------------------------------------------------
 
     def _on_store(self, event: CheckpointsRecovered | CheckpointsNotRecovered | CheckpointLeadershipLost) -> Effects:
         match event:
@@ -626,7 +637,7 @@ class CheckpointCoordinatorMachine:
             case CheckpointsNotRecovered(cause=cause):
                 self._state.completed.fail_recovery(cause)
             case CheckpointLeadershipLost():
-                # What is pending may be complete in the store, or never will be: the tasks are told neither.
+                # Pending checkpoints may or may not complete in the store: the tasks are not notified of either.
                 self._is_fenced = True
                 self._state.pendings.forget_all()
                 self._state.completed.abandon()

@@ -99,7 +99,7 @@ class DrawCheckpointId:
 class WriteMetadata:
     """Write the metadata of the checkpoint and answer with `MetadataWritten` or `MetadataWriteFailed`.
 
-    If it `is_retained`, the checkpoint is added to the store too, where the next coordinator finds it.
+    If it `is_retained`, the checkpoint is added to the store too, so that the next coordinator finds it.
     """
 
     checkpoint: CompletedCheckpoint
@@ -121,7 +121,7 @@ class Dispose:
     """Delete checkpoints and state without references and answer with `Disposed`.
 
     In the order of the fields: first the entries in the store (`retained`, by ids), then the checkpoints, then the
-    state, so that no entry or checkpoint ever refers to what is deleted.
+    state, so that no entry or checkpoint ever refers to deleted state.
     """
 
     retained: tuple[int, ...] = ()
@@ -134,7 +134,7 @@ class DeleteJob:
     """Empty the store of the job, delete its folder, and answer with `Disposed`: nothing of it is retained.
 
     `continued` is the checkpoint of an earlier job from which it started, if it has had one of its own since. A note
-    beside that checkpoint then says that the published output goes beyond it.
+    beside that checkpoint then states that the published output goes beyond it.
     """
 
     continued: str | None = None
@@ -152,7 +152,7 @@ class TriggerDeclined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFailed:
-    """Log that handling an event has raised an error; `cost` states what was given up for it."""
+    """Log that handling an event has raised an error; `cost` states its consequence."""
 
     event: str
     error: Exception
@@ -186,7 +186,7 @@ class RestoreMasterHooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseMasterHooks:
-    """Close the master hooks: the job has ended."""
+    pass
 
 
 CheckpointReport = CheckpointTriggered | SubtasksAcknowledged
@@ -204,7 +204,6 @@ ToJobMaster = (
     | checkpoint_coordination.RestoreStateFailed
     | checkpoint_coordination.CheckpointingStopped
 )
-"""Messages to the JobMaster."""
 
 CoordinatorEffect = (
     DrawCheckpointId

@@ -1,8 +1,8 @@
 """Decides when failed checkpoints fail the job.
 
-Mirrors Flink's CheckpointFailureManager: what the cluster or the coordinator itself gave up is not counted, one
-checkpoint counts once, a success resets the count, and the job fails when more fail in a row than are tolerable. Beside
-Flink's one number a cause may have a number of its own: failures of that cause are counted by themselves.
+Mirrors Flink's CheckpointFailureManager: checkpoints aborted by the cluster or the coordinator are not counted, one
+checkpoint counts once, a success resets the count, and the job fails when more fail in a row than are tolerable. In
+addition to Flink's one number a cause may have its own: its failures are counted separately.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ COUNTED = frozenset(
         CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE,
     }
 )
-"""The reasons that tell of a checkpoint that should have succeeded: those that Flink counts since 1.16."""
+"""The reasons why a checkpoint failed that should have succeeded: those that Flink counts since 1.16."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExceededLimit:
-    """More failures in a row than `tolerable`: of one cause that has a number of its own, or (None) of the others."""
+    """More failures in a row than `tolerable`: for one cause with its own number, or (`None`) for all others."""
 
     tolerable: int
     reason: CheckpointFailureReason | None = None
@@ -42,7 +42,7 @@ class ExceededLimit:
 
 @dataclass(slots=True)
 class _Count:
-    """Checkpoints that have failed since the last success, against their limit."""
+    """Checkpoints that have failed since the last success, and their limit."""
 
     limit: ExceededLimit
     failed: set[int] = field(default_factory=set)
@@ -68,10 +68,9 @@ class CheckpointFailureManager:
         return replace(failure, times=times + 1, since_ms=since_ms)
 
     def fail(self, checkpoint_id: int | None, reason: CheckpointDeclineReason) -> ExceededLimit | None:
-        """Take note of a failure; the limit that it exceeds, if it does. The counts are then reset.
+        """Record a failure; returns the limit if it is exceeded. The counts are then reset.
 
-        One that fails after a newer one has succeeded says nothing about how things are now. One that could not begin
-        has no id.
+        A failure after a newer success does not count. A checkpoint that could not begin has no id.
         """
         if checkpoint_id is None:
             self._never_begun -= 1
@@ -99,7 +98,7 @@ class CheckpointFailureManager:
 
 
 def without_numbers(text: str) -> str:
-    """Return the text by which what happens to one checkpoint after the other is the same: numbers and ids differ."""
+    """Replace numbers and ids, so that equal failures of several checkpoints have equal texts."""
     return re.sub(r"\w*\d\w*", "#", text)
 
 

@@ -4,8 +4,8 @@ It is requested at the end of the input and by the stop of a job (Flink's stop-w
 it is retried until it succeeds, since the job cannot end without it; a stop fails with it, and the job continues.
 
 Flink fails the job if a task declines that savepoint, because its tasks wait after the barrier for a savepoint that
-will never complete (FLINK-12858, CheckpointFailureManager). Here the tasks are notified that it was aborted and read
-on. A job whose sources were drained is restarted, because these have announced their end.
+will never complete (FLINK-12858, CheckpointFailureManager). Here the tasks are notified that it was aborted and
+continue to read. A job whose sources were drained is restarted, because these have announced their end.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FINAL_MOVES: dict[FinalPhase, tuple[FinalPhase, ...]] = {
     F.PENDING: (F.COMPLETED, F.WANTED, F.WAITING_TO_RETRY, F.NOT_REQUESTED),
     F.COMPLETED: (F.WANTED, F.NOT_REQUESTED),
 }
-"""COMPLETED is no end: the attempts that follow need a final checkpoint of their own."""
+"""COMPLETED is not terminal: the attempts that follow need a final checkpoint of their own."""
 
 
 class FinalCheckpoint:
@@ -53,8 +53,8 @@ class FinalCheckpoint:
         return self._stop
 
     @property
-    def is_wanted(self) -> bool:
-        """True if the end of the input or a stop needs it."""
+    def is_needed(self) -> bool:
+        """True if the end of the input or a stop needs the final checkpoint."""
         return self._at_end_of_data or self._stop is not None
 
     @property
@@ -90,11 +90,11 @@ class FinalCheckpoint:
         return self._want()
 
     def stop_with(self, stop: StopCheckpointRequest) -> bool:
-        """Request it for a stop, of which there is one at a time; True if this is the first request."""
+        """Request it for a stop, one at a time; True if this is the first request."""
         self._stop = self._stop or stop
         return self._want()
 
-    def note_begun(self, checkpoint_id: int) -> None:
+    def record_begun(self, checkpoint_id: int) -> None:
         self._begun = checkpoint_id
         self.move(FinalPhase.PENDING)
 
@@ -102,9 +102,9 @@ class FinalCheckpoint:
         self.move(FinalPhase.COMPLETED)
 
     def decline(self) -> None:
-        """Return a declined request to its requesters, unless these have given up meanwhile."""
+        """Return a declined request to its requesters, unless these have cancelled it meanwhile."""
         if self.phase is FinalPhase.REQUESTED:
-            self.move(FinalPhase.WANTED if self.is_wanted else FinalPhase.NOT_REQUESTED)
+            self.move(FinalPhase.WANTED if self.is_needed else FinalPhase.NOT_REQUESTED)
 
     def fail(self) -> StopCheckpointRequest | None:
         """Abort it; return the stop that fails with it."""
@@ -122,12 +122,12 @@ class FinalCheckpoint:
             self.move(FinalPhase.WANTED)
 
     def forget_stop(self) -> StopCheckpointRequest | None:
-        """Give the stop up, because the job continues or ends otherwise; return the stop that fails with that."""
+        """Abandon the stop, because the job continues or ends otherwise; return the stop that fails with that."""
         stop, self._stop = self._stop, None
         return None if self.phase is FinalPhase.COMPLETED else stop
 
     def check(self) -> None:
-        assert self.is_wanted == (self.phase is not FinalPhase.NOT_REQUESTED), (self.phase, self._stop)
+        assert self.is_needed == (self.phase is not FinalPhase.NOT_REQUESTED), (self.phase, self._stop)
         assert (self._begun is not None) == (self.phase in (FinalPhase.PENDING, FinalPhase.COMPLETED))
 
     def _want(self) -> bool:

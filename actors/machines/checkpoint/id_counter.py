@@ -1,7 +1,7 @@
-"""Checkpoint ids: a counter in the store, of which some are drawn ahead of their use.
+"""Checkpoint ids: a counter in the store; some ids are drawn ahead of their use.
 
-A job with a new coordinator goes on behind those that were drawn (Flink's ZooKeeperCheckpointIDCounter, which
-draws one at a time).
+A new coordinator of the job continues after the ids that were drawn (Flink's ZooKeeperCheckpointIDCounter, which draws
+one at a time).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import deque
 from flykka.messages.control.checkpoint_coordination import CheckpointIds
 
 DRAWN_AT_ONCE = 8
-"""The number of ids drawn together: so many are skipped at most by the next coordinator."""
+"""The number of ids drawn together: the next coordinator skips at most this many."""
 
 
 class DrawnCheckpointIds:
@@ -23,7 +23,6 @@ class DrawnCheckpointIds:
 
     @property
     def next_drawn(self) -> int:
-        """The least id that may be drawn next."""
         return self._last + 1
 
     @property
@@ -31,17 +30,17 @@ class DrawnCheckpointIds:
         """True if more should be drawn with the next call to the store."""
         return len(self._ids) <= DRAWN_AT_ONCE // 2
 
-    def add(self, drawn: CheckpointIds) -> None:
-        """These were drawn. Ids only grow: of draws that come in another order than they were made, some are unused."""
-        end = drawn.first + drawn.count
-        self._ids.extend(range(max(drawn.first, self.next_drawn), end))
+    def add(self, ids: CheckpointIds) -> None:
+        """Add drawn ids. Ids only grow: if draws are answered out of order, some stay unused."""
+        end = ids.first + ids.count
+        self._ids.extend(range(max(ids.first, self.next_drawn), end))
         self._last = max(self._last, end - 1)
 
     def skip_to(self, checkpoint_id: int) -> None:
-        """Use none below this one: the job starts from a checkpoint that has used them."""
+        """Use no id below this one: the job starts from a checkpoint that has used them."""
         while self._ids and self._ids[0] < checkpoint_id:
             self._ids.popleft()
 
     def next_id(self) -> int | None:
-        """Use one; None where none is left."""
+        """Use the next id; `None` if all are used."""
         return self._ids.popleft() if self._ids else None

@@ -1,6 +1,6 @@
 """States that master hooks get back when a job starts from a checkpoint. Mirrors Flink's MasterHooks.
 
-The hooks run outside: before they have, nobody learns what the job starts from.
+The hooks run outside: the checkpoint to start from is reported only after they have run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class MasterHookRestores:
         self._waiting: dict[int, Restore] = {}
 
     def restore(self, answer: Restore) -> Effects:
-        """The job starts from this: the hooks first. Without a checkpoint they are reset."""
+        """Restore the hooks, and then answer with the checkpoint to start from. Without one the hooks are reset."""
         checkpoint = answer.checkpoint
         states = () if checkpoint is None else checkpoint.master_states
         if not self.identifiers or (checkpoint is not None and not states):
@@ -44,9 +44,9 @@ class MasterHookRestores:
             return
         self._waiting[answer.version] = answer
         by_name = {state.identifier: state for state in states}
-        # Hooks with state come first, in the order of the checkpoint; the others get nothing.
-        known = [name for name in by_name if name in self.identifiers]
-        names = (*known, *(name for name in self.identifiers if name not in by_name))
+        # Hooks with state come first, in the order of the checkpoint; the others get no state.
+        with_state = [name for name in by_name if name in self.identifiers]
+        names = (*with_state, *(name for name in self.identifiers if name not in by_name))
         yield RestoreMasterHooks(
             version=answer.version,
             checkpoint_id=None if checkpoint is None else checkpoint.checkpoint_id,
@@ -56,7 +56,7 @@ class MasterHookRestores:
     def restored(self, event: MasterHooksRestored | MasterHookRestoreFailed) -> Effects:
         answer = self._waiting.pop(event.version, None)
         if answer is None:
-            yield Ignore(reason=f"nobody waits for the master hooks of version {event.version}")
+            yield Ignore(reason=f"no start waits for the master hooks of version {event.version}")
         elif isinstance(event, MasterHookRestoreFailed):
             yield RestoreStateFailed(job_id=self._job_id, version=event.version, cause=event.cause)
         else:
@@ -75,6 +75,6 @@ def _unmatched_states(answer: Restore, names: list[str]) -> SerializedThrowable:
         type_name="RestoreError",
         message=(
             f"checkpoint {answer.checkpoint.checkpoint_id} holds state of the master hooks {', '.join(names)},"
-            " and the job has none of that name: register them, or allow state that is not restored"
+            " and the job has no hooks with these names: register them, or allow state that is not restored"
         ),
     )

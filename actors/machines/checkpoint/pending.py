@@ -1,7 +1,7 @@
-"""Pending checkpoints, which have begun and are not complete, and the memory of the last that have ended.
+"""Pending checkpoints, which have begun and are not complete, and the memory of those that have ended recently.
 
-Mirrors Flink's PendingCheckpoint. Late acknowledgements are told from doubled ones by the ids of the last checkpoints
-and the attempts that acknowledged them (Flink's recentPendingCheckpoints).
+Mirrors Flink's PendingCheckpoint. The ids of recent checkpoints and the attempts that acknowledged them distinguish
+late acknowledgements from duplicates (Flink's recentPendingCheckpoints).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, Ope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTask:
-    """An attempt and its part: sources are triggered, `acknowledges` and `commits` say what else is expected."""
+    """An attempt and its part in checkpoints: only sources are triggered, some do not acknowledge or commit."""
 
     attempt: ExecutionAttemptId
     vertex_id: JobVertexId
@@ -56,7 +56,7 @@ class PlannedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPlan:
-    """The tasks of one checkpoint, in the order in which the job names them. `finished` need not acknowledge."""
+    """The tasks of one checkpoint, in the order of the job. `finished` tasks need not acknowledge."""
 
     to_trigger: tuple[ExecutionAttemptId, ...]
     to_wait_for: tuple[PlannedTask, ...]
@@ -67,9 +67,8 @@ class CheckpointPlan:
 class CheckpointPlanCalculator:
     """Plans checkpoints: the tasks that one triggers, waits for and commits to.
 
-    Mirrors Flink's DefaultCheckpointPlanCalculator: a task that has FINISHED counts as acknowledged, every other
-    one has to be RUNNING. States come one by one, and whether a checkpoint can begin is known without looking at
-    all tasks.
+    Mirrors Flink's DefaultCheckpointPlanCalculator: a task that has FINISHED counts as acknowledged, every other one
+    has to be RUNNING. States arrive one by one and are counted, so that `can_trigger` need not iterate over all tasks.
     """
 
     def __init__(self) -> None:
@@ -82,7 +81,7 @@ class CheckpointPlanCalculator:
 
     @property
     def blocking(self) -> tuple[PlannedTask, ...]:
-        """The tasks that are not ready for a checkpoint, in the order in which the job names them."""
+        """The tasks that are not ready for a checkpoint, in the order of the job."""
         return tuple(task for attempt, task in self._tasks.items() if attempt in self._not_ready)
 
     @property
@@ -115,7 +114,7 @@ class CheckpointPlanCalculator:
         self._enter(replace(former, state=state))
 
     def alive(self, attempts: Iterable[ExecutionAttemptId]) -> tuple[ExecutionAttemptId, ...]:
-        """The tasks that still run: the others are over or belong to former attempts of the job."""
+        """The attempts that still run; the others have ended or were replaced."""
         return tuple(
             attempt
             for attempt in attempts
@@ -149,7 +148,6 @@ class CheckpointPlanCalculator:
 
 
 RECENT_CHECKPOINTS = 16
-"""The number of ended checkpoints that are remembered."""
 
 
 class TaskAcknowledgeResult(Enum):
@@ -180,7 +178,7 @@ PENDING_MOVES: dict[PendingPhase, tuple[PendingPhase, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatedJob:
-    """The description of a job in its checkpoints: another program may know the job from it alone."""
+    """The description of a job in its checkpoints: another program may know the job only from it."""
 
     job_id: JobId
     name: str = ""
@@ -191,8 +189,8 @@ class CoordinatedJob:
 class PendingCheckpoint:
     """A pending checkpoint: the tasks that have acknowledged, and their states.
 
-    `built_on` is the latest checkpoint that was complete when this one began, 0 where none was: its tasks may refer to
-    what that one holds.
+    `built_on` is the latest checkpoint that was complete when this one began, or 0: its tasks may refer to the state of
+    that one.
     """
 
     def __init__(
@@ -220,7 +218,7 @@ class PendingCheckpoint:
         self._awaited = {task.attempt: task for task in plan.to_wait_for}
         self._states: dict[ExecutionAttemptId, TaskStateEntry] = {}
         self.size_bytes = self.incremental_bytes = 0
-        """Of the state of those that have acknowledged, and of what was written for it."""
+        """The size of all acknowledged state, and of the part that was written for this checkpoint."""
 
     @property
     def timer(self) -> str:
@@ -236,21 +234,21 @@ class PendingCheckpoint:
 
     @property
     def has_reached_tasks(self) -> bool:
-        """True if tasks may have heard of it."""
+        """True if tasks may have received its trigger or barrier."""
         return self.phase in (PendingPhase.TASKS, PendingPhase.METADATA)
 
     @property
     def is_fully_acknowledged(self) -> bool:
-        """True if nothing is missing but the metadata."""
+        """True if only the metadata is missing."""
         return self.phase is PendingPhase.TASKS and not self._awaited
 
     def set_coordinators(self, states: tuple[OperatorCoordinatorState, ...]) -> None:
-        """The operator coordinators are snapshotted: it is the master hooks' turn."""
+        """Add the states of the operator coordinators; the master hooks run next."""
         self.phase = next_phase(PENDING_MOVES, self.phase, PendingPhase.MASTER_HOOKS)
         self._coordinators = states
 
     def set_master_states(self, states: tuple[MasterState, ...]) -> None:
-        """The master hooks have run: it is the tasks' turn."""
+        """Add the states of the master hooks; the tasks are triggered next."""
         self.phase = next_phase(PENDING_MOVES, self.phase, PendingPhase.TASKS)
         self._master_states = states
 
@@ -263,7 +261,7 @@ class PendingCheckpoint:
         self.size_bytes += metrics.size_bytes
         self.incremental_bytes += metrics.incremental_bytes
 
-    def note_in_flight(self, events: tuple[OperatorEventInFlight, ...]) -> None:
+    def record_in_flight(self, events: tuple[OperatorEventInFlight, ...]) -> None:
         self._events += events
 
     def acknowledge(self, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None) -> PlannedTask:
@@ -272,7 +270,7 @@ class PendingCheckpoint:
         return task
 
     def finalize(self, now: int) -> CompletedCheckpoint:
-        """The checkpoint as it is to be written, its subtasks in the order of the plan."""
+        """The checkpoint to write, its subtasks in the order of the plan."""
         assert self.is_fully_acknowledged, f"{self.checkpoint_id} waits for {sorted(self._awaited)}"
         self.phase = next_phase(PENDING_MOVES, self.phase, PendingPhase.METADATA)
         finished = (_entry(task, None) for task in self.plan.finished)
@@ -297,7 +295,7 @@ class PendingCheckpoint:
         return tuple(event for event in self._events if event.operator_id == operator_id)
 
     def exclusive_state(self) -> tuple[ExclusiveStateHandle, ...]:
-        """The state that is deleted when the checkpoint is given up."""
+        """The state that is deleted if the checkpoint is aborted."""
         return tuple(handle for entry in self._states.values() for handle in exclusive_state(entry.state))
 
     def expired(self, timeout_ms: int) -> CheckpointFailure:
@@ -345,10 +343,11 @@ class PendingCheckpoints:
         return iter(tuple(self._pending.values()))
 
     def needed_from(self, completed_id: int) -> int:
-        """Since which checkpoint state is needed when this one is complete: for those that stay pending, too.
+        """The first checkpoint whose state is needed when `completed_id` is complete: other pending ones may need it,
+        too.
 
-        One that began before may refer to what the latest one held then, and this one does not: state that was being
-        written again when the word came that it was complete already.
+        One that began earlier may refer to state that the latest checkpoint had then and `completed_id` does not have:
+        state that was being written again when the attempt was notified that it was complete already.
         """
         staying = (
             each.built_on
@@ -363,12 +362,12 @@ class PendingCheckpoints:
         return self._pending.get(checkpoint_id)
 
     def use_id(self, checkpoint_id: int) -> None:
-        """An id was drawn, or has been used by an earlier job. Ids only grow."""
+        """Record an id that was drawn, or used by an earlier job. Ids only grow."""
         assert checkpoint_id > self._last_id, f"{checkpoint_id} comes after {self._last_id}"
         self._last_id = checkpoint_id
 
     def skip_to(self, checkpoint_id: int) -> None:
-        """Ids up to this one have been used by an earlier job."""
+        """Skip the ids up to this one, which an earlier job has used."""
         self._last_id = max(self._last_id, checkpoint_id)
 
     def add(self, pending: PendingCheckpoint) -> None:
@@ -376,7 +375,7 @@ class PendingCheckpoints:
         self._pending[pending.checkpoint_id] = pending
 
     def remove(self, pending: PendingCheckpoint) -> None:
-        """Remove a checkpoint that is complete or was aborted, and remember who has acknowledged it."""
+        """Remove a checkpoint that is complete or was aborted, and remember the attempts that have acknowledged it."""
         del self._pending[pending.checkpoint_id]
         self._recent[pending.checkpoint_id] = _Recent(pending.acknowledged)
         if len(self._recent) > RECENT_CHECKPOINTS:
@@ -397,13 +396,13 @@ class PendingCheckpoints:
         return TaskAcknowledgeResult.DUPLICATE if is_known else TaskAcknowledgeResult.DISCARDED
 
     def discard(self, checkpoint_id: int, handles: Iterable[ExclusiveStateHandle]) -> tuple[ExclusiveStateHandle, ...]:
-        """The part of this state that has not been discarded before: it may come in parts, and each part twice."""
+        """The part of this state that was not discarded before: it may come in parts, and each part twice."""
         recent = self._recent.get(checkpoint_id)
         if recent is None:
             return tuple(handles)
-        fresh = tuple(handle for handle in handles if handle.path not in recent.discarded)
-        recent.discarded.update(handle.path for handle in fresh)
-        return fresh
+        new_handles = tuple(handle for handle in handles if handle.path not in recent.discarded)
+        recent.discarded.update(handle.path for handle in new_handles)
+        return new_handles
 
     def check(self) -> None:
         for checkpoint_id, pending in self._pending.items():

@@ -47,7 +47,7 @@ class CheckpointProperties:
 
     @property
     def can_be_subsumed(self) -> bool:
-        """True if a newer checkpoint that completes makes it superfluous while it is pending."""
+        """True if it is aborted when a newer checkpoint completes while it is pending."""
         return not self.forced and not self.is_savepoint
 
 
@@ -57,13 +57,13 @@ def for_checkpoint(
     forced: bool = False,
     is_full: bool = False,
 ) -> CheckpointProperties:
-    """A checkpoint: it may have to wait for its turn, and is deleted when nothing needs it."""
+    """The properties of a checkpoint, which may have to wait for its turn, and is deleted when it is not needed."""
     options = CheckpointOptions(snapshot_type=SnapshotType.FULL_CHECKPOINT if is_full else SnapshotType.CHECKPOINT)
     return CheckpointProperties(options=options, forced=forced, discarded_when=DISCARDED_WHEN[retention])
 
 
 def for_savepoint(target_location: str | None = None, *, forced: bool = True) -> CheckpointProperties:
-    """A savepoint, taken while the job goes on. Its requester deletes it."""
+    """The properties of a savepoint, taken while the job continues. Its requester deletes it."""
     options = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT, target_location=target_location)
     return _kept(options, forced=forced)
 
@@ -71,7 +71,7 @@ def for_savepoint(target_location: str | None = None, *, forced: bool = True) ->
 def for_sync_savepoint(
     target_location: str | None = None, *, drain: bool = False, forced: bool = True
 ) -> CheckpointProperties:
-    """The savepoint that a job is stopped with."""
+    """The properties of the savepoint with which a job is stopped."""
     options = CheckpointOptions(
         snapshot_type=SnapshotType.SAVEPOINT, target_location=target_location, is_final=True, drain=drain
     )
@@ -79,15 +79,15 @@ def for_sync_savepoint(
 
 
 def for_final_checkpoint(*, drain: bool = False) -> CheckpointProperties:
-    """The checkpoint that a job ends with, whether its input is at its end or it is stopped."""
+    """The properties of the checkpoint with which a job ends, at the end of its input or by a stop."""
     return CheckpointProperties(options=CheckpointOptions(is_final=True, drain=drain), forced=True)
 
 
 def with_alignment(properties: CheckpointProperties, settings: CheckpointingSettings) -> CheckpointProperties:
-    """The same, with its barriers aligned or not as the job wants it (CheckpointOptions.forConfig).
+    """The properties with the alignment of barriers that the job's settings require (CheckpointOptions.forConfig).
 
-    Savepoints are aligned, so that they may be restored with any parallelism, and so is what a job ends with: what
-    barriers overtake is processed behind them, and there nobody reads any more.
+    Savepoints are aligned, so that they may be restored with any parallelism, and so is the last checkpoint of a job:
+    overtaken batches would be processed after the barrier, when its tasks no longer read.
     """
     return replace(properties, options=_aligned(properties.options, settings))
 

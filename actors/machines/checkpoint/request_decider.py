@@ -19,7 +19,7 @@ MAX_QUEUED_REQUESTS = 1_000
 class CheckpointTriggerRequest:
     """A request for a checkpoint, by the scheduler (`is_periodic`) or by the client that waits for `request_id`.
 
-    `number` grows with every request and tells those of one millisecond apart.
+    `number` grows with every request and orders those of one millisecond.
     """
 
     properties: CheckpointProperties
@@ -43,7 +43,7 @@ class CheckpointTriggerRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointLoad:
-    """Checkpoints under way: pending, being deleted, and whether one is just on its way to the tasks."""
+    """The current load: pending checkpoints, deletions, and whether a checkpoint is just being triggered."""
 
     pending: int
     cleaning: int = 0
@@ -52,7 +52,7 @@ class CheckpointLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestDecision:
-    """The decision: the request that begins, those that are dropped and why, and when the scheduler asks again."""
+    """The decision: the request that begins, those that are dropped and why, and when the scheduler tries again."""
 
     chosen: CheckpointTriggerRequest | None = None
     dropped: tuple[tuple[CheckpointTriggerRequest, CheckpointDeclineReason], ...] = ()
@@ -76,7 +76,9 @@ class MinimumPause:
 
 
 class CheckpointRequestDecider:
-    """A queue by precedence. It is bounded: the last request makes room, unless only users' requests are there."""
+    """A bounded queue by precedence: if it is full, the last request is dropped, or the new one if all are users'
+    requests.
+    """
 
     def __init__(self, *, max_concurrent: int, min_pause_ms: int, max_queued: int = MAX_QUEUED_REQUESTS) -> None:
         if max_concurrent < 1:

@@ -1,12 +1,12 @@
 """Decides on requests for savepoints and checkpoints of a job, and for its stop.
 
 A savepoint, also the one with which a job stops, needs a folder first, a checkpoint does not; then the
-CheckpointCoordinator takes it and reports the result. Each requester is answered once, whatever happens to the job, and
-nothing is left of a failed savepoint (Flink's StopWithSavepointTerminationHandler). Once the coordinator has the
-request, only it knows the result: the savepoint may complete while the job fails, which then restarts from it. So a
-folder is deleted, and a stop refused, only when the coordinator has answered.
+CheckpointCoordinator takes it and reports the result. Each requester is answered once, in every course of the job, and
+no files of a failed savepoint stay (Flink's StopWithSavepointTerminationHandler). Once the coordinator has the request,
+only it knows the result: the savepoint may complete while the job fails, which then restarts from it. So a folder is
+deleted, and a stop refused, only after the coordinator has answered.
 
-Not here: how a savepoint is taken, which is the coordinator's, and when a stopped job has FINISHED, the JobManager's.
+Not here: how a savepoint is taken (the coordinator), and when a stopped job has FINISHED (the JobManager).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from flykka.messages.wire.ids import JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SavepointWanted:
+class SavepointRequested:
     """A client requests a savepoint below this directory."""
 
     request_id: str
@@ -43,7 +43,7 @@ class SavepointWanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointWanted:
+class CheckpointRequested:
     """A client requests a checkpoint."""
 
     request_id: str
@@ -51,7 +51,7 @@ class CheckpointWanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopWanted:
+class StopRequested:
     """A client stops the job, with a savepoint below `directory` or, without one, with a checkpoint."""
 
     request_id: str
@@ -60,9 +60,9 @@ class StopWanted:
 
 
 SavepointEvent = (
-    SavepointWanted
-    | CheckpointWanted
-    | StopWanted
+    SavepointRequested
+    | CheckpointRequested
+    | StopRequested
     | JobMoved
     | SavepointLocationInitialized
     | SavepointLocationRefused
@@ -109,8 +109,6 @@ class RefuseStop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardLocation:
-    """Delete a folder that will not be used."""
-
     location: str
 
 
@@ -138,13 +136,13 @@ class SavepointRequests:
         self._savepoints: set[str] = set()
         self._checkpoints: set[str] = set()
         self._locations: dict[str, str] = {}
-        self._stop: StopWanted | None = None
+        self._stop: StopRequested | None = None
         self._left: JobMoved | None = None
         self._stopped_with: str | None = None
 
     @property
     def stopped_with(self) -> str | None:
-        """The path of the savepoint with which the job has stopped or stops now, if any."""
+        """The path of the savepoint with which the job has stopped or is stopping, if any."""
         return self._stopped_with
 
     @property
@@ -153,10 +151,10 @@ class SavepointRequests:
 
     def handle(self, event: SavepointEvent) -> list[SavepointEffect]:
         match event:
-            case SavepointWanted() | CheckpointWanted():
-                return self._on_snapshot_wanted(event)
-            case StopWanted():
-                return self._on_stop_wanted(event)
+            case SavepointRequested() | CheckpointRequested():
+                return self._on_snapshot_requested(event)
+            case StopRequested():
+                return self._on_stop_requested(event)
             case SavepointLocationInitialized(request_id=request_id, location=location):
                 return self._on_location(request_id, location)
             case SavepointLocationRefused(request_id=request_id, cause=cause):
@@ -175,37 +173,37 @@ class SavepointRequests:
             case _:
                 assert_never(event)
 
-    def _on_snapshot_wanted(self, wanted: SavepointWanted | CheckpointWanted) -> list[SavepointEffect]:
-        request_id, why = wanted.request_id, None
+    def _on_snapshot_requested(self, request: SavepointRequested | CheckpointRequested) -> list[SavepointEffect]:
+        request_id, why = request.request_id, None
         if self._is_batch:
-            why = "it is a batch job: where it failed it would begin with what is finished, not with a checkpoint"
+            why = "it is a batch job: after a failure it restarts from finished results, not from a checkpoint"
         elif self._status is not JobStatus.RUNNING:
-            why = f"it is {self._status}, and only of a RUNNING job one can be taken"
-        match wanted:
-            case SavepointWanted() if why is not None:
+            why = f"it is {self._status}, and one can be taken only of a RUNNING job"
+        match request:
+            case SavepointRequested() if why is not None:
                 return [RefuseSnapshot(request_id=request_id, cause=_savepoint_error(why))]
-            case CheckpointWanted() if why is not None:
+            case CheckpointRequested() if why is not None:
                 return [RefuseSnapshot(request_id=request_id, cause=_checkpoint_error(why))]
-            case SavepointWanted(directory=directory):
+            case SavepointRequested(directory=directory):
                 self._savepoints.add(request_id)
                 return [InitializeLocation(request_id=request_id, directory=directory)]
-            case CheckpointWanted(is_full=is_full):
+            case CheckpointRequested(is_full=is_full):
                 # From now on only the coordinator knows whether there is one.
                 self._checkpoints.add(request_id)
                 return [_ask(CheckpointRequest(job_id=self._job_id, request_id=request_id, is_full=is_full))]
 
-    def _on_stop_wanted(self, wanted: StopWanted) -> list[SavepointEffect]:
+    def _on_stop_requested(self, request: StopRequested) -> list[SavepointEffect]:
         if self._is_batch:
             return [RefuseStop(why="it is a batch job, which takes no checkpoint before its end: cancel it")]
         if self._status is not JobStatus.RUNNING:
-            why = f"it is {self._status}, and only a RUNNING job can take the checkpoint that it stops with"
+            why = f"it is {self._status}, and only a RUNNING job can take the checkpoint with which it stops"
             return [RefuseStop(why=why)]
         if self._stop is not None:
             return [Ignore(reason="the job stops already")]
-        self._stop = wanted
-        if wanted.directory is not None:
-            return [InitializeLocation(request_id=wanted.request_id, directory=wanted.directory)]
-        return [self._ask_for_last_checkpoint(wanted)]
+        self._stop = request
+        if request.directory is not None:
+            return [InitializeLocation(request_id=request.request_id, directory=request.directory)]
+        return [self._ask_for_last_checkpoint(request)]
 
     def _on_location(self, request_id: str, location: str) -> list[SavepointEffect]:
         if request_id not in self.waiting:
@@ -215,7 +213,7 @@ class SavepointRequests:
             return [self._ask_for_last_checkpoint(self._stop, location)]
         return [_ask(SavepointRequest(job_id=self._job_id, request_id=request_id, target_location=location))]
 
-    def _ask_for_last_checkpoint(self, stop: StopWanted, location: str | None = None) -> SavepointEffect:
+    def _ask_for_last_checkpoint(self, stop: StopRequested, location: str | None = None) -> SavepointEffect:
         return _ask(
             StopCheckpointRequest(
                 job_id=self._job_id, target_location=location, drain=stop.drain, request_id=stop.request_id
@@ -237,42 +235,42 @@ class SavepointRequests:
 
     def _on_stop_failed(self, failed: StopCheckpointFailed) -> list[SavepointEffect]:
         if self._stop is None or failed.request_id not in (None, self._stop.request_id):
-            return [Ignore(reason="the job has gone another way meanwhile, which was told already")]
+            return [Ignore(reason="the job's state has changed meanwhile, which was reported already")]
         if self._left is not None:
             return self._refuse_stop(self._why_not_stopped(self._left))
         what = "checkpoint" if self._stop.directory is None else "savepoint"
         number = "" if failed.checkpoint_id is None else f" {failed.checkpoint_id}"
         return self._refuse_stop(
-            f"its last {what}{number} failed with {failed.reason}{_because(failed.cause)}; the job goes on"
+            f"its last {what}{number} failed with {failed.reason}{_because(failed.cause)}; the job continues"
         )
 
-    def _on_job_moved(self, moved: JobMoved) -> list[SavepointEffect]:
-        self._status = moved.status
+    def _on_job_moved(self, change: JobMoved) -> list[SavepointEffect]:
+        self._status = change.status
         if self._status in (JobStatus.RUNNING, JobStatus.FINISHED):
             return []
         not_begun = sorted(self._savepoints - self._locations.keys())
         self._savepoints.difference_update(not_begun)
-        cause = _savepoint_error(f"the job became {moved.status} meanwhile{_because(moved.cause)}")
+        cause = _savepoint_error(f"the job became {change.status} meanwhile{_because(change.cause)}")
         return [
             *(RefuseSnapshot(request_id=request_id, cause=cause) for request_id in not_begun),
-            *self._leave_stop(moved),
+            *self._leave_stop(change),
         ]
 
-    def _leave_stop(self, moved: JobMoved) -> list[SavepointEffect]:
+    def _leave_stop(self, change: JobMoved) -> list[SavepointEffect]:
         if self._stop is None:
             return []
         if self._stop.request_id in self._locations:
-            self._left = self._left or moved
+            self._left = self._left or change
             return []
-        return self._refuse_stop(self._why_not_stopped(moved))
+        return self._refuse_stop(self._why_not_stopped(change))
 
-    def _why_not_stopped(self, moved: JobMoved) -> str:
-        why = f"it became {moved.status} meanwhile{_because(moved.cause)}"
+    def _why_not_stopped(self, change: JobMoved) -> str:
+        why = f"it became {change.status} meanwhile{_because(change.cause)}"
         if self._stopped_with is None:
             return why
         return (
-            f"{why}. A savepoint has been created at {self._stopped_with}: it is consistent, but what it holds for the"
-            " sinks may not be published; starting a job from it publishes that"
+            f"{why}. A savepoint has been created at {self._stopped_with}: it is consistent, but its output in"
+            " the sinks may not be published; starting a job from it publishes it"
         )
 
     def _give_up(self, request_id: str, cause: SerializedThrowable) -> list[SavepointEffect]:
@@ -280,15 +278,15 @@ class SavepointRequests:
             self._savepoints.remove(request_id)
             return [RefuseSnapshot(request_id=request_id, cause=cause), *self._discard(request_id)]
         if self._stop is not None and request_id == self._stop.request_id:
-            gone = self._left and self._why_not_stopped(self._left)
-            return self._refuse_stop(gone or f"{cause.message}; the job goes on")
-        return [Ignore(reason=f"nobody waits for {request_id} any more")]
+            reason = self._left and self._why_not_stopped(self._left)
+            return self._refuse_stop(reason or f"{cause.message}; the job continues")
+        return [Ignore(reason=f"no requester waits for {request_id} any more")]
 
     def _refuse_stop(self, why: str) -> list[SavepointEffect]:
         assert self._stop is not None, "only a stop can be refused"
-        left = self._discard(self._stop.request_id)
+        discards = self._discard(self._stop.request_id)
         self._stop, self._left, self._stopped_with = None, None, None
-        return [RefuseStop(why=why), *left]
+        return [RefuseStop(why=why), *discards]
 
     def _discard(self, request_id: str) -> list[SavepointEffect]:
         location = self._locations.pop(request_id, None)

@@ -1,7 +1,7 @@
 """Triggers checkpoints: the scheduler's ticks, requests and their preconditions, the final checkpoint.
 
 Mirrors the triggering half of Flink's CheckpointCoordinator. A request is checked, an id is drawn outside, and when it
-comes everything is checked a second time, because the world went on meanwhile.
+arrives all preconditions are checked again, because they may have changed meanwhile.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from flykka.messages.wire.ids import JobId
 
 
 class CoordinatorState:
-    """State of one coordinator, made by it and used by its parts alone."""
+    """The state of one coordinator, created by it and used only by its parts."""
 
     def __init__(self, job: CoordinatedJob, settings: CheckpointingSettings) -> None:
         self.job = job
@@ -51,25 +51,25 @@ class CoordinatorState:
         self.failures = CheckpointFailureManager(settings.tolerable_failures, settings.tolerable_by_reason)
 
     def retains(self, properties: CheckpointProperties) -> bool:
-        """True if the job goes back to such a checkpoint: not to a savepoint that it goes on without."""
+        """True if the job may restart from such a checkpoint; not from a savepoint after which it continues."""
         return not properties.is_savepoint or properties.is_final
 
     @property
     def load(self) -> CheckpointLoad:
-        """The load beside a request that is just being triggered."""
+        """The load without a request that is just being triggered."""
         return CheckpointLoad(pending=len(self.pendings), cleaning=self.completed.disposals)
 
 
 FINAL_RETRY_MS = 1_000
-"""Milliseconds after a failed final checkpoint: it may fail at once, and nothing else slows it down."""
+"""The delay (ms) after a failed final checkpoint: it may fail at once, and nothing else slows the retries down."""
 _RETRY_TIMER = "final-retry"
 FIRST_DELAY_MS = 1_000
-"""The least delay of the first checkpoint: the first batches are under way by then. Never past the interval."""
+"""The least delay of the first checkpoint, by which the first batches are running. Never longer than the interval."""
 _TIMER = "periodic"
 
 
 class CheckpointTrigger:
-    """Requests on their way to a checkpoint. The coordinator's state is only looked at."""
+    """Requests until they become checkpoints. The coordinator's state is only read."""
 
     def __init__(self, state: CoordinatorState) -> None:
         self.final = FinalCheckpoint()
@@ -82,7 +82,7 @@ class CheckpointTrigger:
         )
         self._drawing: CheckpointTriggerRequest | None = None
         self._in_hand: CheckpointTriggerRequest | None = None
-        """The request that is neither queued nor waits for an id nor is pending: within one event only."""
+        """The request that is neither queued nor pending nor waiting for an id: only while one event is handled."""
         self._is_triggering = False
         self._failed_draws = 0
         self._requested = 0
@@ -90,7 +90,8 @@ class CheckpointTrigger:
         self._missed_tick = False
         self._is_shut_down = False
 
-    # --- the scheduler -----------------------------------------------------------------------------------------------
+    # --- the scheduler
+    # -----------------------------------------------------------------------------------------------
 
     def start_scheduler(self, now: int) -> Iterator[CoordinatorEffect]:
         if self._is_shut_down:
@@ -99,7 +100,7 @@ class CheckpointTrigger:
         yield from self.periodic.start(now)
 
     def stop_scheduler(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
-        """Trigger periodically no more, and decline those who wait for a turn."""
+        """Stop the periodic trigger, and decline the queued requests."""
         for request in self._requests.abort_all():
             yield from self._decline(request, reason)
         self._missed_tick = False
@@ -111,7 +112,7 @@ class CheckpointTrigger:
         yield from self.stop_scheduler(reason)
 
     def on_tick(self, now: int) -> Iterator[CoordinatorEffect]:
-        """The periodic timer went off. The clockwork has one request at a time: where that waits, it asks no more."""
+        """Handle the periodic timer. The periodic scheduler has at most one queued request."""
         if not self.periodic.is_armed:
             yield Ignore(reason="the scheduler is off")
             return
@@ -123,7 +124,8 @@ class CheckpointTrigger:
         self._tick_waits = True
         yield from self.request(self._periodic_properties, now, is_periodic=True)
 
-    # --- requests ----------------------------------------------------------------------------------------------------
+    # --- requests
+    # ----------------------------------------------------------------------------------------------------
 
     def request(
         self,
@@ -148,7 +150,7 @@ class CheckpointTrigger:
         yield from self._follow(self._requests.offer(request, self._load(), now), now)
 
     def on_id_drawn(self, now: int) -> Generator[CoordinatorEffect, None, CheckpointTriggerRequest | None]:
-        """The id is here: what begins now, None where it is too late for that."""
+        """Return the request that begins with the drawn id; `None` if its preconditions no longer hold."""
         request = self._drawn()
         self._failed_draws = 0
         refusal = self._refusal(request)
@@ -160,11 +162,11 @@ class CheckpointTrigger:
         self._missed_tick = False
         if not request.properties.is_final:
             return request
-        # Its requesters may have changed while the id was on its way.
+        # Its requesters may have changed while the id was being drawn.
         return replace(request, properties=self.final.properties(), request_id=_asks(self.final.stop))
 
     def on_id_not_drawn(self, cause: SerializedThrowable, now: int) -> Iterator[CoordinatorEffect]:
-        """Decline the request for which there is no id. The periodic scheduler asks again with its next tick.
+        """Decline the request for which there is no id. The periodic scheduler tries again with its next tick.
 
         The count of failures in a row is Flink's numUnsuccessfulCheckpointsTriggers.
         """
@@ -175,9 +177,9 @@ class CheckpointTrigger:
             yield from self._decline(request, refusal)
         else:
             in_a_row = f", {self._failed_draws} times in a row" if self._failed_draws > 1 else ""
-            failed = replace(cause, message=f"no id could be drawn for it{in_a_row}: {cause.message}")
-            failure = CheckpointFailure(reason=CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE, cause=failed)
-            yield from self._decline(request, failure.reason, failed)
+            error = replace(cause, message=f"no id could be drawn for it{in_a_row}: {cause.message}")
+            failure = CheckpointFailure(reason=CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE, cause=error)
+            yield from self._decline(request, failure.reason, error)
             yield from self._count(request, failure)
         yield from self.resume(now)
 
@@ -185,7 +187,7 @@ class CheckpointTrigger:
         self, request: CheckpointTriggerRequest, failure: CheckpointFailure
     ) -> Iterator[CheckpointFailuresExceeded]:
         if request.properties.is_savepoint or request.properties.is_final:
-            # The requester is told, or it is tried again.
+            # The requester is notified, or the checkpoint is retried.
             return
         exceeded = self._state.failures.fail(None, failure.reason)
         if exceeded is not None:
@@ -200,19 +202,19 @@ class CheckpointTrigger:
         return request
 
     def begun(self) -> None:
-        """The request in hand has become a pending checkpoint."""
+        """Record that the current request has become a pending checkpoint."""
         self._in_hand = None
 
     def recover(self, failure: CheckpointFailure, now: int, *, awaited_id: bool) -> Iterator[CoordinatorEffect]:
-        """An event has raised, and its checkpoint was given up: decline the requests that were lost with it.
+        """Decline the requests that were lost because handling an event raised an error.
 
         `awaited_id`: the event was the answer for the request that waits for its id.
         """
-        lost = [self._in_hand]
+        requests = [self._in_hand]
         if awaited_id:
-            lost.append(self._drawing)
+            requests.append(self._drawing)
             self._drawing = None
-        for request in lost:
+        for request in requests:
             if request is not None:
                 yield from self._decline(request, failure.reason, failure.cause)
                 yield from self._count(request, failure)
@@ -222,8 +224,8 @@ class CheckpointTrigger:
         yield from self.periodic.rearm_if_missed(now)
         yield from self.resume(now)
 
-    def give_way(self) -> None:
-        """Let the next checkpoint follow: the last one has come to the tasks, or was given up before."""
+    def finish_triggering(self) -> None:
+        """Allow the next checkpoint: the last one was sent to the tasks, or was aborted before."""
         self._is_triggering = False
 
     def on_tasks_changed(self, now: int) -> Iterator[CoordinatorEffect]:
@@ -235,48 +237,50 @@ class CheckpointTrigger:
             yield from self._tick(now)
 
     def resume(self, now: int) -> Iterator[CoordinatorEffect]:
-        """The load has changed: requests that waited for that go on."""
+        """Continue with the requests that waited for a lower load."""
         yield from self._take_final(now)
         yield from self._follow(self._requests.poll(self._load(), now), now)
 
-    # --- checkpoints that end ----------------------------------------------------------------------------------------
+    # --- checkpoints that end
+    # ----------------------------------------------------------------------------------------
 
     def on_completed(self, checkpoint_id: int, now: int) -> Iterator[CoordinatorEffect]:
-        """A checkpoint is complete; after the final one nothing is left to be saved."""
+        """Record a complete checkpoint; after the final one the scheduler is stopped."""
         self._requests.completed(now)
         if self.final.begun == checkpoint_id:
             self.final.complete()
             yield from self.periodic.stop()
 
     def on_final_aborted(self, checkpoint_id: int | None, failure: CheckpointFailure) -> Iterator[CoordinatorEffect]:
-        """The final checkpoint was given up: at the end of the input it is tried again, a stop has failed with it."""
+        """Retry the aborted final checkpoint at the end of the input; a stop fails with it."""
         stop = self.final.fail()
         if stop is not None:
             yield self._stop_failed(stop, checkpoint_id, failure)
         if self.final.is_to_be_retried:
             yield StartTimer(key=_RETRY_TIMER, delay_ms=FINAL_RETRY_MS, message=FinalCheckpointRetryDue())
 
-    # --- the final checkpoint ----------------------------------------------------------------------------------------
+    # --- the final checkpoint
+    # ----------------------------------------------------------------------------------------
 
     def reach_end_of_data(self, now: int) -> Iterator[CoordinatorEffect]:
-        """All input is read: one checkpoint more, as soon as all tasks run and none is pending."""
+        """Take one more checkpoint after the end of all input, when all tasks run and no checkpoint is pending."""
         if not self.final.reach_end_of_data():
             yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
             return
         yield from self._take_final(now)
 
     def stop_with(self, stop: StopCheckpointRequest, now: int) -> Iterator[CoordinatorEffect]:
-        """The job is to end with a last checkpoint, at once. One that has begun already cannot become a savepoint."""
-        begun = self.final.begun
-        if stop.target_location is not None and begun is not None and self.final.stop is None:
+        """End the job with a last checkpoint at once. A checkpoint that has begun cannot become a savepoint."""
+        final_id = self.final.begun
+        if stop.target_location is not None and final_id is not None and self.final.stop is None:
             failure = CheckpointFailure(
                 reason=CheckpointDeclineReason.INPUT_END_OF_STREAM,
                 cause=SerializedThrowable(
                     type_name="CheckpointError",
-                    message=f"the input is at its end, and the job already ends with checkpoint {begun}",
+                    message=f"the input is at its end, and the job already ends with checkpoint {final_id}",
                 ),
             )
-            yield self._stop_failed(stop, begun, failure)
+            yield self._stop_failed(stop, final_id, failure)
             return
         if not self.final.stop_with(stop):
             yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
@@ -284,7 +288,9 @@ class CheckpointTrigger:
         yield from self._take_final(now)
 
     def give_up_stop(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
-        """The job has gone another way. A stop with a savepoint hears that there is none, unless there is."""
+        """Abandon the stop, because the job's state changed. Fails a stop-with-savepoint unless its savepoint is
+        pending.
+        """
         stop = self.final.forget_stop()
         if stop is None or stop.target_location is None or stop.request_id is None:
             return
@@ -299,20 +305,21 @@ class CheckpointTrigger:
         yield from self._take_final(now)
 
     def forget_final(self) -> Iterator[CoordinatorEffect]:
-        """The attempts that reported the end of their data are over; new ones will report again."""
+        """Forget the end of data that ended attempts have reported; new ones will report it again."""
         if self.final.phase is FinalPhase.WAITING_TO_RETRY:
             yield CancelTimer(key=_RETRY_TIMER)
         self.final.forget_attempts()
 
     def _take_final(self, now: int) -> Iterator[CoordinatorEffect]:
         load = self._load()
-        # A stop does not wait; at the end nothing is gained by two checkpoints at a time.
+        # A stop does not wait; at the end of the input, two concurrent checkpoints have no advantage.
         has_turn = self.final.stop is not None or not load.pending
         if self.final.phase is FinalPhase.WANTED and has_turn and not load.is_triggering:
             self.final.move(FinalPhase.REQUESTED)
             yield from self.request(self.final.properties(), now)
 
-    # --- preconditions -----------------------------------------------------------------------------------------------
+    # --- preconditions
+    # -----------------------------------------------------------------------------------------------
 
     def _load(self) -> CheckpointLoad:
         return replace(self._state.load, is_triggering=self._is_triggering)
@@ -320,7 +327,7 @@ class CheckpointTrigger:
     def _follow(self, decision: RequestDecision, now: int) -> Iterator[CoordinatorEffect]:
         while True:
             self._in_hand = decision.chosen
-            yield from self._heed(decision, now)
+            yield from self._apply(decision, now)
             if decision.chosen is None:
                 return
             refusal = self._refusal(decision.chosen)
@@ -331,7 +338,7 @@ class CheckpointTrigger:
             yield from self._decline(decision.chosen, refusal)
             decision = self._requests.poll(self._load(), now)
 
-    def _heed(self, decision: RequestDecision, now: int) -> Iterator[CoordinatorEffect]:
+    def _apply(self, decision: RequestDecision, now: int) -> Iterator[CoordinatorEffect]:
         for request, reason in decision.dropped:
             yield from self._decline(request, reason)
         if decision.retry_ms is not None:
@@ -341,7 +348,7 @@ class CheckpointTrigger:
         if self._is_shut_down:
             return CheckpointDeclineReason.COORDINATOR_SHUTDOWN
         if request.is_periodic and (not self.periodic.is_on or self.final.is_next):
-            # Behind the barrier of the final one nothing is read, and before it no other may begin: where checkpoints
+            # After the final checkpoint's barrier nothing is read, and before it no other may begin: if checkpoints
             # overlap, one would always be pending, and the final one would never have its turn.
             return CheckpointDeclineReason.PERIODIC_SCHEDULER_SHUTDOWN
         return None
@@ -397,22 +404,22 @@ def _asks(stop: StopCheckpointRequest | None) -> str | None:
 
 
 class PeriodicTrigger:
-    """Asks for a checkpoint once per interval while the job runs.
+    """Requests a checkpoint once per interval while the job runs.
 
-    The first checkpoint comes early unless the job says otherwise: until it is complete nothing is published, and a
-    failure starts the job over. Flink draws that delay between the shortest pause and the interval
-    (CheckpointCoordinator.getRandomInitDelay), so that jobs do not all write at once. A job may have that too: the
-    draw is a function of its id, so that jobs differ, and a replay does not.
+    By default the first checkpoint comes early: until it is complete nothing is published, and a failure restarts the
+    job from the beginning. Flink draws that delay between the shortest pause and the interval
+    (CheckpointCoordinator.getRandomInitDelay), so that jobs do not all write at once. A job may be configured to do the
+    same: the draw is a function of its id, so that it differs between jobs, but not in a replay.
 
-    The rate is fixed: a late tick does not move those that follow. Where a request comes before the end of a pause,
-    the clockwork goes on from that end.
+    The rate is fixed: a late tick does not move later ones. If a request comes before the end of a pause, the next tick
+    is at that end, and the rate continues from there.
     """
 
     def __init__(self, settings: CheckpointingSettings, job_id: JobId) -> None:
         interval_ms, min_pause_ms = settings.interval_ms, settings.min_pause_ms
         if interval_ms is not None and interval_ms < 1:
             raise ValueError(f"the checkpoint interval has to be at least 1 ms, not {interval_ms}")
-        # It makes no sense to ask more often than there may be a checkpoint.
+        # Requests that come more often than checkpoints are allowed would be useless.
         self._interval_ms = None if interval_ms is None else max(interval_ms, min_pause_ms)
         self._first_delay_ms = 0 if self._interval_ms is None else _first_delay(settings, self._interval_ms, job_id)
         self._due: int | None = None
@@ -434,17 +441,16 @@ class PeriodicTrigger:
             yield CancelTimer(key=_TIMER)
 
     def rearm(self, now: int, delay_ms: int) -> Iterator[StartTimer]:
-        """Be due `delay_ms` from now and go on from there; nothing happens while switched off."""
+        """Set the next tick to `delay_ms` from now, and continue from there; does nothing while switched off."""
         if self.is_on and self._interval_ms is not None:
             yield self._arm(now, delay_ms)
 
     def rearm_if_missed(self, now: int) -> Iterator[StartTimer]:
-        """Be due after an interval if the last tick has raised before it set the next time."""
+        """Set the next tick if an error prevented the last one from doing so."""
         if self._due is not None and self._due <= now and self._interval_ms is not None:
             yield self._arm(now, self._interval_ms)
 
     def tick(self, now: int) -> Iterator[StartTimer]:
-        """It was due: set the next time."""
         assert self._due is not None
         assert self._interval_ms is not None
         missed = (now - self._due) // self._interval_ms
@@ -457,8 +463,8 @@ class PeriodicTrigger:
 
 def _first_delay(settings: CheckpointingSettings, interval_ms: int, job_id: JobId) -> int:
     if settings.has_random_initial_delay:
-        drawn = int.from_bytes(blake2b(job_id.encode(), digest_size=8).digest())
-        return settings.min_pause_ms + drawn % (interval_ms - settings.min_pause_ms + 1)
+        hash_value = int.from_bytes(blake2b(job_id.encode(), digest_size=8).digest())
+        return settings.min_pause_ms + hash_value % (interval_ms - settings.min_pause_ms + 1)
     if settings.initial_delay_ms is not None:
         return settings.initial_delay_ms
     return min(max(FIRST_DELAY_MS, settings.min_pause_ms), interval_ms)

@@ -1,15 +1,16 @@
-"""The coordinator of one operator, as its JobMaster deals with it (Flink's OperatorCoordinatorHolder).
+"""The coordinator of one operator, as its JobMaster handles it (Flink's OperatorCoordinatorHolder).
 
-Decides what the coordinator is called with, and in what order; which of its events reach which attempt, and when; what
-of it belongs to a checkpoint. Its code runs elsewhere, one batch of calls at a time, so that at any moment it is known
-what it has heard of. A batch ends with a call for a checkpoint: what was sent before is of the time before it.
+Decides which calls the coordinator gets, and in which order; which attempts its events reach, and when; and which of
+its state and events belong to a checkpoint. Its code runs elsewhere, one batch of calls at a time, so that at any
+moment it is known which calls it has handled. A batch ends with a call for a checkpoint: events sent before it belong
+before the checkpoint.
 
-A checkpoint is one cut through coordinator and subtasks. Events that the coordinator sends behind its state wait for
-the barriers (`SubtaskGateway`). Events that it gets behind its state and that were sent before the barrier of their
-subtask are in flight: they belong to the checkpoint, and are handled again by who begins from it. Flink leaves these to
-its operators.
+A checkpoint is a consistent cut through coordinator and subtasks. Events that the coordinator sends after its snapshot
+wait for the barriers (`SubtaskGateway`). Events that it receives after its snapshot and that were sent before the
+barrier of their subtask are in flight: they belong to the checkpoint, and a job that restores it handles them again.
+Flink leaves these to its operators.
 
-Not here: the thread, the user's code, where an attempt runs.
+Not here: the thread, the user's code, and the TaskManagers of attempts.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class AttemptReady:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptOver:
+class AttemptTerminated:
     """An attempt has ended; `is_failed` if it has failed or, without a reason, was cancelled."""
 
     attempt: ExecutionAttemptId
@@ -68,7 +69,7 @@ class AttemptOver:
 CoordinatorEvent = (
     CoordinatorReset
     | AttemptReady
-    | AttemptOver
+    | AttemptTerminated
     | SubtaskReset
     | operator_event.SendOperatorEvents
     | SnapshotOperatorCoordinators
@@ -115,17 +116,17 @@ AggregateEffect = UpdateAggregates | Tell[ExecutionAttemptId] | Ignore
 
 
 class GlobalAggregates:
-    """Global aggregates of one job (Flink's GlobalAggregateManager, as its JobMaster keeps it).
+    """Global aggregates of one job (Flink's GlobalAggregateManager, as its JobMaster has it).
 
-    Subtasks add values, which are folded elsewhere, for that is the user's code: one batch of updates at a time.
-    Results go to all attempts that have added to the same aggregate. Nothing of it is in a checkpoint, and a
-    restart of tasks takes nothing back, as in Flink.
+    Subtasks add values, which are folded elsewhere, because that is user code: one batch of updates at a time. Results
+    go to all attempts that have added to the same aggregate. As in Flink, aggregates are not part of checkpoints, and a
+    restart of tasks does not reset them.
 
-    The alignment of watermarks is no such aggregate, though that of Flink's Kinesis consumer is: what a reader has
-    said is taken back when it begins again, an idle one is left out, and all of it is decided in a turn, without
-    the user's code.
+    The alignment of watermarks does not use such an aggregate, although Flink's Kinesis consumer does: there the report
+    of a reader is dropped when it restarts, an idle one is ignored, and everything is decided in one turn, without user
+    code.
 
-    Not here: the values and functions, where an attempt runs.
+    Not here: the values and functions, and the TaskManagers of attempts.
     """
 
     def __init__(self) -> None:
@@ -133,15 +134,15 @@ class GlobalAggregates:
         self._waiting: list[operator_event.AggregateUpdate] = []
         self._is_at_work = False
 
-    def on_updates(self, sent: operator_event.SendOperatorEvents) -> list[AggregateEffect]:
-        for update in sent.sent.updates:
-            self._readers.setdefault(update.name, {})[sent.attempt] = None
+    def on_updates(self, message: operator_event.SendOperatorEvents) -> list[AggregateEffect]:
+        for update in message.sent.updates:
+            self._readers.setdefault(update.name, {})[message.attempt] = None
             self._waiting.append(update)
         return self._update_next()
 
     def on_updated(self, updated: operator_event.GlobalAggregatesUpdated) -> list[AggregateEffect]:
         if not self._is_at_work:
-            return [Ignore(reason="no update of an aggregate is at work")]
+            return [Ignore(reason="no update of an aggregate is running")]
         self._is_at_work = False
         effects: list[AggregateEffect] = []
         by_attempt: dict[ExecutionAttemptId, list[int]] = {}
@@ -156,16 +157,16 @@ class GlobalAggregates:
         return [*effects, *self._update_next()]
 
     def on_failed(self) -> list[AggregateEffect]:
-        """A function of the user's has raised: the job fails with it, and what waits goes on."""
+        """Continue with the waiting updates after a user function has raised an error, which fails the job."""
         self._is_at_work = False
         return self._update_next()
 
-    def attempt_over(self, attempt: ExecutionAttemptId) -> None:
+    def attempt_ended(self, attempt: ExecutionAttemptId) -> None:
         for readers in self._readers.values():
             readers.pop(attempt, None)
 
     def check(self) -> None:
-        assert self._is_at_work or not self._waiting, "updates wait for nothing"
+        assert self._is_at_work or not self._waiting, "updates wait although no update is running"
 
     def _update_next(self) -> list[AggregateEffect]:
         if self._is_at_work or not self._waiting:
@@ -186,14 +187,15 @@ class OperatorCoordinatorHolder:
         self._gateways = [SubtaskGateway() for _ in range(parallelism)]
         self._is_started = False
         self._queue: deque[operator_event.CoordinatorCall] = deque()
-        # Checkpoints that wait until the barriers of those before them were passed everywhere.
+        # Checkpoints that wait until all subtasks have passed the barriers of earlier ones.
         self._to_begin: deque[int] = deque()
-        # By checkpoint: what was sent before its barriers, and is handled behind the coordinator's own snapshot.
+        # By checkpoint: events that were sent before its barriers, and are handled after the coordinator's own
+        # snapshot.
         self._in_flight: dict[int, list[OperatorEventInFlight]] = {}
         self._calls = 0
         self._at_work: tuple[operator_event.CoordinatorCall, ...] | None = None
         self._is_stale = False
-        """True if what is at work was begun before a reset: nothing of its answer counts."""
+        """True if the current calls began before a reset: their answer is ignored."""
         self._metrics: tuple[AccumulatorSnapshot, ...] = ()
 
     def handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
@@ -206,7 +208,7 @@ class OperatorCoordinatorHolder:
             case operator_event.OperatorCoordinatorAnswered(call=call, answer=answer):
                 return self._on_answered(call, answer)
             case operator_event.OperatorCoordinatorFailed(call=call, cause=cause):
-                calls = self._over(call)
+                calls = self._end_call(call)
                 return [FailJob(cause=cause)] if calls else []
             case operator_event.OperatorCoordinatorWoken():
                 if operator_event.RunActions() not in self._queue:
@@ -217,8 +219,8 @@ class OperatorCoordinatorHolder:
                 self._gateways[subtask] = SubtaskGateway(attempt_number=number)
                 self._queue.append(operator_event.SubtaskReady(subtask=subtask, attempt_number=number))
                 return []
-            case AttemptOver():
-                return self._on_over(event)
+            case AttemptTerminated():
+                return self._on_terminated(event)
             case SubtaskReset(subtask=subtask, checkpoint_id=checkpoint_id):
                 self._queue.append(operator_event.ResetSubtask(subtask=subtask, checkpoint_id=checkpoint_id))
                 return []
@@ -231,7 +233,7 @@ class OperatorCoordinatorHolder:
                 subtask, _ = self._place(event.attempt)
                 return self._send(subtask, self._gateways[subtask].pass_barriers(event.checkpoint_id))
             case CheckpointCompleted(checkpoint_id=checkpoint_id, is_retained=is_retained):
-                # Nothing is committed for a savepoint with which the job goes on.
+                # Nothing is committed for a savepoint after which the job continues.
                 if is_retained:
                     self._queue.append(operator_event.CheckpointComplete(checkpoint_id=checkpoint_id))
                 return self._end_checkpoint(checkpoint_id)
@@ -242,7 +244,7 @@ class OperatorCoordinatorHolder:
                 assert_never(event)
 
     def in_flight(self, attempt: ExecutionAttemptId, checkpoint_id: int) -> tuple[OperatorEventInFlight, ...]:
-        """The events of an attempt that its acknowledgement of a checkpoint adds to that."""
+        """The events of an attempt that are added to its acknowledgement of a checkpoint."""
         subtask, _ = self._place(attempt)
         return tuple(each for each in self._in_flight.get(checkpoint_id, ()) if each.subtask == subtask)
 
@@ -253,8 +255,10 @@ class OperatorCoordinatorHolder:
     def check(self) -> None:
         for gateway in self._gateways:
             gateway.check()
-        assert self._at_work is not None or not self._queue or not self._is_started, "calls wait for nothing"
-        assert not self._is_stale or self._at_work is not None, "an answer is ignored that nobody gives"
+        assert self._at_work is not None or not self._queue or not self._is_started, (
+            "calls wait although no call is running"
+        )
+        assert not self._is_stale or self._at_work is not None, "an answer is to be ignored, and no call is running"
 
     # Events
 
@@ -262,11 +266,11 @@ class OperatorCoordinatorHolder:
         _, subtask, number = vertex_subtask_and_number(attempt, self._job_id)
         return subtask, number
 
-    def _on_events(self, sent: operator_event.SendOperatorEvents) -> list[CoordinatorEffect]:
-        subtask, number = self._place(sent.attempt)
+    def _on_events(self, message: operator_event.SendOperatorEvents) -> list[CoordinatorEffect]:
+        subtask, number = self._place(message.attempt)
         if self._gateways[subtask].attempt_number != number:
-            return [Ignore(reason=f"{sent.attempt} does not run")]
-        for event in sent.sent.events:
+            return [Ignore(reason=f"{message.attempt} does not run")]
+        for event in message.sent.events:
             self._queue.append(
                 operator_event.HandleEventFromOperator(subtask=subtask, attempt_number=number, event=event)
             )
@@ -274,21 +278,23 @@ class OperatorCoordinatorHolder:
                 operator_id=self._operator_id, subtask=subtask, attempt_number=number, event=event
             )
             for checkpoint_id, events in self._in_flight.items():
-                if sent.checkpoint_id < checkpoint_id:
+                if message.checkpoint_id < checkpoint_id:
                     events.append(in_flight)
         return []
 
-    def _on_over(self, over: AttemptOver) -> list[CoordinatorEffect]:
-        subtask, number = self._place(over.attempt)
+    def _on_terminated(self, ended: AttemptTerminated) -> list[CoordinatorEffect]:
+        subtask, number = self._place(ended.attempt)
         gateway = self._gateways[subtask]
         if gateway.attempt_number == number:
             self._gateways[subtask] = SubtaskGateway()
-        if over.is_failed:
-            self._queue.append(operator_event.SubtaskFailed(subtask=subtask, attempt_number=number, reason=over.reason))
+        if ended.is_failed:
+            self._queue.append(
+                operator_event.SubtaskFailed(subtask=subtask, attempt_number=number, reason=ended.reason)
+            )
         return []
 
     def _on_reset(self, reset: CoordinatorReset) -> list[CoordinatorEffect]:
-        # What the coordinator has yet to hear of attempts holds; what they have sent is of a time that did not happen.
+        # Reports about failed attempts stay valid; events of the attempts are undone by the restart.
         self._queue = deque(call for call in self._queue if isinstance(call, operator_event.SubtaskFailed))
         self._to_begin.clear()
         self._in_flight.clear()
@@ -326,7 +332,7 @@ class OperatorCoordinatorHolder:
 
     @property
     def _may_begin_checkpoint(self) -> bool:
-        """No event is held back for another one: it would come behind the barrier of this one, and not be in it."""
+        """No event waits for a barrier: it would be sent after the barrier of this checkpoint, and be lost from it."""
         is_begun = any(
             isinstance(call, operator_event.CheckpointOperatorCoordinator)
             for call in (*self._queue, *(self._at_work or ()))
@@ -349,8 +355,8 @@ class OperatorCoordinatorHolder:
         self._at_work = tuple(calls)
         return [CallCoordinator(operator_id=self._operator_id, call=self._calls, calls=self._at_work)]
 
-    def _over(self, call: int) -> tuple[operator_event.CoordinatorCall, ...]:
-        """The calls of a number are done; none where their outcome does not count."""
+    def _end_call(self, call: int) -> tuple[operator_event.CoordinatorCall, ...]:
+        """End the calls with this number and return them; empty if their answer is ignored."""
         if call != self._calls or self._at_work is None:
             return ()
         calls, self._at_work = self._at_work, None
@@ -358,13 +364,13 @@ class OperatorCoordinatorHolder:
         return () if is_stale else calls
 
     def _on_answered(self, call: int, answer: operator_event.CoordinatorAnswer) -> list[CoordinatorEffect]:
-        calls = self._over(call)
+        calls = self._end_call(call)
         if not calls:
             return [Ignore(reason=f"call {call} was made before the coordinator was reset")]
         effects = self._sent(answer.events)
         last = calls[-1]
         if isinstance(last, operator_event.CheckpointOperatorCoordinator) and last.checkpoint_id in self._in_flight:
-            assert answer.state is not None, f"the coordinator of {self._operator_id} gave no state"
+            assert answer.state is not None, f"the coordinator of {self._operator_id} returned no state"
             for gateway in self._gateways:
                 gateway.close(last.checkpoint_id)
             snapshotted = CoordinatorSnapshotted(
@@ -390,8 +396,8 @@ class OperatorCoordinatorHolder:
             by_attempt.setdefault((each.subtask, each.attempt_number), []).append(each.event)
         return [
             effect
-            for (subtask, number), sent in by_attempt.items()
-            for effect in self._send(subtask, self._gateways[subtask].send(number, sent))
+            for (subtask, number), payloads in by_attempt.items()
+            for effect in self._send(subtask, self._gateways[subtask].send(number, payloads))
         ]
 
     def _send(self, subtask: int, events: list[bytes]) -> list[CoordinatorEffect]:
@@ -405,12 +411,11 @@ class OperatorCoordinatorHolder:
 
 @dataclass(slots=True, kw_only=True)
 class SubtaskGateway:
-    """Events of a coordinator on their way to one subtask (Flink's SubtaskGateway).
+    """Events of a coordinator for one subtask (Flink's SubtaskGateway).
 
-    From when the coordinator has given its state for a checkpoint until the subtask has passed the barrier of it,
-    events wait here: the state of the coordinator does not have them, and so that of the subtask must not.
-
-    The attempt is None where none runs: events for it go nowhere.
+    After the coordinator's snapshot for a checkpoint, events wait here until the subtask has passed the barrier: the
+    state of the coordinator does not contain them, and so the state of the subtask must not. If no attempt runs,
+    `attempt_number` is `None`, and events are dropped.
     """
 
     attempt_number: int | None = None
@@ -430,25 +435,25 @@ class SubtaskGateway:
         return []
 
     def close(self, checkpoint_id: int) -> None:
-        """Hold what is sent from now on until the barrier of the checkpoint has been passed."""
+        """Hold events from now on until the subtask has passed the barrier of the checkpoint."""
         if self.attempt_number is not None:
             self.closed_for += (checkpoint_id,)
 
     def pass_barriers(self, up_to: int) -> list[bytes]:
-        """Return what may be sent now that the subtask has settled all checkpoints up to this one."""
+        """Return the held events that may be sent, as the subtask has passed all barriers up to this one."""
         return self._reopen(tuple(each for each in self.closed_for if each > up_to))
 
     def forget(self, checkpoint_id: int) -> list[bytes]:
-        """Return what may be sent now that a checkpoint is over."""
+        """Return the held events that may be sent, as the checkpoint has ended."""
         return self._reopen(tuple(each for each in self.closed_for if each != checkpoint_id))
 
     def _reopen(self, closed_for: tuple[int, ...]) -> list[bytes]:
         self.closed_for = closed_for
         if closed_for:
             return []
-        released, self.held = self.held, []
-        return released
+        events, self.held = self.held, []
+        return events
 
     def check(self) -> None:
         assert self.closed_for or not self.held, "events wait for no barrier"
-        assert self.attempt_number is not None or not self.closed_for, "nobody runs, and a barrier is waited for"
+        assert self.attempt_number is not None or not self.closed_for, "no attempt runs, and its barrier is awaited"

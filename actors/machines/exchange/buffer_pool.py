@@ -1,9 +1,9 @@
 """A pool of buffers: how many batches one result partition, or the floating credits of one gate, may hold.
 
 A buffer is room for one batch. A pool has a size that may change, takes its buffers from a provider as they are needed,
-and keeps what is given back for its own next use, unless it holds more than its size: then the provider has it back at
-once. Who waits for a buffer is a listener and is offered what comes back, in turn. Follows Flink's LocalBufferPool,
-where a waiting thread is what a listener is here.
+and keeps returned buffers for its own next use, unless it holds more than its size: then they go back to the provider
+at once. A listener waits for buffers and is offered the returned ones in turn. Follows Flink's LocalBufferPool,
+with listeners in place of waiting threads.
 """
 
 from __future__ import annotations
@@ -24,49 +24,44 @@ class NotificationResult(Enum):
 
 
 class BufferListener(Protocol):
-    """Waits for buffers of a pool."""
-
     def buffer_available(self) -> NotificationResult:
-        """Here is one."""
+        """Decide whether to use the offered buffer."""
 
     def buffer_pool_destroyed(self) -> None:
-        """None will come."""
+        """Stop waiting: no buffer will come."""
 
 
 class BufferProvider(Protocol):
-    """The source of a pool's buffers."""
-
     def redistribute_buffers(self) -> None:
-        """See to it that the sizes of its pools are right."""
+        """Update the sizes of the provider's pools."""
 
     def take_buffer(self) -> bool:
-        """Hand out one buffer; False where there is none."""
+        """Hand out one buffer; False if no buffer is free."""
 
-    def give_back_buffers(self, count: int) -> None:
-        """Buffers come back."""
+    def give_back_buffers(self, count: int) -> None: ...
 
 
 class GrantedBuffers:
-    """The provider of a pool whose whole size is granted to it by somebody who keeps the books elsewhere."""
+    """The provider of a pool whose whole size was granted by a component that keeps the accounts."""
 
     __slots__ = ()
 
     def redistribute_buffers(self) -> None:
-        """Sizes are told, not computed."""
+        """Do nothing: sizes are assigned, not computed."""
 
     def take_buffer(self) -> bool:
-        """Take a buffer: those within the size of the pool are there."""
+        """Take a buffer: those within the size of the pool always exist."""
         return True
 
     def give_back_buffers(self, count: int) -> None:
-        """Nothing to do: the provider counts sizes only."""
+        """Do nothing: the provider counts sizes only."""
 
 
 Listener = TypeVar("Listener", bound=BufferListener)
 
 
 class LocalBufferPool(Generic[Listener]):
-    """A pool of `size` buffers, between `minimum` and `maximum` (None: as many as there are)."""
+    """A pool of `size` buffers, between `minimum` and `maximum` (`None`: as many as the provider has)."""
 
     __slots__ = (
         "_idle",
@@ -120,7 +115,7 @@ class LocalBufferPool(Generic[Listener]):
 
     @property
     def free(self) -> int:
-        """Buffers that it could give out, as far as its size goes."""
+        """The number of buffers that it could hand out within its size."""
         return max(self.size - self.used, 0)
 
     @property
@@ -129,27 +124,27 @@ class LocalBufferPool(Generic[Listener]):
         return self._idle > 0 or self.held < self._size
 
     def request_buffer(self) -> bool:
-        """Take a buffer; False where there is none.
+        """Take a buffer; False if no buffer is free.
 
         Raises:
-            BufferPoolDestroyedError: the pool is no more.
+            BufferPoolDestroyedError: the pool is destroyed.
         """
         self._provider.redistribute_buffers()
         if self.is_destroyed and not self._idle:
             raise BufferPoolDestroyedError("the buffer pool is destroyed, and no buffer can be taken from it")
         return self._take_idle() or self._take_from_provider()
 
-    def take_up_to(self, wanted: int) -> int:
-        """Take up to `wanted` buffers; how many there were."""
-        taken = 0
-        while taken < wanted and self.request_buffer():
-            taken += 1
-        return taken
+    def take_up_to(self, limit: int) -> int:
+        """Take up to `limit` buffers, and return the number taken."""
+        count = 0
+        while count < limit and self.request_buffer():
+            count += 1
+        return count
 
     def wait(self, listener: Listener) -> bool:
-        """Offer `listener` the next buffer that comes back and that nobody before it needs.
+        """Offer `listener` the next returned buffer that no earlier listener needs.
 
-        False where it need not wait, because there is one, or waits in vain, because the pool is destroyed.
+        False if it need not wait, because a buffer is idle, or would wait in vain, because the pool is destroyed.
         """
         if self.is_destroyed or self._idle:
             return False
@@ -157,7 +152,7 @@ class LocalBufferPool(Generic[Listener]):
         return True
 
     def give_back(self) -> Listener | None:
-        """A buffer comes back; the listener that has it now, if there is one."""
+        """Take a buffer back; returns the listener that uses it now, if any."""
         assert self.used > 0, "a buffer came back twice"
         self._provider.redistribute_buffers()
         if self.is_destroyed or self.held > self._size:
@@ -167,13 +162,13 @@ class LocalBufferPool(Generic[Listener]):
         return self._offer_idle() if self._listeners else None
 
     def resize(self, size: int) -> list[Listener]:
-        """Hold `size` buffers from now on; the listeners that have one now.
+        """Change the size to `size` buffers; returns the listeners that got a buffer.
 
-        What is idle beyond the size goes back at once, what is in use when it comes back.
+        Idle buffers beyond the size go back at once, those in use when they are returned.
 
         Raises:
-            BufferPoolDestroyedError: the pool is no more.
-            ValueError: it needs more.
+            BufferPoolDestroyedError: the pool is destroyed.
+            ValueError: `size` is below the minimum.
         """
         if self.is_destroyed:
             raise BufferPoolDestroyedError("the buffer pool is destroyed, and cannot be given another size")
@@ -184,16 +179,16 @@ class LocalBufferPool(Generic[Listener]):
         if excess > 0:
             self._idle -= excess
             self._return_to_provider(excess)
-        served: list[Listener] = []
+        listeners: list[Listener] = []
         while self._listeners and self._take_from_provider():
             self._idle += 1
             listener = self._offer_idle()
             if listener is not None:
-                served.append(listener)
-        return served
+                listeners.append(listener)
+        return listeners
 
     def destroy(self) -> None:
-        """Give back what is idle, and the rest as it comes back; who waits is told."""
+        """Give back the idle buffers, and the others when they are returned; listeners are notified."""
         if self.is_destroyed:
             return
         self.is_destroyed = True
@@ -204,13 +199,15 @@ class LocalBufferPool(Generic[Listener]):
 
     def check(self) -> None:
         assert 0 <= self._idle <= self.held
-        assert self.is_destroyed or not self._idle or self.held <= self._size, "what is idle beyond the size goes back"
+        assert self.is_destroyed or not self._idle or self.held <= self._size, (
+            "idle buffers beyond the size are returned"
+        )
 
     def _offer_idle(self) -> Listener | None:
-        """Offer an idle buffer to who waits, in turn; the listener that has it now."""
+        """Offer an idle buffer to the listeners in turn; returns the one that uses it."""
         while self._idle and self._listeners:
             listener = self._listeners.popleft()
-            # Taken before it is offered: a listener may give it back at once, and it is then the next one's.
+            # Taken before it is offered: a listener may give it back at once, and then it goes to the next one.
             self._idle -= 1
             result = listener.buffer_available()
             if result is NotificationResult.BUFFER_USED_NEED_MORE:

@@ -1,6 +1,6 @@
-"""To which channels the next batch of an output goes (Flink's ChannelSelector and its StreamPartitioners).
+"""Select the channels that receive the next batch of an output (Flink's ChannelSelector and its StreamPartitioners).
 
-What is partitioned by key has no selector: its rows are split among all channels, by `state.key_groups`.
+Keyed output has no selector: its rows are divided among all channels, by `state.key_groups`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ ChannelSelector = Callable[[], range]
 def channel_selector(
     ship_strategy: ShipStrategy, channels: int, *, first: int, draw: Callable[[int], int]
 ) -> ChannelSelector:
-    """The selector of an output. `first` is where a rebalance begins; `draw(n)` is a random number from 0 to n - 1."""
+    """The selector of an output. A rebalance begins at `first`; `draw(n)` is a random number from 0 to n - 1."""
     assert channels > 0, "an output without a reader"
     match ship_strategy:
         case ShipStrategy.FORWARD | ShipStrategy.GLOBAL:
             return lambda: range(1)
         case ShipStrategy.REBALANCE:
-            # Many producers had better not all begin with the same reader.
+            # If many producers all began with the same reader, it would be overloaded.
             return _in_turn(channels, first)
         case ShipStrategy.RESCALE:
             return _in_turn(channels, 0)

@@ -1,11 +1,11 @@
 """Decides what the barriers of a task's channels mean: the effects, and both barrier handlers with their base.
 
-Barriers, cancel markers, announcements and ends of channels go in; what comes out says that the task is to snapshot,
-that a checkpoint is not going to happen, which channels are not to be read meanwhile, and from when to when what
-arrives is state of the checkpoint. Data does not come here: a blocked channel keeps its data in its queue. Channels are
-numbered across all gates of the task.
+The input is barriers, cancel markers, announcements and ends of channels. The actions are: take a snapshot, abandon a
+checkpoint, block or unblock channels, and start or stop to persist arriving batches as state of the checkpoint. Data
+does not pass through here: a blocked channel keeps its data in its queue. Channels are numbered across all gates of the
+task.
 
-`BarrierAligner` is exactly-once, `BarrierTracker` at-least-once. What the end of a channel means is as in Flink 1.14
+`BarrierAligner` is exactly-once, `BarrierTracker` at-least-once. The end of a channel is handled as in Flink 1.14
 (`COUNTS_AS_BARRIER`) or before it (`ABORTS`).
 """
 
@@ -29,7 +29,7 @@ from flykka.messages.wire.tags import trace_tag
 
 
 class EndOfPartitionMode(Enum):
-    """The meaning of a channel's end to a checkpoint that waits for its barrier."""
+    """The meaning of a channel's end for a checkpoint that waits for its barrier."""
 
     COUNTS_AS_BARRIER = "counts as barrier"
     ABORTS = "aborts"
@@ -37,14 +37,14 @@ class EndOfPartitionMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BarrierAnnouncement:
-    """A barrier that may time out is in the channel, behind data that is not yet read (Flink's EventAnnouncement)."""
+    """A barrier that may time out is in the channel, after data that is not yet read (Flink's EventAnnouncement)."""
 
     barrier: CheckpointBarrier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortCheckpointOnBarrier:
-    """The checkpoint is not going to happen here: decline it, and send a cancel marker on."""
+    """Decline the checkpoint, which cannot complete here, and send a cancel marker downstream."""
 
     checkpoint_id: int
     reason: CheckpointDeclineReason
@@ -59,19 +59,19 @@ class BlockChannel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnblockAllChannels:
-    """Read from all channels again."""
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPersisting:
-    """Persist the batches that are, or still come, before the barrier in the channels: state of the checkpoint."""
+    """Persist the batches in the channels, and those that still arrive, before the barrier: state of the checkpoint."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopPersisting:
-    """Nothing more is state of the checkpoint: all barriers are here, or where not `is_complete` it was given up."""
+    """Persist no more: all barriers have arrived, or if not `is_complete` the checkpoint was abandoned."""
 
     checkpoint_id: int
     is_complete: bool
@@ -79,7 +79,7 @@ class StopPersisting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrioritizeBarrier:
-    """The barrier that was announced in the channel is to be read before the data that it waits behind."""
+    """Read the barrier that was announced in the channel before the data ahead of it."""
 
     channel: int
     checkpoint_id: int
@@ -95,7 +95,7 @@ BarrierAction = (
     | PrioritizeBarrier
     | StartTimer
 )
-"""A barrier that comes out of the handler: take the snapshot now, and send the barrier on."""
+"""A barrier that the handler returns means: take the snapshot now, and send the barrier downstream."""
 BarrierEvent = CheckpointBarrier | CancelCheckpointMarker | EndOfPartition | BarrierAnnouncement
 
 
@@ -106,9 +106,9 @@ def alignment_timer(barrier: CheckpointBarrier, now_ms: int) -> StartTimer:
 
 
 class CheckpointBarrierHandler(ABC):
-    """The base of both handlers: the open channels, and the newest checkpoint heard of.
+    """The base of both handlers: the open channels, and the newest checkpoint with an arrived barrier or marker.
 
-    `alignment_start_ms` is that of the barrier that came out last: when its first barrier came in.
+    `alignment_start_ms` belongs to the last barrier that was returned: the time at which its first barrier arrived.
     """
 
     __slots__ = ("_end_of_partition", "_open", "alignment_start_ms", "latest_checkpoint_id")
@@ -128,19 +128,19 @@ class CheckpointBarrierHandler(ABC):
     @property
     @abstractmethod
     def pending_checkpoints(self) -> tuple[int, ...]:
-        """Checkpoints that some channels have delivered the barrier of, and others not."""
+        """Checkpoints whose barrier was delivered by some channels, but not by all."""
 
     @property
     @abstractmethod
     def missing_channels(self) -> frozenset[int]:
-        """Open channels that have not delivered the barrier of the newest of these."""
+        """Open channels that have not delivered the barrier of the newest pending checkpoint."""
 
     @property
     def blocked_channels(self) -> frozenset[int]:
         return frozenset()
 
     def handle(self, channel: int, event: BarrierEvent, now_ms: int) -> list[BarrierAction]:
-        """Note what was read from `channel`; the actions are to be performed before the next element is read."""
+        """Handle an event read from `channel`; the caller performs the actions before it reads the next element."""
         assert channel in self._open, f"channel {channel} has ended"
         match event:
             case CheckpointBarrier():
@@ -157,7 +157,7 @@ class CheckpointBarrierHandler(ABC):
 
     @abstractmethod
     def time_out(self, checkpoint_id: int) -> list[BarrierAction]:
-        """The alignment of the checkpoint has timed out."""
+        """Handle the timeout of the alignment of the checkpoint."""
 
     @abstractmethod
     def check(self) -> None:
@@ -193,7 +193,7 @@ class _Pending:
 
 
 class BarrierTracker(CheckpointBarrierHandler):
-    """At least once: barriers are counted, and nothing is held back (Flink's CheckpointBarrierTracker)."""
+    """At least once: barriers are counted, and no channel is blocked (Flink's CheckpointBarrierTracker)."""
 
     def __init__(
         self, channels: int, end_of_partition: EndOfPartitionMode = EndOfPartitionMode.COUNTS_AS_BARRIER
@@ -203,7 +203,7 @@ class BarrierTracker(CheckpointBarrierHandler):
 
     @property
     def pending_checkpoints(self) -> tuple[int, ...]:
-        """Checkpoints that are counted, aborted ones included while barriers of them may still come; oldest first."""
+        """Checkpoints that are counted, including aborted ones whose barriers may still arrive; the oldest first."""
         return tuple(self._pending)
 
     @property
@@ -230,18 +230,18 @@ class BarrierTracker(CheckpointBarrierHandler):
         return self._count(channel, pending)
 
     def _on_announcement(self, channel: int, barrier: CheckpointBarrier, now_ms: int) -> list[BarrierAction]:
-        # It counts where it stands.
+        # The barrier counts when it is read.
         return []
 
     def _on_cancel_marker(self, channel: int, checkpoint_id: int) -> list[BarrierAction]:
         actions: list[BarrierAction] = []
-        for older in [known for known in self._pending if known < checkpoint_id]:
+        for older in [pending_id for pending_id in self._pending if pending_id < checkpoint_id]:
             actions += self._abort(self._pending.pop(older), CheckpointDeclineReason.CANCELLATION_BARRIER)
         pending = self._pending.get(checkpoint_id)
         if pending is None:
             if checkpoint_id <= self.latest_checkpoint_id:
                 return actions
-            # Remembered as aborted, so that barriers that still come do not begin it.
+            # Remembered as aborted, so that late barriers do not begin it.
             pending = self._track(
                 _Pending(barrier=CheckpointBarrier(checkpoint_id=checkpoint_id, timestamp_ms=0), start_ms=0)
             )
@@ -271,8 +271,8 @@ class BarrierTracker(CheckpointBarrierHandler):
         return self._complete(pending) if len(pending.arrived) == len(self._open) else []
 
     def _complete(self, pending: _Pending) -> list[BarrierAction]:
-        # Older ones are subsumed without a word: the coordinator does not wait for them once this one completes.
-        for older in [known for known in self._pending if known <= pending.barrier.checkpoint_id]:
+        # Older ones are subsumed silently: once this one completes, the coordinator no longer waits for them.
+        for older in [pending_id for pending_id in self._pending if pending_id <= pending.barrier.checkpoint_id]:
             del self._pending[older]
         return [] if pending.is_aborted else [self._trigger(pending.barrier, pending.start_ms)]
 
@@ -285,7 +285,7 @@ class BarrierTracker(CheckpointBarrierHandler):
 
 @dataclass(slots=True)
 class _Alignment:
-    """A checkpoint whose barriers are coming together; `missing` channels have neither delivered it nor ended."""
+    """A checkpoint that is aligning; `missing` channels have neither delivered its barrier nor ended."""
 
     barrier: CheckpointBarrier
     missing: set[int]
@@ -304,15 +304,15 @@ class _Alignment:
 class BarrierAligner(CheckpointBarrierHandler):
     """Exactly once: at most one checkpoint at a time, the newest (Flink's SingleCheckpointBarrierHandler).
 
-    An aligned checkpoint is taken when the barriers of all channels are here, and a channel that has delivered its
-    own is blocked until then. An unaligned one is taken at its first barrier: nothing is blocked, and what comes
-    before the other barriers is persisted. Aligned barriers that may time out are announced ahead of the data;
-    when their time is over, what has begun aligned goes on unaligned:
+    An aligned checkpoint is taken when the barriers of all channels have arrived, and a channel that has delivered its
+    own is blocked until then. An unaligned one is taken at its first barrier: nothing is blocked, and the batches
+    before the other barriers are persisted. Aligned barriers that may time out are announced ahead of the data; when
+    they time out, a checkpoint that began aligned continues unaligned:
 
         first barrier or announcement -> aligned ---------------- last barrier -> snapshot
                                             | timeout, or an unaligned barrier
                                             v
-                                         unaligned: snapshot ---- last barrier -> channel state complete
+                                          unaligned: snapshot ---- last barrier -> channel state complete
     """
 
     __slots__ = ("_alignment",)
@@ -327,7 +327,7 @@ class BarrierAligner(CheckpointBarrierHandler):
 
     @property
     def pending_checkpoints(self) -> tuple[int, ...]:
-        """The checkpoint whose barriers are coming together, if there is one."""
+        """The aligning checkpoint, if there is one."""
         return () if self._alignment is None else (self._alignment.checkpoint_id,)
 
     @property
@@ -340,7 +340,7 @@ class BarrierAligner(CheckpointBarrierHandler):
 
     def check(self) -> None:
         if (alignment := self._alignment) is not None:
-            assert alignment.missing, "an alignment of all open channels is over"
+            assert alignment.missing, "an alignment without missing channels has ended"
             assert alignment.missing <= self._open
             assert not alignment.blocked & alignment.missing
             assert not (alignment.blocked and alignment.is_unaligned)
@@ -384,7 +384,7 @@ class BarrierAligner(CheckpointBarrierHandler):
         return actions
 
     def _on_cancel_marker(self, channel: int, checkpoint_id: int) -> list[BarrierAction]:
-        # An older checkpoint ends as well, unsaid: what follows on this channel is behind its barrier.
+        # An older checkpoint ends as well, silently: the rest of this channel comes after its barrier.
         if checkpoint_id <= self.latest_checkpoint_id and self.pending_checkpoints != (checkpoint_id,):
             return []
         self.latest_checkpoint_id = checkpoint_id
@@ -401,12 +401,12 @@ class BarrierAligner(CheckpointBarrierHandler):
         return self._complete(alignment)
 
     def _join(self, barrier: CheckpointBarrier, now_ms: int) -> tuple[list[BarrierAction], _Alignment | None]:
-        """The alignment that a barrier belongs to, begun where it is of a new checkpoint; None where it is stale."""
+        """The alignment to which a barrier belongs, new if its checkpoint is new; `None` if the barrier is stale."""
         alignment = self._alignment
         if alignment is not None and alignment.checkpoint_id == barrier.checkpoint_id:
             return [], alignment
         if barrier.checkpoint_id <= self.latest_checkpoint_id:
-            # Of a checkpoint that was subsumed, cancelled or taken.
+            # A checkpoint that was subsumed, cancelled or taken.
             return [], None
         actions: list[BarrierAction] = []
         if alignment is not None:

@@ -1,11 +1,10 @@
 """The receiver's side of credit-based flow control: the number of batches that a channel's sender may send.
 
 A credit is room for one batch. Every channel has `exclusive` credits of its own, which travel with its request, and
-shares a pool of floating ones with the other channels of its gate: a channel behind which data waits (the sender's
-backlog) draws from the pool up to backlog + exclusive, or waits for its turn. So the batches that a gate can be made
-to hold are bounded by channels × exclusive + floating, whatever the senders do. Nothing in here knows of sequence
-numbers, queues or messages. Follows Flink's RemoteInputChannel with its AvailableBufferQueue, where the credits are
-memory segments.
+shares a pool of floating ones with the other channels of its gate: a channel whose sender has data queued (its backlog)
+draws from the pool up to backlog + exclusive, or waits for its turn. So the batches that senders can make a gate hold
+are bounded by channels × exclusive + floating. Sequence numbers, queues and messages are not handled here. Follows
+Flink's RemoteInputChannel with its AvailableBufferQueue, whose credits are memory segments.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from flykka.actors.machines.exchange.buffer_pool import LocalBufferPool, Notific
 
 
 class FloatingCredits(LocalBufferPool["ChannelCredits"]):
-    """The credits that the channels of one gate share. Channels that need more than there are wait in line."""
+    """The credits that the channels of one gate share. Channels that need more than there are wait in a queue."""
 
     __slots__ = ()
 
 
 class ChannelCredits:
-    """The credits of one channel. Each is available (the sender has it, or will be told of it) or in use by a batch."""
+    """The credits of one channel. Each is available (announced to the sender, or soon) or in use by a batch."""
 
     __slots__ = (
         "_exclusive_available",
@@ -57,29 +56,29 @@ class ChannelCredits:
 
     @property
     def outstanding(self) -> int:
-        """Credits that the sender knows of and has not used: more batches than these may not arrive."""
+        """Credits that the sender knows and has not used: the limit of batches that may arrive."""
         return self.available - self.unannounced
 
     @property
     def in_use(self) -> int:
-        """Batches that have arrived and are not yet processed."""
+        """The number of batches that have arrived and are not yet processed."""
         return len(self._in_use_is_floating)
 
     @property
     def is_announcement_due(self) -> bool:
-        """Half of the own credits wait to be announced, or the sender has none left.
+        """Unannounced credits are at least half of the exclusive ones, or the sender has no credits left.
 
         The first rule saves messages on channels with many credits; the second keeps the sender from starving.
         """
         return self.unannounced > 0 and (self.outstanding == 0 or 2 * self.unannounced >= self.exclusive)
 
     def take_announcement(self) -> int:
-        """The credits that the sender has not been told of; from now on it has."""
+        """Return the credits to announce to the sender, which count as announced."""
         announced, self.unannounced = self.unannounced, 0
         return announced
 
     def spend(self) -> bool:
-        """A batch has arrived: it uses a floating credit first. False where the sender had none to use."""
+        """Use a credit for a batch that has arrived, a floating one first. False if the sender had no credit."""
         if self.is_released or self.outstanding == 0:
             return False
         is_floating = self._floating_available > 0
@@ -91,21 +90,21 @@ class ChannelCredits:
         return True
 
     def on_backlog(self, backlog: int) -> None:
-        """`backlog` batches wait at the sender: draw floating credits for them, or wait for some."""
+        """Draw floating credits for `backlog` batches that wait at the sender, or wait for some."""
         if self.is_released:
             return
         self.required = backlog + self.exclusive
         missing = self.required - self.available
         if missing <= 0 or self.is_waiting:
             return
-        taken = self._pool.take_up_to(missing)
-        self._floating_available += taken
-        self.unannounced += taken
-        if taken < missing:
+        drawn = self._pool.take_up_to(missing)
+        self._floating_available += drawn
+        self.unannounced += drawn
+        if drawn < missing:
             self.is_waiting = self._pool.wait(self)
 
     def give_back(self) -> ChannelCredits | None:
-        """The oldest batch in use is processed; the channel, this or another, that has a credit more to announce."""
+        """Return the credit of the oldest batch in use; the result is a channel with one more to announce, if any."""
         assert self._in_use_is_floating, f"channel {self.channel}: more batches processed than received"
         if self._in_use_is_floating.popleft():
             return self._pool.give_back()
@@ -113,14 +112,14 @@ class ChannelCredits:
             return None
         self._exclusive_available += 1
         if self.available > self.required:
-            # One more than needed: the own credit takes the place of a floating one, which others may need.
+            # One more than needed: the exclusive credit replaces a floating one, which others may need.
             self._floating_available -= 1
             return self._pool.give_back()
         self.unannounced += 1
         return self
 
     def buffer_available(self) -> NotificationResult:
-        """The pool offers a credit that this channel has waited for."""
+        """Accept a credit that the pool offers, if the channel still needs it."""
         self.is_waiting = False
         if self.is_released or self.available >= self.required:
             return NotificationResult.BUFFER_NOT_USED
@@ -135,7 +134,8 @@ class ChannelCredits:
         self.is_waiting = False
 
     def release(self) -> list[ChannelCredits]:
-        """Nothing more will arrive: floating credits go back; the channels that have a credit more to announce.
+        """Return the floating credits, as no more batches will arrive; the result is the channels that have one to
+        announce.
 
         Credits in use stay so until their batches are processed.
         """

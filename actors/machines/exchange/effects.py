@@ -1,4 +1,4 @@
-"""Effects that the machines of the exchange ask of their Task."""
+"""Effects that the state machines of the exchange return to their Task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRODUCER_DISPOSED_ERROR = "PartitionProducerDisposedError"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseBatch:
-    """Nobody will read this batch any more."""
+    """Release the batch: it has no reader any more."""
 
     batch: BatchRef
 
@@ -30,7 +30,7 @@ PartitionEffect = Tell[Ref] | ReleaseBatch | Ignore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPartition:
-    """Ask the TaskManager of the producer for a subpartition; `credit` batches may come at once."""
+    """Request a subpartition from the TaskManager of the producer; it may send `credit` batches at once."""
 
     channel: int
     task_manager: Ref
@@ -42,7 +42,7 @@ class RequestPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersistInFlight:
-    """A batch on its way into gate number `gate` is part of the checkpoint (Flink's ChannelStateWriter)."""
+    """Persist a batch in flight to gate number `gate`: it is state of the checkpoint (Flink's ChannelStateWriter)."""
 
     checkpoint_id: int
     gate: int
@@ -63,10 +63,10 @@ class ChannelFailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelFailed:
-    """The channel cannot be read on, and the gate gives nothing more out; `cause` names the subpartition.
+    """The channel cannot be read any further, and the gate returns no more elements; `cause` names the subpartition.
 
-    PRODUCER_FAILED is not a failure of this task: it cancels itself, and the producer's own failure decides what
-    follows (Flink's CancelTaskException).
+    PRODUCER_FAILED is not a failure of this task: it cancels itself, and the producer's own failure decides on the
+    recovery (Flink's CancelTaskException).
     """
 
     channel: int

@@ -1,7 +1,7 @@
 """A channel of an input gate: the consumer's end of one subpartition.
 
-Decides whether an element that arrives is the one expected and allowed, and keeps it until the gate takes it. Turns
-between channels, and who is told what, belong to the gate. Follows Flink's RemoteInputChannel.
+Checks that each arriving element is the expected one and is allowed, and queues it until the gate takes it. The gate
+decides which channel is read next and which messages are sent. Follows Flink's RemoteInputChannel.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ MAX_BACKOFF_MS = 10_000
 
 
 class PartitionRequestBackoff:
-    """Retries the request of a partition that is not there yet.
+    """Delays the repeated requests of a partition that does not exist yet.
 
-    Tasks of a job are deployed at the same time, and a consumer may ask before its producer runs. Follows the
-    back-off of Flink's InputChannel: at once, then after `initial_ms`, doubled each time, `max_ms` at most; the
-    request after that is not made. An `initial_ms` of 0 means no second request.
+    Tasks of a job are deployed at the same time, and a consumer may send its request before its producer runs. Follows
+    the back-off of Flink's InputChannel: at once, then after `initial_ms`, doubled each time up to `max_ms`, after
+    which there are no more requests. An `initial_ms` of 0 means no second request.
     """
 
     __slots__ = ("_max_ms", "_next_ms")
@@ -47,7 +47,7 @@ class PartitionRequestBackoff:
         self._next_ms: int | None = initial_ms or None
 
     def next_delay_ms(self) -> int | None:
-        """Milliseconds to wait before the next request; None when there is to be none."""
+        """Milliseconds to wait before the next request; `None` if there are no more requests."""
         delay = self._next_ms
         if delay is not None:
             self._next_ms = min(2 * delay, self._max_ms) if delay < self._max_ms else None
@@ -74,23 +74,23 @@ CHANNEL_MOVES: dict[ChannelState, tuple[ChannelState, ...]] = {
     C.FAILED: (),
 }
 
-# Looked up for every element: an Enum member is slow to reach.
+# These are read for every element, and looking up an Enum member is slow.
 _REQUESTED = ChannelState.REQUESTED
 _READING = ChannelState.READING
 _ENDED = ChannelState.ENDED
 
 
 class Queued(NamedTuple):
-    """An element that is not yet read, under its sequence number; a barrier that may time out is announced first."""
+    """An unread element with its sequence number; a barrier that may time out is announced first."""
 
     sequence_number: int
     buffer: exchange.Buffer | BarrierAnnouncement
 
 
 class InputChannel:
-    """The elements of one channel that are not yet read. `channel` is its number among all channels of the task.
+    """The unread elements of one channel. `channel` is its number among all channels of the task.
 
-    What is in `priority` is read before what is in `queue`: unaligned barriers, and announcements of aligned ones.
+    Elements in `priority` are read before those in `queue`: unaligned barriers, and announcements of aligned ones.
     """
 
     __slots__ = (
@@ -121,22 +121,23 @@ class InputChannel:
         self.queue: deque[Queued] = deque()
         self.priority: deque[Queued] = deque()
         self._backoff = backoff
-        # Checkpoints whose barriers have arrived, with the sequence numbers of these, from the one read last on.
+        # Checkpoints whose barriers have arrived and the sequence numbers of the barriers, beginning with the last
+        # one read.
         self._barriers: deque[tuple[int, int]] = deque()
         self._persisting: int | None = None
 
     @property
     def is_open(self) -> bool:
-        """Asked for, and neither ended nor given up."""
+        """Requested, and neither ended nor failed."""
         return self.state is _READING or self.state is _REQUESTED
 
     @property
-    def is_over(self) -> bool:
-        """Read to its end, and what was read is processed."""
+    def is_drained(self) -> bool:
+        """Read to its end, and all its batches are processed."""
         return self.state is _ENDED and not self.queue and not self.credits.in_use
 
     def request(self) -> RequestPartition:
-        """Ask for the subpartition, for the first time or again, with the channel's own credits."""
+        """Request the subpartition, for the first time or again, with the channel's exclusive credits."""
         self._move(_REQUESTED)
         return RequestPartition(
             channel=self.channel,
@@ -148,13 +149,14 @@ class InputChannel:
         )
 
     def on_credit_available(self) -> Tell[ResultPartitionId] | ChannelFailed | None:
-        """The channel has credits that the producer may not know of: tell it when that is due.
+        """Announce to the producer credits that it may not know, if that is due.
 
-        A channel that has not asked for its subpartition has nobody to tell; it fails, and keeps them to its end.
+        A channel that has not requested its subpartition has no producer to notify; it fails, and holds the credits to
+        its end.
         """
         if self.state is ChannelState.CREATED and self.credits.unannounced:
             cause = SerializedThrowable(
-                type_name="IllegalStateError", message="a credit came before the subpartition was asked for"
+                type_name="IllegalStateError", message="a credit came before the subpartition was requested"
             )
             return self._fail(ChannelFailureKind.NOT_REQUESTED, cause)
         return self.announce() if self.is_open and self.credits.is_announcement_due else None
@@ -168,7 +170,7 @@ class InputChannel:
         return Tell(to=self.descriptor.partition_id, message=message)
 
     def on_connection_failed(self) -> ChannelFailed:
-        """The TaskManager of the producer is gone, and with it what has not come."""
+        """Fail: the TaskManager of the producer has ended, and elements that have not arrived are lost."""
         cause = SerializedThrowable(
             type_name="PartitionConnectionError",
             message=f"the TaskManager {self.descriptor.task_manager} cannot be reached",
@@ -177,7 +179,7 @@ class InputChannel:
         return self._fail(ChannelFailureKind.PARTITION_CONNECTION, cause)
 
     def on_buffer(self, response: exchange.BufferResponse) -> ChannelFailed | None:
-        """Queue the next element of an open channel; a failure where it is not the next one, or not allowed."""
+        """Queue the next element of an open channel; fails if the element is not the next one, or not allowed."""
         assert self.is_open, f"{self} is {self.state.value}"
         if response.sequence_number != self.next_sequence_number:
             text = f"expected element {self.next_sequence_number}, got element {response.sequence_number}"
@@ -196,13 +198,13 @@ class InputChannel:
     def take(self) -> exchange.Buffer | BarrierAnnouncement:
         buffer = (self.priority or self.queue).popleft().buffer
         if isinstance(buffer, exchange.CheckpointBarrier):
-            # No checkpoint before this one will be taken any more.
+            # Checkpoints before this one will not be taken any more.
             while self._barriers and self._barriers[0][0] < buffer.checkpoint_id:
                 self._barriers.popleft()
         return buffer
 
     def prioritize(self, checkpoint_id: int) -> None:
-        """Let the barrier of the checkpoint, which was announced, overtake the data before it, if it is still there."""
+        """Let the announced barrier of the checkpoint overtake the data before it, if it is still queued."""
         for place, queued in enumerate(self.queue):
             if isinstance(queued.buffer, exchange.CheckpointBarrier) and queued.buffer.checkpoint_id == checkpoint_id:
                 del self.queue[place]
@@ -213,11 +215,11 @@ class InputChannel:
 
     @property
     def persisting(self) -> int | None:
-        """The checkpoint whose state the next batch that arrives is part of."""
+        """The checkpoint for which the next arriving batch is persisted."""
         return self._persisting
 
     def start_persisting(self, checkpoint_id: int) -> tuple[exchange.BatchRef, ...]:
-        """The checkpoint is taken now: what is in flight here; until its barrier comes, so is what arrives."""
+        """Return the batches in flight for a checkpoint taken now, and persist those that arrive before its barrier."""
         self._persisting = checkpoint_id if self._barrier_of(checkpoint_id) is None else None
         return self.in_flight(checkpoint_id)
 
@@ -225,7 +227,7 @@ class InputChannel:
         self._persisting = None
 
     def in_flight(self, checkpoint_id: int) -> tuple[exchange.BatchRef, ...]:
-        """Batches that are not yet read and are before the barrier of the checkpoint."""
+        """The unread batches before the barrier of the checkpoint."""
         barrier = self._barrier_of(checkpoint_id)
         return tuple(
             queued.buffer
@@ -239,7 +241,7 @@ class InputChannel:
         self.credits.on_backlog(backlog)
 
     def on_error(self, response: exchange.ErrorResponse) -> StartTimer | ChannelFailed:
-        """The subpartition cannot be had: ask again while that may help."""
+        """Request a subpartition that was refused again, if that may help; otherwise fail."""
         assert self.is_open, f"{self} is {self.state.value}"
         if response.partition_not_found and self.state is ChannelState.REQUESTED:
             delay_ms = self._backoff.next_delay_ms()
@@ -263,7 +265,7 @@ class InputChannel:
         assert self.state is not ChannelState.CREATED or self.next_sequence_number == 0
 
     def _barrier_of(self, checkpoint_id: int) -> int | None:
-        """The number of the barrier that ends a checkpoint here: its own, or that of a later one."""
+        """The sequence number of the barrier that ends a checkpoint here: its own, or that of a later one."""
         return next((number for barrier, number in self._barriers if barrier >= checkpoint_id), None)
 
     def _enqueue(self, queued: Queued) -> None:
@@ -280,14 +282,14 @@ class InputChannel:
         self.queue.append(queued)
 
     def _move(self, state: ChannelState) -> None:
-        # Mostly an element more, and no move.
+        # In most calls the state does not change.
         if state is not self.state:
             self.state = next_phase(CHANNEL_MOVES, self.state, state)
 
     def _fail(self, kind: ChannelFailureKind, cause: SerializedThrowable) -> ChannelFailed:
         self._move(ChannelState.FAILED)
-        named = replace(cause, message=f"{self}: {cause.message}")
-        return ChannelFailed(channel=self.channel, kind=kind, cause=named)
+        cause_with_channel = replace(cause, message=f"{self}: {cause.message}")
+        return ChannelFailed(channel=self.channel, kind=kind, cause=cause_with_channel)
 
     def __str__(self) -> str:
         return f"channel {self.channel} (subpartition {self.descriptor.subpartition} of {self.descriptor.partition_id})"

@@ -1,9 +1,9 @@
 """All inputs of a task: their channels, read in fair turns.
 
-Decides which channel is read next and what the producers are told; what an element means (barriers, watermarks) is
-decided by who polls. Inputs take turns, and so do the channels of each; what overtakes data is read first. A blocked
-channel is not read: its elements stay in its queue, within its credits. Channels are numbered across the inputs.
-Follows Flink's SingleInputGate and UnionInputGate.
+Decides which channel is read next, and which messages the producers get; the caller of `poll` decides what an element
+means (barriers, watermarks). Inputs take turns, and so do the channels of each; elements that overtake data are read
+first. A blocked channel is not read: its elements stay in its queue, within its credits. Channels are numbered across
+the inputs. Follows Flink's SingleInputGate and UnionInputGate.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FLOATING_CREDIT = 2
 
 
 class EndOfDataStatus(Enum):
-    """The end of the data: not reached, drained or stopped (one channel that stops decides)."""
+    """The end of the data: not reached, drained or stopped (stopped if any channel stops)."""
 
     NOT_END_OF_DATA = "not end of data"
     DRAINED = "drained"
@@ -43,23 +43,23 @@ class EndOfDataStatus(Enum):
 
 @dataclass(slots=True, eq=False)
 class _Input:
-    """The channels of one input, the credits that they share, and which of them can be read, in the order of turns."""
+    """The channels of one input, their shared credits, and the channels that can be read, in the order of turns."""
 
     gate: int
     is_blocking: bool
     floating: FloatingCredits
     channels: tuple[InputChannel, ...]
-    # Ordered sets of numbers: a channel is in a line once, and a blocked one leaves it.
+    # Ordered sets of numbers: a channel is in a queue at most once, and a blocked one leaves it.
     turns: OrderedDict[int, None] = field(default_factory=OrderedDict)
     priority_turns: OrderedDict[int, None] = field(default_factory=OrderedDict)
 
 
 class InputGate:
-    """The channels of one task. A task without inputs has none, and is finished from the start.
+    """The channels of one task. A task without inputs has no channels, and is finished from the start.
 
     `exclusive_credit` is at least 1: with floating credits alone, blocked channels could keep the others from running.
-    `buffers` says the credits of each input, where the TaskManager has given the task its share. Nothing is read of the
-    other inputs before those of the gates `read_first` have ended, and what was read of them is processed.
+    `buffers` has the credits of each input if the TaskManager has assigned the task its share. The other inputs are
+    read only after those of the gates `read_first` have ended and all their batches are processed.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class InputGate:
         channels: list[InputChannel] = []
         for number, descriptor in enumerate(descriptors):
             floating = FloatingCredits(floating_credit if buffers is None else buffers.floating[number])
-            made = tuple(
+            input_channels = tuple(
                 InputChannel(
                     channel_number,
                     channel,
@@ -107,13 +107,13 @@ class InputGate:
                 for channel_number, channel in enumerate(descriptor.channels, len(channels))
             )
             is_blocking = descriptor.consumed_partition_type is ResultPartitionType.BLOCKING
-            inputs.append(_Input(descriptor.gate, is_blocking, floating, made))
-            channels += made
+            inputs.append(_Input(descriptor.gate, is_blocking, floating, input_channels))
+            channels += input_channels
         self.channels = tuple(channels)
         self.failure: ChannelFailed | None = None
-        """The first failure of a channel: nothing is read behind it."""
+        """The first failure of a channel: no further element is read."""
         self.buffers_in_use = 0
-        """Batches that have arrived and are not yet processed."""
+        """The number of batches that have arrived and are not yet processed."""
         self.waiting_bytes = 0
         """The size of the batches that have arrived and were not read."""
         self._inputs = tuple(inputs)
@@ -133,7 +133,7 @@ class InputGate:
 
     @property
     def has_priority(self) -> bool:
-        """Something that overtakes data can be read now."""
+        """An element that overtakes data can be read now."""
         return bool(self._priority_turns) and self.failure is None
 
     @property
@@ -142,7 +142,7 @@ class InputGate:
 
     @property
     def is_available(self) -> bool:
-        """Polling is worth while. A finished gate stays available, so that nobody waits for it."""
+        """Polling is useful. A finished gate stays available, so that its task does not wait for it."""
         return self.has_data or self.is_finished
 
     @property
@@ -160,13 +160,14 @@ class InputGate:
         return self._input_of[channel].gate
 
     def request_partitions(self) -> list[GateEffect]:
-        """Ask for every subpartition that was not asked for, when the task runs."""
+        """Request every subpartition that was not requested yet."""
         return [channel.request() for channel in self.channels if channel.state is ChannelState.CREATED]
 
     def on_connection_failed(self, task_manager: Ref) -> list[GateEffect]:
-        """A TaskManager is gone: channels that wait for its answer fail, the JobMaster sees to the others.
+        """Fail the channels that wait for an answer of a TaskManager that has ended; the JobMaster handles the others.
 
-        A channel of a blocking partition fails while it reads, too: nothing runs any more that could be seen to.
+        A channel of a blocking partition also fails while it is being read: its producer has finished, so no task can
+        fail.
         """
         effects: list[GateEffect] = []
         for channel in self.channels:
@@ -183,7 +184,7 @@ class InputGate:
         return [retried.request()]
 
     def on_buffer(self, response: exchange.BufferResponse) -> list[GateEffect]:
-        """The next element of a channel has arrived; one that no channel reads is dropped, and its sender told so."""
+        """Queue the next element of a channel; if no channel reads it, drop it and cancel the sender's request."""
         channel = self._by_subpartition.get((response.partition_id, response.subpartition))
         if channel is None or not channel.is_open:
             cancel = exchange.CancelPartitionRequest(
@@ -197,7 +198,7 @@ class InputGate:
         if isinstance(response.buffer, exchange.BatchRef):
             self.buffers_in_use += 1
             self.waiting_bytes += response.buffer.size_bytes
-        # A channel that is in the line already keeps its place.
+        # A channel that is in the queue already keeps its place.
         self._line_up(channel)
         effects = self._persisted(channel, response.buffer)
         if isinstance(response.buffer, exchange.EndOfPartition):
@@ -221,7 +222,7 @@ class InputGate:
         return [self._failed(effect) if isinstance(effect, ChannelFailed) else effect]
 
     def poll(self) -> tuple[int, exchange.Buffer | BarrierAnnouncement] | None:
-        """The next element and its channel, turn by turn; None while there is none, and after a failure."""
+        """The next element and its channel, in turn; `None` if there is nothing to read, and after a failure."""
         if not self.has_data:
             return None
         source = next(iter(self._priority_turns or self._turns))
@@ -237,18 +238,20 @@ class InputGate:
                 self._drain = self._drain and drain
             case exchange.EndOfPartition():
                 self._not_ended -= 1
-                self._read_others_if_first_are_over(source)
+                self._read_others_after_first(source)
         return number, buffer
 
     def credit_returned(self, channel: int) -> list[GateEffect]:
-        """The oldest batch read from `channel` is processed: another may come in its place, here or elsewhere."""
+        """Return the credit of the oldest batch read from `channel`: another may arrive in its place, here or
+        elsewhere.
+        """
         self.buffers_in_use -= 1
         taker = self.channels[channel].credits.give_back()
-        self._read_others_if_first_are_over(self._input_of[channel])
+        self._read_others_after_first(self._input_of[channel])
         return [] if taker is None else self._announce([taker])
 
     def resize(self, floating: Sequence[int]) -> list[GateEffect]:
-        """Each input has another number of floating credits from now on; a channel that waited for one may have it."""
+        """Set the number of floating credits of each input; waiting channels may get one."""
         pools = zip(self.floating, floating, strict=True)
         return [effect for pool, size in pools for effect in self._announce(pool.resize(size))]
 
@@ -270,7 +273,7 @@ class InputGate:
         self._line_up(self.channels[channel])
 
     def start_persisting(self, checkpoint_id: int) -> list[PersistInFlight]:
-        """A checkpoint is taken before its barrier has come through all channels: what is in flight to the task."""
+        """The batches in flight for a checkpoint that is taken before its barrier has come through all channels."""
         return [
             PersistInFlight(checkpoint_id=checkpoint_id, gate=self.gate_of(channel.channel), batch=batch)
             for channel in self.channels
@@ -291,8 +294,8 @@ class InputGate:
             is_held = bool(self._first) and source not in self._first
             assert (source in self._turns) == (bool(source.turns or source.priority_turns) and not is_held)
             assert (source in self._priority_turns) == (bool(source.priority_turns) and not is_held)
-            held = sum(channel.credits.floating for channel in source.channels)
-            assert held == source.floating.used, "a floating credit is lost"
+            in_use = sum(channel.credits.floating for channel in source.channels)
+            assert in_use == source.floating.used, "a floating credit is lost"
             source.floating.check()
             starving = any(c.credits.is_waiting and c.credits.available < c.credits.required for c in source.channels)
             assert not (starving and source.floating.free), "a credit lies idle while a channel waits for one"
@@ -304,7 +307,7 @@ class InputGate:
         assert not any(c.is_open and c.credits.unannounced and not c.credits.outstanding for c in self.channels)
 
     def _line_up(self, channel: InputChannel) -> None:
-        """Put the channel behind the others, if it can be read; one that is in the line keeps its place."""
+        """Append the channel to the queue of its input, if it can be read; one that is queued keeps its place."""
         number, source = channel.channel, self._input_of[channel.channel]
         if channel.priority:
             source.priority_turns.setdefault(number)
@@ -314,8 +317,8 @@ class InputGate:
             source.turns.setdefault(number)
         self._take_turn(source)
 
-    def _read_others_if_first_are_over(self, source: _Input) -> None:
-        if source in self._first and all(channel.is_over for channel in source.channels):
+    def _read_others_after_first(self, source: _Input) -> None:
+        if source in self._first and all(channel.is_drained for channel in source.channels):
             self._first.remove(source)
             for other in self._inputs if not self._first else ():
                 self._take_turn(other)

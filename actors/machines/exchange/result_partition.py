@@ -1,10 +1,10 @@
-"""An output of a task: its batches, kept per consumer until each has taken its part.
+"""An output of a task: its batches, queued for each consumer until it has received its part.
 
-Decides to which subpartition an element goes, what a reader is answered, and whether there is room for more. How a
-batch comes to its subpartition (hash, turn, copy) is decided by the stage that makes it. A pipelined partition is
-released as it is consumed; a blocking one is written here, and read from its TaskManager when the task has finished
-(`KeptPartition`). An approximate one outlives its readers: the next one is told how far event time and data are,
-and begins with the next batch. Follows Flink's ResultPartition.
+Decides to which subpartition an element goes, how a reader is answered, and whether there is room for more. The stage
+that produces a batch decides on its subpartition (hash, turn, copy). A pipelined partition is released as it is
+consumed; a blocking one is written here, and read from its TaskManager when the task has finished (`KeptPartition`). An
+approximate one outlives its readers: the next reader receives the current state of event time and data, and begins with
+the next batch. Follows Flink's ResultPartition.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from flykka.messages.wire.ids import ResultPartitionId
 from flykka.messages.wire.ref import Ref
 
 _UNREAD_MOST = 128
-"""So many of the batches that were sent last are let go of when their reader has failed: it cannot hold more."""
+"""The number of last-sent batches that are released if their reader has failed: it cannot hold more."""
 
 
 class Subpartition:
-    """The elements for one consuming subtask that it has not been sent. There is one reader at a time.
+    """The elements for one consuming subtask that are not yet sent. There is one reader at a time.
 
-    The reader is sent the first element while there is one, and the reader has credit or the element is an event.
-    Events cost no credit and do not overtake data, unless they have priority. Elements are numbered from 0. Data that
-    begins to wait is announced once. Follows Flink's PipelinedSubpartition and CreditBasedSequenceNumberingViewReader.
+    The first element is sent if the reader has credit or the element is an event. Events cost no credit and do not
+    overtake data, unless they have priority. Elements are numbered from 0. Data that begins to wait is announced once.
+    Follows Flink's PipelinedSubpartition and CreditBasedSequenceNumberingViewReader.
 
-    One that can be reconnected takes a second reader when the first has failed: what was on its way to that one is
+    A reconnectable subpartition takes a second reader when the first has failed: elements in transit to that one are
     lost, and the new one begins with the next batch (Flink's PipelinedApproximateSubpartition).
     """
 
@@ -75,21 +75,21 @@ class Subpartition:
         is_reconnectable: bool = False,
     ) -> None:
         self.backlog = 0
-        """Batches that wait."""
+        """The number of waiting batches."""
         self.consumer: Ref | None = None
         self.credit = 0
         self.next_sequence_number = 0
         self.is_finished = False
-        """Nothing follows what waits."""
+        """The last element is queued."""
         self.is_consumed = False
-        """The reader has been sent the end, or reads no further."""
+        """The reader has been sent the end, or has left."""
         self._partition_id = partition_id
         self._index = index
         self._queue: deque[Buffer] = deque()
         self._priority_events = 0
-        # Batches of which nobody knows whether the reader has taken them.
+        # Batches that the reader may not have received.
         self._sent: deque[BatchRef] | None = deque(maxlen=_UNREAD_MOST) if is_reconnectable else None
-        # The backlog that the reader knows of: every element tells it.
+        # The backlog that the reader knows: every element carries it.
         self._told_backlog = 0
         for buffer in buffers:
             self.add(buffer)
@@ -103,14 +103,14 @@ class Subpartition:
         return len(self._queue)
 
     def add(self, buffer: Buffer) -> None:
-        assert not self.is_finished, f"{self}: an element behind the end"
+        assert not self.is_finished, f"{self}: an element after the end"
         self._queue.append(buffer)
         self.backlog += isinstance(buffer, BatchRef)
         self.is_finished = isinstance(buffer, EndOfPartition)
 
     def add_priority(self, event: Event) -> tuple[BatchRef, ...]:
-        """Queue an event before all that has no priority; the batches that it overtakes."""
-        assert not self.is_finished, f"{self}: an element behind the end"
+        """Queue an event before all elements without priority; returns the batches that it overtakes."""
+        assert not self.is_finished, f"{self}: an element after the end"
         self._queue.insert(self._priority_events, event)
         self._priority_events += 1
         return self._batches()
@@ -119,7 +119,7 @@ class Subpartition:
         return self._place_of_barrier(checkpoint_id) is not None
 
     def prioritize_barrier(self, checkpoint_id: int) -> tuple[BatchRef, ...]:
-        """Let a barrier that waits here overtake what it waits behind; the batches that it overtakes."""
+        """Let a waiting barrier overtake the batches before it, and return these."""
         place = self._place_of_barrier(checkpoint_id)
         assert place is not None, f"{self} does not hold the barrier of checkpoint {checkpoint_id}"
         barrier = self._queue[place]
@@ -131,17 +131,17 @@ class Subpartition:
         return overtaken
 
     def request(self, consumer: Ref, credit: int) -> None:
-        assert self.consumer is None, f"{self} is given to one reader only"
+        assert self.consumer is None, f"{self} has one reader only"
         self.consumer = consumer
         self.credit = credit
 
     def reconnect(self, events: Iterable[Event]) -> tuple[BatchRef, ...]:
-        """The reader has failed, and another one is coming: the batches that were on their way to the first.
+        """Prepare for the next reader after one has failed; returns the batches that were in transit to it or waiting.
 
-        The other one is told `events` instead of all that waits. Barriers among that are of checkpoints that were given
-        up with the reader; one that was not is given up when its time is over.
+        The next reader is sent `events` in place of all waiting elements. Barriers among these belong to checkpoints
+        that were abandoned with the reader, or will be when they time out.
         """
-        assert self._sent is not None, f"{self} is given to one reader only"
+        assert self._sent is not None, f"{self} has one reader only"
         assert not self.is_consumed, f"{self}: its reader had everything"
         lost = (*self._sent, *self._batches())
         is_finished = self.is_finished
@@ -155,31 +155,33 @@ class Subpartition:
         return lost
 
     def serve(self) -> list[Tell[Ref]]:
-        """Everything that the reader may be sent now, or that data waits where the reader does not know it."""
+        """Everything that may be sent to the reader now; if data waits without its knowledge, an announcement."""
         if self.consumer is None or self.is_consumed:
             return []
-        sent: list[Tell[Ref]] = []
+        messages: list[Tell[Ref]] = []
         while self._queue and (self.credit > 0 or not isinstance(self._queue[0], BatchRef)):
-            sent.append(Tell(to=self.consumer, message=self._next()))
+            messages.append(Tell(to=self.consumer, message=self._next()))
         if self.backlog and not self._told_backlog:
             self._told_backlog = self.backlog
             announcement = BacklogAnnouncement(
                 partition_id=self._partition_id, subpartition=self._index, backlog=self.backlog
             )
-            sent.append(Tell(to=self.consumer, message=announcement))
-        return sent
+            messages.append(Tell(to=self.consumer, message=announcement))
+        return messages
 
     def fail(self, cause: SerializedThrowable) -> list[Tell[Ref]]:
-        """The producer has failed: tell the reader, unless it has everything."""
+        """Notify the reader that the producer has failed, unless it has received everything."""
         if self.consumer is None or self.is_consumed:
             return []
         text = f"{self}: {cause.type_name}: {cause.message}"
-        blamed = SerializedThrowable(type_name=PRODUCER_FAILED_ERROR, message=text, stack_trace=cause.stack_trace)
-        error = ErrorResponse(partition_id=self._partition_id, subpartition=self._index, cause=blamed)
+        producer_failure = SerializedThrowable(
+            type_name=PRODUCER_FAILED_ERROR, message=text, stack_trace=cause.stack_trace
+        )
+        error = ErrorResponse(partition_id=self._partition_id, subpartition=self._index, cause=producer_failure)
         return [Tell(to=self.consumer, message=error)]
 
     def drain(self) -> tuple[BatchRef, ...]:
-        """Take out everything, because nobody reads on: the batches that were never sent."""
+        """Remove everything, because the reader has left; returns the batches that were never sent."""
         batches = self._batches()
         self._queue.clear()
         self.backlog = self._priority_events = 0
@@ -232,14 +234,14 @@ class Subpartition:
 
 
 def partition_error(partition_id: ResultPartitionId, subpartition: int, type_name: str, text: str) -> ErrorResponse:
-    """It cannot be had, and asking again does not help."""
+    """The refusal of a request that would fail again if it were repeated."""
     message = f"subpartition {subpartition} of {partition_id}: {text}"
     cause = SerializedThrowable(type_name=type_name, message=message)
     return ErrorResponse(partition_id=partition_id, subpartition=subpartition, cause=cause)
 
 
 def partition_not_found(partition_id: ResultPartitionId, subpartition: int, text: str) -> ErrorResponse:
-    """It is not there (Flink's PartitionNotFoundException): not yet, or no more."""
+    """The refusal of a partition that does not exist yet, or no longer (Flink's PartitionNotFoundException)."""
     message = f"subpartition {subpartition} of {partition_id}: {text}"
     return ErrorResponse(
         partition_id=partition_id,
@@ -250,18 +252,18 @@ def partition_not_found(partition_id: ResultPartitionId, subpartition: int, text
 
 
 FLOATING_BUFFERS = 2
-"""Buffers of a partition beyond one for each of its subpartitions, where there are enough."""
+"""The buffers that a partition may have beyond one for each of its subpartitions."""
 
 MAX_BUFFERS_PER_CHANNEL = 10
-"""With so many batches unsent for one reader an output takes no more, however much room it has for the others."""
+"""The limit of unsent batches for one reader: at it, the output takes no more, even with room for other readers."""
 
 
 class ResultPartition:
-    """The subpartitions of one output. Every method answers with what is to be sent or released now.
+    """The subpartitions of one output. Every method returns the messages to send and the batches to release now.
 
-    Every batch that waits holds one of `size` buffers, as many as where there are enough unless it is given. Where
-    bytes are bounded too, a partition that holds its share of `bytes_per_buffer` for each buffer has no room, however
-    few its batches are. What a stage makes is taken, room or not: it is the next stage that has to wait.
+    Every waiting batch holds one of `size` buffers, by default the maximum. If bytes are bounded too, a partition that
+    holds its share of `bytes_per_buffer` for each buffer has no room, even with few batches. The batches of a completed
+    stage are always queued; without room the next stage has to wait.
     """
 
     __slots__ = (
@@ -294,7 +296,7 @@ class ResultPartition:
         self.is_finished = False
         self.is_released = False
         self.queued_batches = 0
-        """Batches that wait, over all subpartitions."""
+        """The number of waiting batches over all subpartitions."""
         self._queued_bytes = 0
         self._full_channels = 0
         self._size = descriptor.subpartitions + FLOATING_BUFFERS if size is None else size
@@ -304,12 +306,12 @@ class ResultPartition:
         self.subpartitions = tuple(
             Subpartition(descriptor.partition_id, number, is_reconnectable=self.is_approximate) for number in numbers
         )
-        # What the next reader has to know, by kind.
+        # The events that the next reader has to receive, by kind.
         self._last_events: dict[type[Event], Event] = {}
         self._unconsumed = dict.fromkeys(numbers)
 
     def finished(self) -> FinishedPartition:
-        """The kept partition of a blocking result, which must be written wholly."""
+        """The finished form of a blocking partition, which must be completely written."""
         assert self.is_blocking, f"{self.descriptor.partition_id} does not outlive its task"
         assert self.is_finished, f"{self.descriptor.partition_id} is not written wholly"
         return FinishedPartition(
@@ -323,12 +325,12 @@ class ResultPartition:
 
     @property
     def unread_subpartitions(self) -> tuple[int, ...]:
-        """Subpartitions whose reader has not had everything and has not left."""
+        """Subpartitions whose reader has neither been sent the end nor left."""
         return tuple(self._unconsumed)
 
     @property
     def is_available(self) -> bool:
-        """There is a buffer for another batch: without one the task had better not make more."""
+        """There is a buffer for another batch; without one the task should produce no more."""
         if self.is_blocking:
             return True
         has_bytes = self._bytes_per_buffer is None or self._queued_bytes < self._bytes_per_buffer * max(self._size, 1)
@@ -343,7 +345,7 @@ class ResultPartition:
         self._size = size
 
     def add_batch(self, batch: BatchRef) -> list[PartitionEffect]:
-        """Queue a batch in the subpartition that it names. One without rows, or without a reader, is released."""
+        """Queue a batch in its subpartition. One without rows, or without a reader, is released."""
         if batch.subpartition not in self._unconsumed or not batch.rows:
             return [ReleaseBatch(batch=batch)]
         holder = self.subpartitions[batch.subpartition]
@@ -354,14 +356,14 @@ class ResultPartition:
         return self._served(batch.subpartition)
 
     def broadcast_event(self, event: Event) -> list[PartitionEffect]:
-        """Queue an event in every subpartition, behind all batches added before it."""
+        """Queue an event in every subpartition, after all batches added before it."""
         self.is_finished = self.is_finished or isinstance(event, EndOfPartition)
         if self.is_approximate and isinstance(event, Watermark | WatermarkStatus | EndOfData):
             self._last_events[type(event)] = event
         return [effect for index in tuple(self._unconsumed) for effect in self._add_event(index, event)]
 
     def emit_in_turn(self, event: Event) -> list[PartitionEffect]:
-        """Queue an event in one subpartition, each time in another: Flink's randomEmit, without chance."""
+        """Queue an event in one subpartition, round-robin: Flink's randomEmit, but deterministic."""
         unread = self.unread_subpartitions
         if not unread:
             return []
@@ -370,7 +372,7 @@ class ResultPartition:
         return self._add_event(index, event)
 
     def broadcast_priority_event(self, event: Event) -> tuple[list[PartitionEffect], tuple[BatchRef, ...]]:
-        """Let an event overtake all batches; what is sent, and the batches that it has overtaken."""
+        """Let an event overtake all batches; returns the effects, and the batches that it has overtaken."""
         assert not self.is_blocking, "nothing overtakes in a blocking partition"
         effects: list[PartitionEffect] = []
         overtaken: list[BatchRef] = []
@@ -385,7 +387,7 @@ class ResultPartition:
     def prioritize_barrier(
         self, subpartition: int, checkpoint_id: int
     ) -> tuple[list[PartitionEffect], tuple[BatchRef, ...]]:
-        """Let a barrier that waits here overtake what it waits behind; what is sent, and what it has overtaken."""
+        """Let a waiting barrier overtake the batches before it; returns the effects, and these batches."""
         overtaken = self.subpartitions[subpartition].prioritize_barrier(checkpoint_id)
         return self._served(subpartition), overtaken
 
@@ -395,7 +397,7 @@ class ResultPartition:
     def request(
         self, subpartition: int, credit: int, consumer: Ref, *, reconnects: bool = False
     ) -> list[PartitionEffect]:
-        """A reader asks for its subpartition and has room for `credit` batches; it `reconnects` in place of another."""
+        """Serve a reader that requests its subpartition with `credit`; with `reconnects` it replaces another reader."""
         refused = self._refusal(subpartition, reconnects=reconnects)
         if refused is not None:
             return [Tell(to=consumer, message=refused)]
@@ -405,25 +407,25 @@ class ResultPartition:
 
     def add_credit(self, subpartition: int, credit: int) -> list[PartitionEffect]:
         if not self._is_read(subpartition):
-            return [Ignore(reason=f"nobody reads subpartition {subpartition}")]
+            return [Ignore(reason=f"no consumer reads subpartition {subpartition}")]
         self.subpartitions[subpartition].credit += credit
         return self._served(subpartition)
 
     def cancel(self, subpartition: int) -> list[PartitionEffect]:
-        """A reader leaves; what it has not been sent is released, unless another reader comes for what follows."""
+        """Release what a leaving reader has not been sent, unless another reader will come for it."""
         if self.is_approximate:
             return [Ignore(reason=f"another reader of subpartition {subpartition} will come")]
         if not self._is_read(subpartition):
-            return [Ignore(reason=f"nobody reads subpartition {subpartition}")]
+            return [Ignore(reason=f"no consumer reads subpartition {subpartition}")]
         return [ReleaseBatch(batch=batch) for batch in self._consumed(subpartition)]
 
     def fail(self, cause: SerializedThrowable) -> list[PartitionEffect]:
-        """The task has failed: readers that have not got everything are told, what is left is released."""
-        told = [effect for subpartition in self.subpartitions for effect in subpartition.fail(cause)]
-        return [*told, *(ReleaseBatch(batch=batch) for batch in self.release())]
+        """Notify the readers that have not received everything that the task has failed; the rest is released."""
+        notifications = [effect for subpartition in self.subpartitions for effect in subpartition.fail(cause)]
+        return [*notifications, *(ReleaseBatch(batch=batch) for batch in self.release())]
 
     def release(self) -> tuple[BatchRef, ...]:
-        """Give up, without a word to the readers: the batches that were never sent. Later ones are released at once."""
+        """Release the partition without notifying readers; returns unsent batches. Later ones are released at once."""
         return tuple(batch for index in range(len(self.subpartitions)) for batch in self._consumed(index))
 
     def check(self) -> None:
@@ -439,7 +441,7 @@ class ResultPartition:
         return self._served(index)
 
     def _served(self, index: int) -> list[PartitionEffect]:
-        """The elements that the reader is sent now, if it is here."""
+        """Send the reader, if there is one, the elements that it may receive now."""
         holder = self.subpartitions[index]
         has_waited = holder.backlog > 0
         sent = holder.serve()
@@ -451,22 +453,22 @@ class ResultPartition:
         return list(sent)
 
     def _consumed(self, index: int) -> tuple[BatchRef, ...]:
-        """A reader has everything, or reads no further: the batches that nobody needs any more."""
+        """Drop a subpartition whose reader has everything or has left; returns the batches that were never sent."""
         holder = self.subpartitions[index]
-        left = holder.drain()
-        self._account(holder, left)
+        unsent = holder.drain()
+        self._account(holder, unsent)
         self._unconsumed.pop(index, None)
         self.is_released = self.all_consumed
-        return left
+        return unsent
 
-    def _account(self, holder: Subpartition, gone: Sequence[BatchRef]) -> None:
-        was_full = holder.backlog + len(gone) >= MAX_BUFFERS_PER_CHANNEL
+    def _account(self, holder: Subpartition, removed: Sequence[BatchRef]) -> None:
+        was_full = holder.backlog + len(removed) >= MAX_BUFFERS_PER_CHANNEL
         self._full_channels -= was_full and holder.backlog < MAX_BUFFERS_PER_CHANNEL
-        self.queued_batches -= len(gone)
-        self._queued_bytes -= sum(batch.size_bytes for batch in gone)
+        self.queued_batches -= len(removed)
+        self._queued_bytes -= sum(batch.size_bytes for batch in removed)
 
     def _reconnected(self, index: int) -> tuple[BatchRef, ...]:
-        """Another reader comes in the place of one that has failed: the batches that this one may not have read."""
+        """Replace a reader that has failed; returns the batches that it may not have read."""
         holder = self.subpartitions[index]
         waiting = tuple(buffer for buffer in holder.buffers if isinstance(buffer, BatchRef))
         lost = holder.reconnect(self._last_events.values())
@@ -485,20 +487,20 @@ class ResultPartition:
         if reconnects and self.subpartitions[index].is_consumed:
             return partition_not_found(partition_id, index, "its reader had everything")
         if not reconnects and self.subpartitions[index].consumer is not None:
-            text = "it has been asked for already, and is given to one reader only"
+            text = "it was requested already, and has one reader only"
             return partition_error(partition_id, index, "SubpartitionAlreadyRequestedError", text)
         return None
 
 
 def unknown_subpartition(descriptor: ResultPartitionDescriptor, index: int) -> ErrorResponse:
-    text = f"the partition has {descriptor.subpartitions} subpartitions, and none with the number {index}"
+    text = f"the partition has {descriptor.subpartitions} subpartitions, but not the number {index}"
     return partition_error(descriptor.partition_id, index, "UnknownSubpartitionError", text)
 
 
 class KeptPartition:
-    """A blocking partition whose task has finished: it is read by every consumer that asks, from its beginning.
+    """A blocking partition whose task has finished: every consumer reads it from the beginning.
 
-    What was read stays until the partition is released. Follows Flink's BoundedBlockingSubpartition.
+    Batches that were read stay until the partition is released. Follows Flink's BoundedBlockingSubpartition.
     """
 
     def __init__(self, finished: FinishedPartition) -> None:

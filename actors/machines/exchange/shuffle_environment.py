@@ -1,7 +1,7 @@
-"""The network buffers of one TaskManager, task by task: whether a task fits, and how many buffers each part of it has.
+"""The network buffers of one TaskManager by task: whether a task fits, and how many buffers each part of it has.
 
-What a task cannot do without is one buffer for each subpartition and one more for each output, and the exclusive
-buffers of its channels; floating buffers it gets as there are. Follows Flink's NettyShuffleEnvironment.
+A task needs at least one buffer for each subpartition and one more for each output, and the exclusive buffers of its
+channels; it gets floating buffers if there are any left. Follows Flink's NettyShuffleEnvironment.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from flykka.messages.wire.tags import trace_tag
 class NetworkBufferPool:
     """All network buffers of one TaskManager, divided among the pools of its tasks.
 
-    Every pool is sure of its minimum. What is not promised to anybody is spread over the pools in proportion to
-    what each could use beyond its minimum, again whenever a pool comes or goes. Sizes are worked out when somebody
-    asks for one, so that pools may come and go by the thousand. Bytes are counted where the batches are, at the
-    tasks. Follows Flink's NetworkBufferPool.
+    Every pool is sure of its minimum. Buffers that are not promised are distributed over the pools in proportion to
+    what each could use beyond its minimum, again whenever a pool is created or destroyed. Sizes are computed on demand,
+    so that thousands of pools may come and go. Bytes are counted at the tasks, which hold the batches. Follows Flink's
+    NetworkBufferPool.
     """
 
     def __init__(self, total: int) -> None:
@@ -37,7 +37,7 @@ class NetworkBufferPool:
         # An ordered set: shares that do not divide evenly go by age.
         self._pools: dict[LocalBufferPool[BufferListener], None] = {}
         self._resized: dict[LocalBufferPool[BufferListener], None] = {}
-        # What all pools could use beyond their minimum; a pool without a maximum could use everything.
+        # The number that all pools could use beyond their minimum; a pool without a maximum could use every buffer.
         self._usable = 0
 
     @property
@@ -50,11 +50,11 @@ class NetworkBufferPool:
         return tuple(self._pools)
 
     def create_pool(self, minimum: int, maximum: int | None = None) -> LocalBufferPool[BufferListener]:
-        """A pool that is sure of `minimum` buffers and may have up to `maximum` (None: any number).
+        """Create a pool that is sure of `minimum` buffers and may have up to `maximum` (`None`: any number).
 
         Raises:
-            NetworkBuffersExhaustedError: its minimum is more than what is not promised to others.
-            BufferPoolDestroyedError: there are no buffers any more.
+            NetworkBuffersExhaustedError: its minimum is more than the buffers that are not promised to others.
+            BufferPoolDestroyedError: the buffers are destroyed.
         """
         self._promise(minimum)
         pool = LocalBufferPool[BufferListener](minimum, minimum=minimum, maximum=maximum, provider=self)
@@ -67,31 +67,31 @@ class NetworkBufferPool:
         return pool
 
     def destroy_pool(self, pool: LocalBufferPool[BufferListener]) -> None:
-        """The pool is no longer needed; buffers of it that are in use come back one by one."""
+        """Remove the pool; buffers of it that are in use come back one by one."""
         if self._pools.pop(pool, self) is self:
             return
         self._resized.pop(pool, None)
-        # Where there was enough for everybody, nobody has a use for what comes back.
+        # If every pool had its maximum, returned buffers change no share.
         self.is_settled = self.is_settled and self._is_abundant
         self.promised -= pool.minimum
         self._usable -= self._beyond_minimum(pool)
         pool.destroy()
 
     def take_exclusive(self, count: int) -> int:
-        """Take `count` buffers for good; how many of them are there now. The others follow as they come back.
+        """Promise `count` buffers, and return how many of them are free now. The others follow as they come back.
 
         Raises:
-            NetworkBuffersExhaustedError: so many are not to be had.
-            BufferPoolDestroyedError: there are no buffers any more.
+            NetworkBuffersExhaustedError: fewer than `count` are not promised.
+            BufferPoolDestroyedError: the buffers are destroyed.
         """
         if count < 1:
             raise ValueError(f"the number of exclusive buffers must be at least 1, not {count}")
         self._promise(count)
         self.is_settled = self.is_settled and self._is_abundant
-        taken = min(count, self.free)
-        self._free -= taken
-        self._owed_exclusive += count - taken
-        return taken
+        now_free = min(count, self.free)
+        self._free -= now_free
+        self._owed_exclusive += count - now_free
+        return now_free
 
     def give_back_exclusive(self, count: int) -> None:
         self.is_settled = self.is_settled and self._is_abundant
@@ -99,27 +99,27 @@ class NetworkBufferPool:
         self.give_back_buffers(count)
 
     def destroy(self) -> None:
-        """There are no buffers any more; what comes back is dropped."""
+        """Destroy all buffers; returned ones are dropped."""
         self.is_destroyed = True
         self._free = 0
 
     def take_resized(self) -> tuple[LocalBufferPool[BufferListener], ...]:
-        """The pools whose size has changed since the last time."""
+        """Return and forget the pools whose size has changed since the last call."""
         self.redistribute_buffers()
         resized, self._resized = tuple(self._resized), {}
         return resized
 
     def take_buffer(self) -> bool:
-        """Hand one buffer to a pool; False where there is none."""
+        """Hand one buffer to a pool; False if no buffer is free."""
         if self.is_destroyed:
-            raise BufferPoolDestroyedError("the network buffers are destroyed, and none can be taken")
+            raise BufferPoolDestroyedError("the network buffers are destroyed and cannot be taken")
         if not self._free:
             return False
         self._free -= 1
         return True
 
     def give_back_buffers(self, count: int) -> None:
-        """Buffers come back. Who was promised exclusive ones gets them first."""
+        """Take buffers back. Promised exclusive ones are served first."""
         if self.is_destroyed:
             return
         owed = min(count, self._owed_exclusive)
@@ -128,7 +128,7 @@ class NetworkBufferPool:
         assert self._free <= self.total, "a network buffer came back twice"
 
     def redistribute_buffers(self) -> None:
-        """Give every pool its share, if pools have come or gone."""
+        """Give every pool its share, if pools were created or destroyed."""
         if self.is_settled:
             return
         self.is_settled = True
@@ -136,11 +136,11 @@ class NetworkBufferPool:
         rooms = [(pool, _room(pool, spare)) for pool in self._pools]
         capacity = sum(room for _, room in rooms)
         shared = min(spare, capacity)
-        so_far = given = 0
+        so_far = assigned = 0
         for pool, room in rooms:
             so_far += room
-            share = shared * so_far // capacity - given if capacity else 0
-            given += share
+            share = shared * so_far // capacity - assigned if capacity else 0
+            assigned += share
             self._resize(pool, pool.minimum + share)
 
     def check(self) -> None:
@@ -153,7 +153,7 @@ class NetworkBufferPool:
 
     @property
     def _is_abundant(self) -> bool:
-        """Every pool can have as much as it may, so that no share has to be worked out."""
+        """Every pool can have its maximum, so that no share has to be computed."""
         return self.promised + self._usable <= self.total
 
     def _beyond_minimum(self, pool: LocalBufferPool[BufferListener]) -> int:
@@ -161,7 +161,7 @@ class NetworkBufferPool:
 
     def _promise(self, count: int) -> None:
         if self.is_destroyed:
-            raise BufferPoolDestroyedError("the network buffers are destroyed, and none can be promised")
+            raise BufferPoolDestroyedError("the network buffers are destroyed and cannot be reserved")
         available = self.total - self.promised
         if count > available:
             raise NetworkBuffersExhaustedError(required=count, available=available, total=self.total)
@@ -183,13 +183,13 @@ BUFFERS_PER_CHANNEL = 2
 FLOATING_BUFFERS_PER_GATE = 2
 """Flink's is 8, of 32 KiB each; a buffer here is room for a whole batch."""
 ENOUGH = 2**31 - 1
-"""The number of buffers where nobody says how many there are."""
+"""The number of buffers if it is not configured."""
 
 
 @trace_tag("cluster.network_settings")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
-    """Network memory of a TaskManager. None: as much as its tasks need.
+    """Network memory of a TaskManager. `None`: as much as its tasks need.
 
     Flink's `taskmanager.network.numberOfBuffers`, `taskmanager.memory.network`,
     `taskmanager.network.memory.buffers-per-channel` and `floating-buffers-per-gate`.
@@ -202,7 +202,7 @@ class NetworkSettings:
 
     @property
     def bytes_per_buffer(self) -> int | None:
-        """The bytes that one buffer stands for, where bytes are bounded."""
+        """The bytes that one buffer stands for, if bytes are bounded."""
         if self.network_memory_bytes is None or self.network_buffers is None:
             return None
         return max(self.network_memory_bytes // max(self.network_buffers, 1), 1)
@@ -231,12 +231,12 @@ class ShuffleEnvironment:
     def register_task(
         self, attempt: ExecutionAttemptId, subpartitions: Sequence[int], channels: Sequence[int]
     ) -> TaskBuffers:
-        """Give buffers to a task whose outputs have these subpartitions and whose gates these channels.
+        """Assign buffers to a task with these subpartitions per output and channels per gate.
 
-        It may begin with its minimum; `take_resized` tells when there is more for it.
+        It may begin with its minimum; `take_resized` reports later when it gets more.
 
         Raises:
-            NetworkBuffersExhaustedError: its minimum is more than what is left; it has nothing then.
+            NetworkBuffersExhaustedError: its minimum is more than the buffers left; then it gets no buffers.
         """
         exclusive = self.settings.buffers_per_channel * sum(channels)
         required = sum(subpartitions) + len(subpartitions) + exclusive
@@ -253,22 +253,22 @@ class ShuffleEnvironment:
         return self._buffers_of(attempt)
 
     def unregister_task(self, attempt: ExecutionAttemptId) -> None:
-        ended = self._tasks.pop(attempt, None)
-        if ended is None:
+        task = self._tasks.pop(attempt, None)
+        if task is None:
             return
-        for pool in (*ended.outputs, *ended.gates):
+        for pool in (*task.outputs, *task.gates):
             del self._task_of[pool]
             self.buffers.destroy_pool(pool)
-        if ended.exclusive:
-            self.buffers.give_back_exclusive(ended.exclusive)
+        if task.exclusive:
+            self.buffers.give_back_exclusive(task.exclusive)
 
     @property
     def is_settled(self) -> bool:
-        """Nobody has to be told of other sizes."""
+        """No task has to be notified of other sizes."""
         return self.buffers.is_settled
 
     def take_resized(self) -> dict[ExecutionAttemptId, TaskBuffers]:
-        """The tasks that have more or fewer buffers than they were told."""
+        """Return and forget the tasks whose buffers have changed since they were last notified."""
         resized = {self._task_of[pool]: None for pool in self.buffers.take_resized()}
         return {attempt: self._buffers_of(attempt) for attempt in resized}
 

@@ -1,18 +1,18 @@
-"""Watermarks: those that are made of the event times that were read, and those of several channels together.
+"""Watermarks: those that are generated from event times, and the combined watermark of several channels.
 
 The generators are Flink's: BoundedOutOfOrdernessWatermarks, AscendingTimestampsWatermarks with its handlers of
-violations, punctuated ones, and none. They are told of rows in batches, by the earliest and the latest event time of
-one; a row alone is a batch of one. A source with partitions has a generator for each, and its watermark is the least
-of those that are not idle: what one partition is behind is not late. Silence is measured for each partition, and so
-are the quiet periods that let its event time go on by the clock.
+violations, punctuated watermarks, and no watermarks at all. They receive the earliest and the latest event time of each
+batch of rows. A source with partitions has a generator for each, and its watermark is the least of those that are not
+idle, so that rows of a slow partition are not late. Silence is measured for each partition, and so are the quiet
+periods after which its event time advances with the clock.
 
-`TimestampsAndWatermarks` says what has grown, and lets nothing pass from before it but the end of event time.
-What it said is part of a checkpoint: Flink forgets it, and takes rows that were late for rows in time after a restart.
-This is the only place where a watermark is made of event times.
+`TimestampsAndWatermarks` emits each advance once; of the watermarks that come from upstream it forwards only the end of
+event time. Its watermark is part of a checkpoint: Flink forgets it, and after a restart accepts late rows as rows in
+time. Watermarks are generated from event times only here.
 
-`WatermarkValve` decides what a task may say from what its channels say (Flink's StatusWatermarkValve): the minimum
-over the channels that are active and aligned. A channel that was idle is aligned again when it has caught up with what
-was said last.
+`WatermarkValve` decides which watermark a task may emit from those of its channels (Flink's StatusWatermarkValve): the
+minimum over the channels that are active and aligned. A channel that was idle is aligned again when it has caught up
+with the last emitted watermark.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class _ChannelStatus:
 
 
 class WatermarkValve:
-    """The watermark and the idleness of `channels` channels together.
+    """The combined watermark and idleness of `channels` channels.
 
-    All begin active, without a watermark or with the one that a checkpoint has of all of them.
+    All begin active, without a watermark or with the one that a checkpoint has for all of them.
     """
 
     __slots__ = ("_active", "_channels", "_heap", "_max_ms", "is_idle", "watermark_ms")
@@ -54,7 +54,7 @@ class WatermarkValve:
         self._heap = [(restored_ms, channel) for channel in range(channels)]
 
     def on_watermark(self, channel: int, watermark: Watermark) -> list[Watermark | WatermarkStatus]:
-        """A channel says how far it is; what the task may now say."""
+        """Handle the watermark of a channel; returns what the task may now emit."""
         status = self._channels[channel]
         if status.is_idle or watermark.timestamp_ms <= status.watermark_ms:
             return []
@@ -65,12 +65,12 @@ class WatermarkValve:
         return self._advance(self._minimum())
 
     def on_status(self, channel: int, status: WatermarkStatus) -> list[Watermark | WatermarkStatus]:
-        """A channel becomes idle or active; what the task may now say."""
-        known = self._channels[channel]
-        if known.is_idle == status.idle:
+        """Handle a channel that becomes idle or active; returns what the task may now emit."""
+        channel_status = self._channels[channel]
+        if channel_status.is_idle == status.idle:
             return []
-        known.is_idle = status.idle
-        return self._on_idle(known) if status.idle else self._on_active(channel)
+        channel_status.is_idle = status.idle
+        return self._on_idle(channel_status) if status.idle else self._on_active(channel)
 
     def check(self) -> None:
         aligned = [channel for channel in self._channels if channel.is_aligned]
@@ -86,7 +86,7 @@ class WatermarkValve:
         held_back = channel.watermark_ms == self.watermark_ms
         if self._active:
             return self._advance(self._minimum()) if held_back else []
-        # Nobody is left who could be behind: say the most that any channel has said.
+        # No active channel is left to wait for: emit the greatest watermark of all channels.
         self.is_idle = True
         return [*(self._advance(self._max_ms) if held_back else []), WatermarkStatus(idle=True)]
 
@@ -102,7 +102,7 @@ class WatermarkValve:
         status.is_aligned = True
         heappush(self._heap, (status.watermark_ms, channel))
         if len(self._heap) > 2 * len(self._channels) + 16:
-            # Entries that a fast channel has left behind a slow one.
+            # Drop the stale entries of fast channels, which accumulate while a slow one is at the top.
             self._heap = [entry for entry in set(self._heap) if self._is_current(entry)]
             heapify(self._heap)
 
@@ -125,7 +125,7 @@ class WatermarkValve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonotonyViolated:
-    """A row with an earlier event time came behind a later one. It is to be logged or, if `is_fatal`, to fail."""
+    """A row with an earlier event time came after a later one; it is logged or, if `is_fatal`, fails the task."""
 
     timestamp_ms: int
     latest_ms: int
@@ -133,28 +133,28 @@ class MonotonyViolated:
 
     def __str__(self) -> str:
         return (
-            f"event times are to ascend, but a row with event time {self.timestamp_ms} ms came behind one with"
-            f" {self.latest_ms} ms; where rows may come out of order, take"
+            f"event times are to ascend, but a row with event time {self.timestamp_ms} ms came after one with"
+            f" {self.latest_ms} ms; if rows may come out of order, use"
             " WatermarkStrategy.for_bounded_out_of_orderness"
         )
 
 
 class WatermarkGenerator(Protocol):
-    """Learns event times; knows how far event time has come by them."""
+    """Computes a watermark from the event times of the rows."""
 
     @property
     def watermark_ms(self) -> int:
-        """The watermark now. It never goes back."""
+        """The current watermark, which never goes back."""
 
     def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
-        """Rows with event times from `earliest_ms` to `latest_ms` were read."""
+        """Record that rows with event times from `earliest_ms` to `latest_ms` were read."""
 
     def restore(self, watermark_ms: int) -> None:
         """Continue from the watermark of a checkpoint."""
 
 
 class BoundedOutOfOrdernessWatermarks:
-    """Rows come at most `delay_ms` later than the latest row before them."""
+    """Rows come at most `delay_ms` after the latest row before them."""
 
     __slots__ = ("_behind_ms", "watermark_ms")
 
@@ -165,7 +165,7 @@ class BoundedOutOfOrdernessWatermarks:
         self.watermark_ms = WATERMARK_MIN
 
     def on_batch(self, earliest_ms: int, latest_ms: int) -> None:
-        """Rows up to `latest_ms` were read. Nothing wraps around at the beginning of time."""
+        """Record that rows up to `latest_ms` were read. No underflow at the least event time."""
         self.watermark_ms = max(self.watermark_ms, latest_ms - self._behind_ms)
 
     def restore(self, watermark_ms: int) -> None:
@@ -173,7 +173,7 @@ class BoundedOutOfOrdernessWatermarks:
 
 
 class AscendingTimestampsWatermarks:
-    """Event times never go back from batch to batch; what is done where they do is said by the handler."""
+    """Event times never go back from batch to batch; the handler decides what a violation does."""
 
     __slots__ = ("_latest_ms", "_on_violation")
 
@@ -187,7 +187,7 @@ class AscendingTimestampsWatermarks:
         return max(self._latest_ms - 1, WATERMARK_MIN)
 
     def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
-        """Rows were read; the first violation, where it is to be told."""
+        """Record that rows were read; returns the violation, unless violations are ignored."""
         before_ms, self._latest_ms = self._latest_ms, max(self._latest_ms, latest_ms)
         if earliest_ms >= before_ms or self._on_violation is MonotonyViolationHandler.IGNORE:
             return None
@@ -199,7 +199,7 @@ class AscendingTimestampsWatermarks:
 
 
 class PunctuatedWatermarks:
-    """The batches are those of rows that mark a watermark: their own event time."""
+    """The watermark is the latest event time of the rows that mark one: batches have only such rows."""
 
     __slots__ = ("watermark_ms",)
 
@@ -214,17 +214,13 @@ class PunctuatedWatermarks:
 
 
 class NoWatermarks:
-    """There is no event time."""
-
     __slots__ = ()
 
     watermark_ms = WATERMARK_MIN
 
-    def on_batch(self, earliest_ms: int, latest_ms: int) -> None:
-        """Event times say nothing here."""
+    def on_batch(self, earliest_ms: int, latest_ms: int) -> None: ...
 
-    def restore(self, watermark_ms: int) -> None:
-        """There is nothing to continue from."""
+    def restore(self, watermark_ms: int) -> None: ...
 
 
 def watermark_generator(vertex: JobVertex) -> WatermarkGenerator:
@@ -248,17 +244,18 @@ class _Partition:
 
 
 _WHOLE = ""
-"""The name of a source without partitions, as the only partition that it has."""
+"""The name of the only partition of a source without partitions."""
 
 
 class TimestampsAndWatermarks:
-    """Says each watermark of its generators once, as far as it has grown (Flink's operator of this name).
+    """Emits the watermark of its generators whenever it has grown (Flink's operator of this name).
 
-    It has a generator for each partition of one source (Flink's WatermarkOutputMultiplexer), made by `make` when the
-    partition is first heard of; without partitions all rows are of one. A partition of which nothing was read for
-    `idle_timeout_ms` is idle and holds no other back. One of which nothing was read for `quiet_period_ms` goes on by
-    the clock, from the watermark of its last rows. If it never had a row there is nothing to go on from: it is idle,
-    after the idle timeout if there is one. If all are idle, the partition that is furthest goes on.
+    It has a generator for each partition of one source (Flink's WatermarkOutputMultiplexer), created by `make` when the
+    partition first appears; without partitions all rows belong to one. A partition that delivered nothing for
+    `idle_timeout_ms` is idle and holds no other back. The event time of one that delivered nothing for
+    `quiet_period_ms` advances with the clock, from the watermark of its last rows. If it never had a row there is no
+    event time to advance: it is idle, after the idle timeout if there is one. If all are idle, the partition that is
+    furthest advances.
     """
 
     __slots__ = ("_idle_timeout_ms", "_make", "_partitions", "_quiet_period_ms", "_watermark_ms", "said_ms")
@@ -275,10 +272,10 @@ class TimestampsAndWatermarks:
         self._partitions = {_WHOLE: _Partition(make(), 0)}
         self._watermark_ms = WATERMARK_MIN
         self.said_ms = WATERMARK_MIN
-        """The watermark that was said last."""
+        """The last emitted watermark."""
 
     def restore(self, restored: WatermarkState) -> None:
-        """Continue from the watermarks of a checkpoint: what was late then is late now."""
+        """Continue from the watermarks of a checkpoint: rows that were late then are late now."""
         self._watermark_ms = self.said_ms = restored.watermark_ms
         watermarks = {each.partition: each.watermark_ms for each in restored.partitions}
         self._partitions = {name: _Partition(self._make(), 0) for name in watermarks or (_WHOLE,)}
@@ -287,7 +284,7 @@ class TimestampsAndWatermarks:
 
     @property
     def state(self) -> WatermarkState:
-        """The watermarks, as a checkpoint keeps them: also those of the partitions that have one."""
+        """The watermarks for a checkpoint, including those of the partitions that have one."""
         partitions = tuple(
             PartitionWatermark(partition=name, watermark_ms=partition.generator.watermark_ms)
             for name, partition in self._partitions.items()
@@ -300,19 +297,19 @@ class TimestampsAndWatermarks:
             partition.last_read_ms = now
 
     def on_read(self, now: int) -> None:
-        """Something is read. Of which partitions that was, `on_partitions` says when it has been read."""
+        """Record that something is read; `on_partitions` reports later from which partitions."""
         if (whole := self._partitions.get(_WHOLE)) is not None:
             whole.last_read_ms = now
 
     def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
-        """A batch of a source without partitions was read."""
+        """Record a batch of a source without partitions."""
         generator = self._partitions[_WHOLE].generator
         violated = generator.on_batch(earliest_ms, latest_ms)
         self._watermark_ms = max(self._watermark_ms, generator.watermark_ms)
         return violated
 
     def on_partitions(self, times: Iterable[PartitionTime], now: int) -> MonotonyViolated | None:
-        """A batch was read, with something of these partitions or nothing."""
+        """Record a batch, with the event times of the partitions that it covers, which may have no rows."""
         self._partitions.pop(_WHOLE, None)
         violated: MonotonyViolated | None = None
         for time in times:
@@ -327,7 +324,7 @@ class TimestampsAndWatermarks:
         return violated
 
     def emit(self) -> Watermark | None:
-        """The watermark, where it has grown since the last one; it is asked for behind each batch."""
+        """The watermark after a batch, if it has grown since the last one."""
         return self._say(self._watermark_ms)
 
     def on_time(self, now: int) -> Watermark | None:
@@ -336,17 +333,17 @@ class TimestampsAndWatermarks:
         return self.emit()
 
     def on_watermark(self, watermark: Watermark) -> Watermark | None:
-        """A watermark from before this operator: only the end of event time is one for those behind it, too."""
+        """Handle a watermark from upstream: only the end of event time is forwarded."""
         return self._say(WATERMARK_MAX) if watermark.timestamp_ms == WATERMARK_MAX else None
 
     def is_idle(self, now: int) -> bool:
-        """True if all partitions are idle, and event time does not go on by the clock."""
+        """True if all partitions are idle, and event time does not advance with the clock."""
         partitions = self._partitions.values()
-        goes_on = self._quiet_period_ms is not None and any(each.has_event_time for each in partitions)
-        return not goes_on and all(self._is_silent(each, now) for each in partitions)
+        advances = self._quiet_period_ms is not None and any(each.has_event_time for each in partitions)
+        return not advances and all(self._is_silent(each, now) for each in partitions)
 
     def next_change_ms(self, now: int) -> int | None:
-        """The time until silence has its next effect, None if it has none any more."""
+        """The time until silence has its next effect; `None` if it has no effect any more."""
         quiet_ms, changes = self._quiet_period_ms, []
         for partition in self._partitions.values():
             silent_ms, idle_after_ms = now - partition.last_read_ms, self._idle_after_ms(partition)
@@ -357,7 +354,9 @@ class TimestampsAndWatermarks:
         return min(changes, default=None)
 
     def held_back_by(self, now: int) -> tuple[str, int, int] | None:
-        """The active partition that is least far, its watermark, and the time that it has been silent for."""
+        """The active partition with the least watermark, that watermark, and the time for which the partition was
+        silent.
+        """
         active = [
             (self._time(each, now), name) for name, each in self._partitions.items() if not self._is_silent(each, now)
         ]
@@ -381,7 +380,7 @@ class TimestampsAndWatermarks:
         return Watermark(timestamp_ms=watermark_ms)
 
     def _time(self, partition: _Partition, now: int) -> int:
-        """The watermark of a partition; behind its quiet period it has gone on as the clock has."""
+        """The watermark of a partition; after its quiet period it has advanced with the clock."""
         watermark_ms, silent_ms = partition.generator.watermark_ms, now - partition.last_read_ms
         is_quiet = self._quiet_period_ms is not None and silent_ms >= self._quiet_period_ms
         return watermark_ms + silent_ms if is_quiet and partition.has_event_time else watermark_ms

@@ -15,7 +15,7 @@ from flykka.messages.tasks.accumulator import (
 
 
 def merged(snapshots: Iterable[AccumulatorSnapshot]) -> AccumulatorResults:
-    """Counters add up by name. Where two of one name are of different kinds, that name has no result but the reason."""
+    """Merge accumulators by name: counters are added; those with one name but different kinds fail with a reason."""
     results: dict[str, AccumulatorSnapshot | FailedAccumulatorResult] = {}
     for snapshot in snapshots:
         so_far = results.get(snapshot.name)

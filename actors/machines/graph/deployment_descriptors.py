@@ -20,7 +20,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, partition_
 Vertices = Mapping[JobVertexId, ExecutionJobVertex]
 
 REPORTS_PER_SECOND = 1_000
-"""Of metrics, from all tasks of a job together: those of 10,000 tasks every ten seconds, as in Flink."""
+"""The limit of metric reports from all tasks of a job: 10,000 tasks report every ten seconds, as in Flink."""
 
 
 def deployment_descriptor(
@@ -28,7 +28,7 @@ def deployment_descriptor(
     vertices: Vertices,
     vertex: ExecutionVertex,
 ) -> TaskDeploymentDescriptor:
-    """The descriptor of the current attempt of a subtask. It and the attempts it reads from have their slots."""
+    """The descriptor of the current attempt of a subtask. It and the attempts that it reads have their slots."""
     execution = vertex.execution
     assert execution.slot is not None, f"{execution.attempt} is deployed without a slot"
     consumers = vertices[vertex.job_vertex.vertex_id].consumers
@@ -60,7 +60,7 @@ def _tasks(job_graph: JobGraph) -> int:
 
 
 def coordinated_task(vertex: ExecutionVertex) -> CoordinatedTask:
-    """The current attempt of a subtask, as the checkpoint coordinator knows it. It has its slot."""
+    """The current attempt of a subtask for the checkpoint coordinator. It has its slot."""
     execution, job_vertex = vertex.execution, vertex.job_vertex
     assert execution.slot is not None, f"{execution.attempt} is coordinated without a slot"
     return CoordinatedTask(
@@ -71,7 +71,7 @@ def coordinated_task(vertex: ExecutionVertex) -> CoordinatedTask:
         max_parallelism=job_vertex.max_parallelism,
         task_manager=execution.slot.task_manager,
         state=execution.state,
-        # Who reads what was finished before gets no barrier from there.
+        # A task that reads only finished results receives no barriers.
         is_source=all(edge.result_partition_type is ResultPartitionType.BLOCKING for edge in job_vertex.inputs),
     )
 
@@ -85,7 +85,7 @@ def _output(vertex: ExecutionVertex, output: int, consumer: Consumer) -> ResultP
             edge.ship_strategy, vertex.job_vertex.parallelism, reader.parallelism, vertex.subtask
         ),
         ship_strategy=edge.ship_strategy,
-        # Key groups belong to the state behind the edge, so it is the reader that says how many there are.
+        # Key groups belong to the state after the edge, so the consumer determines their number.
         max_parallelism=reader.max_parallelism,
         key_by=edge.key_by,
         partition_type=edge.result_partition_type,
@@ -118,11 +118,10 @@ def _channel(
 
 
 MAX_PRODUCERS_TO_BE_NEAR = 8
-"""A reader of more locations prefers none of them (Flink's MAX_DISTINCT_LOCATIONS_TO_CONSIDER)."""
+"""A consumer that reads from more locations has no preferred location (Flink's MAX_DISTINCT_LOCATIONS_TO_CONSIDER)."""
 
 
 def slot_request(vertices: Mapping[JobVertexId, ExecutionJobVertex], subtask: ExecutionVertex) -> SlotRequest:
-    """The request of the current attempt of a subtask."""
     vertex = subtask.job_vertex
     group = vertex.co_location_group
     return SlotRequest(
@@ -139,7 +138,7 @@ def slot_request(vertices: Mapping[JobVertexId, ExecutionJobVertex], subtask: Ex
 def _inputs(
     vertices: Mapping[JobVertexId, ExecutionJobVertex], subtask: ExecutionVertex
 ) -> tuple[ExecutionAttemptId, ...]:
-    """The attempts that it reads from, those of the edge with the fewest producers first."""
+    """The attempts whose output it reads, those of the edge with the fewest producers first."""
     producers: list[list[ExecutionAttemptId]] = []
     for edge in subtask.job_vertex.inputs:
         upstream = vertices[edge.source].subtasks

@@ -1,4 +1,4 @@
-"""Events of the ExecutionGraph beside the messages that it handles, and its effects."""
+"""Events of the ExecutionGraph that are not messages, and its effects."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from flykka.messages.wire.ref import Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingRequested:
-    """The job may begin."""
+    """Start the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreStateReady:
-    """The states that attempts of this `version` start from, by vertex and subtask; others start empty.
+    """The states from which attempts of this `version` start, by vertex and subtask; others start empty.
 
-    `max_parallelism` are the vertices that take over the number of key groups from the checkpoint.
+    `max_parallelism` is that of the checkpoint, for the vertices that adopt its number of key groups.
     """
 
     version: int
@@ -39,7 +39,7 @@ class RestoreStateReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalFailureReported:
-    """Something that concerns the whole job has failed; with an `attempt`, only if that attempt is alive."""
+    """A failure that concerns the whole job; with an `attempt`, only if that attempt is running."""
 
     cause: SerializedThrowable
     attempt: ExecutionAttemptId | None = None
@@ -47,14 +47,14 @@ class GlobalFailureReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppingChanged:
-    """The last checkpoint of a stop was asked for, or was given up, and the job goes on."""
+    """A stop of the job began or failed: its last checkpoint was requested, or has failed and the job continues."""
 
     is_stopping: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleRequested:
-    """The job is to run with this parallelism, by vertex: all of its tasks end, and others begin in their place."""
+    """Run the job with this parallelism, by vertex: all of its tasks end, and new ones replace them."""
 
     parallelism: Mapping[JobVertexId, int]
 
@@ -88,7 +88,6 @@ Event = (
 )
 
 RescalableEvent = Event | RescaleRequested
-"""Events of a graph whose parallelism may change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +123,7 @@ class CoordinateTasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRescaled:
-    """Report that the job graph has another parallelism; no attempt of the former one lives."""
+    """Report that the job graph has another parallelism; all earlier attempts have ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +157,7 @@ class DrawRestartDelay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartScheduled:
-    """Report that these tasks, or all if there are none, restart in `delay_ms` because of `cause`; the timer runs."""
+    """Report that these tasks (if empty: all) restart in `delay_ms` because of `cause`; the timer runs."""
 
     delay_ms: int
     version: int
@@ -170,7 +169,7 @@ class RestartScheduled:
 class FinalizeVertices:
     """Finalize each vertex once, as every task has finished (Flink's finalizeOnMaster); the answer has this `version`.
 
-    A job that was stopped has not read all of its input and can be continued, so that nothing of it is finalized.
+    A job that was stopped has not read all of its input and can be continued, so that its vertices are not finalized.
     """
 
     version: int

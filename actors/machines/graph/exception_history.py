@@ -1,9 +1,9 @@
-"""The exception history of a job, from the effects of its ExecutionGraph, in their order.
+"""The exception history of a job, derived from the effects of its ExecutionGraph in their order.
 
-Decides nothing about the job. The first failure since the last decision is a root; what fails before something is
-decided about it is concurrent to it. A restart comes about when the first of its tasks is deployed. The same failure
-that comes back, with no checkpoint completed in between, is counted and not kept once more. Follows Flink's exception
-history (RootExceptionHistoryEntry, FailureHandlingResultSnapshot); bounded, as a job may fail for ever.
+Makes no decisions for the job. The first failure since the last decision is a root; failures before the next decision
+are concurrent to it. A restart is complete when the first of its tasks is deployed. An equal failure, without a
+completed checkpoint in between, is counted but not stored again. Follows Flink's exception history
+(RootExceptionHistoryEntry, FailureHandlingResultSnapshot); bounded, because a job may fail forever.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from flykka.messages.tasks.task import ExecutionState, TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 
 MAX_ENTRIES = 16
-"""Failures that are kept, the last ones (Flink's `web.exception-history-size`)."""
+"""The limit of retained failures (Flink's `web.exception-history-size`)."""
 
 MAX_CONCURRENT = 8
-"""Of what failed with a root so many are kept: a TaskManager that is lost fails thousands of tasks for one cause."""
+"""The limit of failures concurrent to a root: a lost TaskManager may fail thousands of tasks."""
 
 _ENDS = {
     JobStatus.FAILED: FailureOutcome.FAILED,
@@ -37,7 +37,7 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFailure:
-    """A failure that nobody has labelled yet: the root of this number (`position` 0), or what failed with it."""
+    """A failure without labels: the root with this number (`position` 0), or one concurrent to it."""
 
     number: int
     position: int
@@ -54,7 +54,7 @@ class ExceptionHistory:
         self._last_number = 0
         self._last_cause: SerializedThrowable | None = None
         self._numbers: dict[FailureSignature, int] = {}
-        """The entries since the last checkpoint whose failure may come back."""
+        """The entries whose failure may occur again, cleared by each checkpoint."""
         self._new: list[NewFailure] = []
 
     @property
@@ -69,12 +69,12 @@ class ExceptionHistory:
         assert all(number in self._entries for number in self._numbers.values())
 
     def take_new(self) -> list[NewFailure]:
-        """The failures that have come since this was asked last. The same failure that comes back is none."""
+        """Return and forget the failures since the last call. Repeated failures are not among them."""
         new, self._new = self._new, []
         return new
 
     def label(self, number: int, position: int, labels: tuple[FailureLabel, ...]) -> RootExceptionHistoryEntry | None:
-        """Label a failure; None where there is nothing to tell, or the failure is not kept any more."""
+        """Label a failure; `None` if there are no labels, or if the failure is not retained any more."""
         entry = self._entries.get(number)
         if entry is None or not labels:
             return None
@@ -85,21 +85,21 @@ class ExceptionHistory:
         return self._put(replace(entry, concurrent=concurrent))
 
     def checkpoint_completed(self) -> None:
-        """The job has got on: what fails from now on is another failure, though it be of the same."""
+        """Treat later failures as new ones, even if they are equal: the job has made progress."""
         self._numbers.clear()
 
     def on_effect(self, effect: Effect, now: int) -> list[RootExceptionHistoryEntry]:
-        """The graph asks for this at `now`; the entries that are new or have changed by it."""
+        """Record an effect of the graph at `now`; returns the entries that are new or have changed."""
         match effect:
             case ExecutionMoved(state=ExecutionState.FAILED, failure=failure) if failure is not None:
-                failed = ExceptionHistoryEntry(
+                entry = ExceptionHistoryEntry(
                     cause=failure,
                     timestamp_ms=now,
                     task_name=effect.task_name,
                     attempt=effect.attempt,
                     task_manager=effect.task_manager_id,
                 )
-                return [self._failed(failed)]
+                return [self._failed(entry)]
             case JobStatusMoved(status=JobStatus.FAILING, cause=cause) if cause is not None:
                 return self._on_failing(cause, now)
             case JobStatusMoved(status=JobStatus.CANCELLING, cause=cause):
@@ -115,23 +115,23 @@ class ExceptionHistory:
             case _:
                 return []
 
-    def _failed(self, failed: ExceptionHistoryEntry) -> RootExceptionHistoryEntry:
+    def _failed(self, failure: ExceptionHistoryEntry) -> RootExceptionHistoryEntry:
         undecided = self._undecided()
         if undecided is None:
-            return self._root(failed)
+            return self._root(failure)
         if undecided.times > 1:
-            return undecided  # What fails with it was told the first time.
+            return undecided  # Its concurrent failures were reported the first time.
         if len(undecided.concurrent) == MAX_CONCURRENT:
             return self._put(replace(undecided, concurrent_suppressed=undecided.concurrent_suppressed + 1))
-        concurrent = (*undecided.concurrent, failed)
-        self._new.append(NewFailure(number=undecided.number, position=len(concurrent), entry=failed))
+        concurrent = (*undecided.concurrent, failure)
+        self._new.append(NewFailure(number=undecided.number, position=len(concurrent), entry=failure))
         return self._put(replace(undecided, concurrent=concurrent))
 
-    def _root(self, failed: ExceptionHistoryEntry) -> RootExceptionHistoryEntry:
-        self._last_cause = failed.cause
+    def _root(self, failure: ExceptionHistoryEntry) -> RootExceptionHistoryEntry:
+        self._last_cause = failure.cause
         # The vertex of a task is its name without the number of the subtask.
-        vertex = None if failed.task_name is None else failed.task_name.rpartition(" (")[0]
-        signature = failure_signature(vertex, failed.cause)
+        vertex = None if failure.task_name is None else failure.task_name.rpartition(" (")[0]
+        signature = failure_signature(vertex, failure.cause)
         number = None if signature is None else self._numbers.get(signature)
         if number is not None:
             earlier = self._entries[number]
@@ -139,7 +139,7 @@ class ExceptionHistory:
                 replace(
                     earlier,
                     times=earlier.times + 1,
-                    last_timestamp_ms=failed.timestamp_ms,
+                    last_timestamp_ms=failure.timestamp_ms,
                     outcome=FailureOutcome.UNDECIDED,
                     delay_ms=0,
                     restarted_tasks=(),
@@ -150,26 +150,26 @@ class ExceptionHistory:
         self._last_number += 1
         if signature is not None:
             self._numbers[signature] = self._last_number
-        self._new.append(NewFailure(number=self._last_number, position=0, entry=failed))
-        return self._put(RootExceptionHistoryEntry(number=self._last_number, root=failed))
+        self._new.append(NewFailure(number=self._last_number, position=0, entry=failure))
+        return self._put(RootExceptionHistoryEntry(number=self._last_number, root=failure))
 
     def _on_failing(self, cause: SerializedThrowable, now: int) -> list[RootExceptionHistoryEntry]:
         undecided = self._undecided()
         if undecided is not None and self._last_cause == cause:
-            return []  # The failure of a task, of which the job is told behind it.
+            return []  # The failure of a task, which is reported again as that of the job.
         return [self._failed(ExceptionHistoryEntry(cause=cause, timestamp_ms=now))]
 
     def _on_cancelled(self, cause: SerializedThrowable | None, now: int) -> list[RootExceptionHistoryEntry]:
-        """It is cancelled because of this. A job that waits for its restart is CANCELED without having been told so."""
-        known = (each.cause for entry in self.entries for each in (entry.root, *entry.concurrent))
-        if cause is None or cause in known:
+        """Record the cause of a cancellation. A job that waits for its restart becomes CANCELED without CANCELLING."""
+        earlier_causes = (each.cause for entry in self.entries for each in (entry.root, *entry.concurrent))
+        if cause is None or cause in earlier_causes:
             return []
         return [self._failed(ExceptionHistoryEntry(cause=cause, timestamp_ms=now))]
 
     def _on_restart(self, restart: RestartScheduled, now: int) -> list[RootExceptionHistoryEntry]:
         undecided = self._undecided()
         if undecided is None and restart.cause is not None:
-            # What a part of the job restarts for need not be the failure of a task.
+            # The cause of a partial restart need not be the failure of a task.
             undecided = self._failed(ExceptionHistoryEntry(cause=restart.cause, timestamp_ms=now))
         if undecided is None:
             return []
@@ -198,7 +198,7 @@ class ExceptionHistory:
         ]
 
     def _end(self, outcome: FailureOutcome, why: str | None = None) -> list[RootExceptionHistoryEntry]:
-        """The job has ended: what was not mended by then is not mended any more. `why` is of what was not decided."""
+        """Record the end of the job: pending restarts get this outcome. `why` belongs to the undecided failure."""
         undecided = self._undecided()
         return [
             self._put(replace(entry, outcome=outcome, why_not_restarted=why if entry is undecided else None))

@@ -1,7 +1,7 @@
 """An attempt at running one subtask, as the JobMaster sees it (Flink's Execution).
 
-Decided here: which state an attempt is in and what a command or a report means in that state. What it means for the
-job is decided in `execution_graph`, which is told by effects.
+Decides which state an attempt is in and what a command or a report means in that state. Effects report to
+`execution_graph`, which decides what this means for the job.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from flykka.messages.wire.ref import Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveSlot:
-    """The attempt needs its slot no more: the one it runs in, or the one it waits for (`slot` is None).
+    """Release the slot in which the attempt ran, or its slot request (`slot` is `None`).
 
-    Unless it `has_finished`, another attempt at its subtask may follow.
+    Unless it `has_finished`, another attempt of its subtask may follow.
     """
 
     attempt: ExecutionAttemptId
@@ -35,7 +35,7 @@ class LeaveSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolViolated:
-    """A report that this attempt cannot have made: the job can no longer be trusted and fails as a whole."""
+    """A report that this attempt cannot have sent: the state of the job is inconsistent, and it fails as a whole."""
 
     attempt: ExecutionAttemptId
     cause: SerializedThrowable
@@ -45,7 +45,7 @@ AttemptEffect = ExecutionMoved | Tell[Ref] | LeaveSlot | ProtocolViolated | Igno
 
 
 class Execution:
-    """An attempt: its state, its slot, and when it came into each state (ms)."""
+    """An attempt: its state, its slot, and the time of each state change (ms)."""
 
     def __init__(
         self, *, attempt: ExecutionAttemptId, number: int, vertex_id: JobVertexId, subtask: int, name: str, now: int
@@ -65,7 +65,7 @@ class Execution:
         self.has_reached_end_of_data = False
         self.accumulators: tuple[AccumulatorSnapshot, ...] = ()
         self.readers: set[tuple[JobVertexId, int]] = set()
-        """Subtasks of which an attempt has read this one, where more than one may."""
+        """The subtasks whose attempts have read the output of this one, recorded if readers may reconnect."""
 
     @property
     def is_terminal(self) -> bool:
@@ -77,7 +77,7 @@ class Execution:
         return [self._move(ExecutionState.SCHEDULED, now)]
 
     def assign(self, slot: AssignedSlot) -> bool:
-        """Take the slot; False where none is wanted, and the caller gives it back."""
+        """Assign the slot; False if the attempt needs no slot, and the caller returns it."""
         if self.slot is not None or self.state not in (ExecutionState.CREATED, ExecutionState.SCHEDULED):
             return False
         self.slot = slot
@@ -88,18 +88,20 @@ class Execution:
         self.waits_for_state = False
 
     def deploy(self, now: int) -> list[AttemptEffect]:
-        """Go to the TaskManager. Raises `IllegalTransitionError` unless the attempt waits with a slot."""
+        """Submit the attempt to its TaskManager. Raises `IllegalTransitionError` if it has no slot."""
         if self.slot is None:
             raise IllegalTransitionError(f"{self.attempt} cannot be deployed: it has no slot")
-        moved = self._move(ExecutionState.DEPLOYING, now)
-        # The TaskManager has it now; at large jobs the handles are too many to be kept twice.
+        change = self._move(ExecutionState.DEPLOYING, now)
+        # The TaskManager has the state now; large jobs have too many handles to store them twice.
         self.restore = None
-        return [moved]
+        return [change]
 
     def cancel(self, now: int) -> list[AttemptEffect]:
-        """Stop: at once where nothing was deployed, else when the task says so. What has ended or is ending may."""
+        """Cancel the attempt: at once if it was not deployed, else when the task reports it. No effect in a final
+        state.
+        """
         if self.state in (ExecutionState.CREATED, ExecutionState.SCHEDULED):
-            # It is being cancelled for this moment only: its timestamps tell that, and nobody has to hear of it.
+            # It is CANCELING only for this moment: the timestamp records that, and listeners are not notified.
             self.timestamps[ExecutionState.CANCELING] = now
             return self._end(ExecutionState.CANCELED, now)
         if not execution_may_move(self.state, ExecutionState.CANCELING):
@@ -107,7 +109,7 @@ class Execution:
         return [self._move(ExecutionState.CANCELING, now), *self._cancel_task()]
 
     def fail(self, cause: SerializedThrowable, now: int) -> list[AttemptEffect]:
-        """The attempt has failed, or nobody will hear of it again; where it was being cancelled, that is its end."""
+        """Fail the attempt, which has failed or is lost; if it was being cancelled, it is CANCELED."""
         if self.is_terminal:
             return [self._ignore("a failure")]
         if self.state is ExecutionState.CANCELING:
@@ -116,18 +118,18 @@ class Execution:
         return self._end(ExecutionState.FAILED, now)
 
     def deployment_timed_out(self, timeout_ms: int, now: int) -> list[AttemptEffect]:
-        """Its TaskManager has not acknowledged it, and may run it all the same: it fails, and is not to run there."""
+        """Fail an attempt that was not acknowledged, and cancel it, because its TaskManager may run it nevertheless."""
         assert self.slot is not None, f"{self.attempt} was deployed without a slot"
         text = (
             f"{self.name} ({self.attempt}) cannot be deployed: {self.slot.task_manager_id} has not acknowledged it"
             f" within the RPC timeout of {timeout_ms} ms"
         )
         is_to_be_cancelled = self.state is ExecutionState.DEPLOYING
-        failed = self.fail(SerializedThrowable(type_name="DeploymentTimeoutError", message=text), now)
-        return [*failed, *self._cancel_task()] if is_to_be_cancelled else failed
+        effects = self.fail(SerializedThrowable(type_name="DeploymentTimeoutError", message=text), now)
+        return [*effects, *self._cancel_task()] if is_to_be_cancelled else effects
 
     def update(self, update: TaskExecutionState, now: int) -> list[AttemptEffect]:
-        """A report of the task. What it has counted is final with its end, and nothing before that is."""
+        """Handle a report of the task. Only the accumulators of a final report are stored."""
         if update.state in EXECUTION_TERMINAL and not self.is_terminal:
             self.accumulators = update.accumulators
         match update.state:
@@ -146,7 +148,7 @@ class Execution:
         if self.state is ExecutionState.DEPLOYING:
             return [self._move(ExecutionState.RUNNING, now)]
         if self.state is ExecutionState.FAILED and self.slot is not None:
-            # It was given up with its TaskManager, and both are alive after all.
+            # It was failed together with its TaskManager, but both are alive.
             return self._cancel_task()
         return [self._ignore("the report RUNNING")]
 
@@ -167,13 +169,13 @@ class Execution:
         return [ProtocolViolated(attempt=self.attempt, cause=self._impossible("CANCELED"))]
 
     def _end(self, state: ExecutionState, now: int) -> list[AttemptEffect]:
-        """Give the slot back first: a listener to the end may want it again at once."""
+        """Release the slot first: a listener to the end may need it at once."""
         is_scheduled = self.state is not ExecutionState.CREATED
-        moved = self._move(state, now)
+        change = self._move(state, now)
         if not is_scheduled:
-            return [moved]
+            return [change]
         has_finished = state is ExecutionState.FINISHED
-        return [LeaveSlot(attempt=self.attempt, slot=self.slot, has_finished=has_finished), moved]
+        return [LeaveSlot(attempt=self.attempt, slot=self.slot, has_finished=has_finished), change]
 
     def _move(self, state: ExecutionState, now: int) -> ExecutionMoved:
         previous = self.state

@@ -1,15 +1,15 @@
-"""The job as it runs: its status, what follows when one of its attempts fails, and how it ends.
+"""The job at run time: its status, its reaction to failed attempts, and its end.
 
-Mirrors Flink's ExecutionGraph with its DefaultScheduler. The scheduling strategy says who begins when, and groups of
-tasks are deployed when they have their slots and know what they start from (`task_scheduling`). When tasks fail, the
-failover strategy says which tasks restart: with all of the job the job is FAILING and RESTARTING, with a part of it
-the job stays RUNNING and the rest goes on (`pending_failovers`).
+Mirrors Flink's ExecutionGraph with its DefaultScheduler. The scheduling strategy decides which tasks begin when; groups
+of tasks are deployed when they have their slots and their restored state (`task_scheduling`). When tasks fail, the
+failover strategy decides which tasks restart: with all tasks the job is FAILING and RESTARTING, with some of them the
+job stays RUNNING and the others continue (`pending_failovers`).
 
-Each failover, the cancellation and the suspension make a new version; what belongs to one that is over (a restart, a
-state that was read) comes too late and is ignored.
+Each failover, the cancellation and the suspension start a new version; a restart or a restored state for an earlier
+version comes too late and is ignored.
 
-Not here: where slots come from (SlotPool), what a checkpoint is (CheckpointCoordinator), whether a failure is followed
-by a restart (`restart.failure_handler`), and what a single attempt does with a report (`execution`).
+Not here: the source of slots (SlotPool), how checkpoints work (CheckpointCoordinator), whether a failure is followed
+by a restart (`restart.failure_handler`), and how a single attempt handles a report (`execution`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, Res
 
 
 class ExecutionGraph:
-    """A job in execution. The job graph it is made of is valid (`validation`)."""
+    """A job in execution. Its job graph must be valid (`validation`)."""
 
     def __init__(self, job_graph: JobGraph, restart_strategy: RestartStrategy, now: int) -> None:
         self.job_graph = job_graph
@@ -59,7 +59,7 @@ class ExecutionGraph:
         self.version = 1
         self.failure_cause: SerializedThrowable | None = None
         self.number_of_restarts = 0
-        """The number of failures with a restart, the refused last one included (as in Flink 1.9)."""
+        """The number of failures with a restart, including the last one that was refused (as in Flink 1.9)."""
         self._tasks = TaskScheduling(job_graph, now)
         self._attempts = self._tasks.attempts
         self._handler = ExecutionFailureHandler(restart_strategy, self._tasks.failover_strategy())
@@ -113,7 +113,7 @@ class ExecutionGraph:
             case _:
                 assert_never(event)
 
-    # What others may ask
+    # Queries
 
     @property
     def live_attempts(self) -> int:
@@ -124,7 +124,7 @@ class ExecutionGraph:
         return (subtask.execution for subtask in self._tasks.subtasks())
 
     def accumulators(self) -> AccumulatorResults:
-        """The accumulators of the attempts that have FINISHED, of no former ones."""
+        """The merged accumulators of the current attempts that have FINISHED."""
         finished = (execution for execution in self.executions if execution.state is ExecutionState.FINISHED)
         return merged(snapshot for execution in finished for snapshot in execution.accumulators)
 
@@ -132,15 +132,15 @@ class ExecutionGraph:
         return self._tasks.subtask((vertex_id, subtask))
 
     def execution(self, attempt: ExecutionAttemptId) -> Execution | None:
-        """The attempt, where it is the current one of its subtask."""
+        """The attempt, if it is the current one of its subtask."""
         return self._attempts.get(attempt)
 
     def restoring(self, version: int) -> tuple[Subtask, ...] | None:
-        """The tasks that still wait for the state of this version; None where it is over or was answered."""
+        """The tasks that still wait for the state of this version; `None` if it has ended or was answered."""
         return self._tasks.restoring(version)
 
     def restores_all(self, version: int) -> bool:
-        """True if this version, which waits for its state, is one of the whole job and not of a part of it."""
+        """True if this version, which waits for its state, restarts the whole job."""
         return self._tasks.is_whole(version)
 
     def check(self) -> None:
@@ -165,12 +165,12 @@ class ExecutionGraph:
             return [self._ignore(f"that there is no slot for {', '.join(event.attempts)}")]
         return self._fail(event.cause, now)
 
-    # What becomes of attempts
+    # Reports about attempts
 
     def _on_task_state(self, reached: TaskExecutionState, now: int) -> list[Effect]:
         execution = self.execution(reached.attempt)
         if execution is None:
-            return [self._ignore(f"a report of {reached.attempt}, which is no current attempt")]
+            return [self._ignore(f"a report of {reached.attempt}, which is not a current attempt")]
         return self._perform(execution.update(reached, now), now)
 
     def _on_end_of_data(self, attempt: ExecutionAttemptId) -> list[Effect]:
@@ -183,41 +183,44 @@ class ExecutionGraph:
         return [Tell(to=Role.CHECKPOINT_COORDINATOR, message=final)] if is_last else []
 
     def _on_slots_lost(self, event: SlotsLost, now: int) -> list[Effect]:
-        # All of them have failed before the job hears of the first: nobody is told to cancel what is gone.
-        failed: list[AttemptEffect] = []
+        # All attempts fail before the job reacts to the first failure, so that no lost attempt is sent a
+        # cancellation.
+        failures: list[AttemptEffect] = []
         for attempt in event.attempts:
             execution = self.execution(attempt)
-            failed += execution.fail(event.cause, now) if execution is not None else []
-        effects = self._perform(failed, now)
+            failures += execution.fail(event.cause, now) if execution is not None else []
+        effects = self._perform(failures, now)
         where = event.task_manager_id
         unread = self._tasks.results.lose_task_manager(where) if where is not None else ()
-        # A job that ends, or restarts with all of its tasks, reads none of that again: it has not failed of the loss.
+        # A job that ends or restarts all of its tasks does not read these results again: the loss is not a failure of
+        # it.
         for task in unread if self.status is JobStatus.RUNNING else ():
             self._failed.setdefault(task, event.cause)
         return effects or [self._ignore("the loss of slots it no longer uses")]
 
     def _on_producer_state_requested(self, event: RequestPartitionProducerState) -> list[Effect]:
-        asking = self.execution(event.attempt)
-        if asking is None or asking.is_terminal or asking.slot is None:
-            return [self._ignore(f"a question of {event.attempt}, which runs no more,")]
+        consumer = self.execution(event.attempt)
+        if consumer is None or consumer.is_terminal or consumer.slot is None:
+            return [self._ignore(f"a request of {event.attempt}, which has ended,")]
         answer = producer_state(self.job_graph.job_id, self._tasks.vertices, event.attempt, event.partition_id)
-        return [Tell(to=asking.slot.task_manager, message=answer)]
+        return [Tell(to=consumer.slot.task_manager, message=answer)]
 
-    # What restarts
+    # Restarts
 
     def _act_on_failures(self, now: int) -> list[Effect]:
         """Act on failed tasks; all that have failed together are one failure."""
-        failed, self._failed = self._failed, {}
-        if not failed:
+        failures, self._failed = self._failed, {}
+        if not failures:
             return []
-        (vertex, _), cause = next(iter(failed.items()))
-        for lost in (each.lost_partition for each in failed.values() if each.lost_partition is not None):
-            self._tasks.results.lose(lost)
+        (vertex, _), cause = next(iter(failures.items()))
+        for partition_id in (each.lost_partition for each in failures.values() if each.lost_partition is not None):
+            self._tasks.results.lose(partition_id)
         is_region = self.job_graph.failover_strategy is FailoverStrategyKind.REGION
-        # Behind the last checkpoint of a stop nobody may go on while others end: the stop has failed with all of them.
+        # After the last checkpoint of a stop no task may continue while others end: the stop has failed for all of
+        # them.
         if self.status is not JobStatus.RUNNING or not is_region or self._is_stopping:
             return self._fail(cause, now, vertex)
-        match self._handler.handle(failed, cause, now, vertex):
+        match self._handler.handle(failures, cause, now, vertex):
             case RestartTasks() as restart:
                 return self._restart_tasks(restart, cause, now)
             case GiveUp() as given_up:
@@ -258,17 +261,17 @@ class ExecutionGraph:
         running = self._move(JobStatus.RUNNING)
         return [created, running, *self._tasks.restart(version, self._tasks.topology.tasks, now, is_whole=True)]
 
-    # What becomes of the job
+    # The status of the job
 
     def _on_global_failure(self, event: events.GlobalFailureReported, now: int) -> list[Effect]:
         if event.attempt is not None:
             execution = self.execution(event.attempt)
             if execution is None or execution.is_terminal:
-                return [self._ignore(f"the failure of {event.attempt}, which is over,")]
+                return [self._ignore(f"the failure of {event.attempt}, which has ended,")]
         return self._fail(event.cause, now)
 
     def _fail(self, cause: SerializedThrowable, now: int, vertex: JobVertexId | None = None) -> list[Effect]:
-        """Stop every attempt because of `cause`; whether the job starts again is seen when all have ended."""
+        """Stop every attempt because of `cause`; whether the job restarts is decided when all have ended."""
         if not job_may_move(self.status, JobStatus.FAILING):
             return [self._ignore("a failure")]
         self.failure_cause, self._failing_vertex = cause, vertex
@@ -283,8 +286,8 @@ class ExecutionGraph:
             self._failovers.end_all(self._tasks.topology.tasks)
             return [self._move(JobStatus.CANCELED)]
         is_ending = self.status is JobStatus.FAILING
-        moved = self._move(JobStatus.CANCELLING)
-        return [moved] if is_ending else [moved, *self._cancel_attempts(now)]
+        change = self._move(JobStatus.CANCELLING)
+        return [change] if is_ending else [change, *self._cancel_attempts(now)]
 
     def _cancel_attempts(self, now: int) -> list[Effect]:
         self.version += 1
@@ -356,23 +359,23 @@ class ExecutionGraph:
                     performed.append(effect)
         return performed
 
-    def _on_moved(self, moved: ExecutionMoved, now: int) -> list[Effect]:
-        task = task_of(self._attempts[moved.attempt].execution)
-        self._attempts.moved(moved.attempt, moved.previous, moved.state)
-        if moved.state in EXECUTION_TERMINAL:
+    def _on_moved(self, change: ExecutionMoved, now: int) -> list[Effect]:
+        task = task_of(self._attempts[change.attempt].execution)
+        self._attempts.moved(change.attempt, change.previous, change.state)
+        if change.state in EXECUTION_TERMINAL:
             self._tasks.give_up(task)
             self._failovers.ended(task)
-        # A cancellation may get lost with the deployment: that goes on to be waited for.
-        answered = [] if moved.state is ExecutionState.CANCELING else self._tasks.answered((moved.attempt,), now)
-        match moved.state:
+        # A cancellation may get lost together with the deployment, so that the acknowledgement is still awaited.
+        answered = [] if change.state is ExecutionState.CANCELING else self._tasks.answered((change.attempt,), now)
+        match change.state:
             case ExecutionState.RUNNING:
-                return [moved, *answered, *self._tasks.running(task, now)]
+                return [change, *answered, *self._tasks.running(task, now)]
             case ExecutionState.FINISHED:
-                return [moved, *answered, *self._tasks.finished(task, now)]
+                return [change, *answered, *self._tasks.finished(task, now)]
             case ExecutionState.FAILED:
-                assert moved.failure is not None
-                self._failed[task] = moved.failure
-        return [moved, *answered]
+                assert change.failure is not None
+                self._failed[task] = change.failure
+        return [change, *answered]
 
     def _move(self, status: JobStatus, why: str | None = None) -> Effect:
         if not job_may_move(self.status, status):
@@ -390,14 +393,14 @@ def producer_state(
     consumer: ExecutionAttemptId,
     partition_id: ResultPartitionId,
 ) -> PartitionProducerState:
-    """The state of the attempt that produces a partition, where it is the current one of its subtask."""
+    """The state of the attempt that produces a partition, if it is the current one of its subtask."""
     producer = producer_of(partition_id)
     subtask = _subtask(job_id, vertices, producer)
     if subtask is None:
-        text = f"the job has no attempt {producer}: nobody produces the partition {partition_id}"
+        text = f"the job has no attempt {producer}: no task produces the partition {partition_id}"
         return _failed(consumer, partition_id, "PartitionProducerUnknownError", text)
     if subtask.execution.attempt != producer:
-        text = f"{subtask.execution.attempt} has taken the place of {producer}, which produced {partition_id}"
+        text = f"{subtask.execution.attempt} has replaced {producer}, which produced {partition_id}"
         return _failed(consumer, partition_id, PRODUCER_DISPOSED_ERROR, text)
     return PartitionProducerState(attempt=consumer, partition_id=partition_id, state=subtask.execution.state)
 
@@ -405,7 +408,7 @@ def producer_state(
 def _subtask(
     job_id: JobId, vertices: Mapping[JobVertexId, ExecutionJobVertex], attempt: ExecutionAttemptId
 ) -> ExecutionVertex | None:
-    """The subtask that this was or is an attempt of; one that is yet to come, it is not."""
+    """The subtask whose current or earlier attempt this is; `None` for an attempt that does not exist yet."""
     prefix, *numbers = attempt.rsplit("_", 2)
     vertex = vertices.get(JobVertexId(prefix.removeprefix(f"{job_id}_")))
     if vertex is None or len(numbers) < 2 or not all(number.isdecimal() for number in numbers):

@@ -1,4 +1,4 @@
-"""Vertices of the job graph with their wiring, and their subtasks through all attempts (Flink's ExecutionJobVertex)."""
+"""Vertices of the job graph with their wiring, and the attempts of their subtasks (Flink's ExecutionJobVertex)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from flykka.messages.wire.ids import JobId, JobVertexId, attempt_id
 
 
 class VertexAttemptNumberStore:
-    """Numbers of the next attempts of subtasks, also of those that a job has not at its parallelism of now.
+    """Numbers of the next attempts of subtasks, including subtasks that the current parallelism does not have.
 
-    Where a job shrinks and grows again, no attempt has the number of another one (Flink's VertexAttemptNumberStore).
+    If a job shrinks and grows again, its attempts do not reuse numbers (Flink's VertexAttemptNumberStore).
     """
 
     def __init__(self, first: int) -> None:
@@ -26,17 +26,17 @@ class VertexAttemptNumberStore:
     def next(self, task: Subtask) -> int:
         return self._next.get(task, self._first)
 
-    def note(self, subtasks: Iterable[ExecutionVertex]) -> None:
+    def record(self, subtasks: Iterable[ExecutionVertex]) -> None:
         for subtask in subtasks:
             self._next[subtask.job_vertex.vertex_id, subtask.subtask] = subtask.execution.number + 1
 
 
 PRIOR_ATTEMPTS_KEPT = 16
-"""As in Flink: a job that fails for ever must not grow for ever."""
+"""Bounded as in Flink, because a job may fail forever."""
 
 
 class ExecutionVertex:
-    """A subtask: its attempt of the moment and the last ones before."""
+    """A subtask: its current attempt and the last ones before it."""
 
     def __init__(
         self, job_id: JobId, job_vertex: JobVertex, subtask: int, now: int, first_attempt_number: int = 0
@@ -49,7 +49,7 @@ class ExecutionVertex:
         self.execution = self._attempt(first_attempt_number, now)
 
     def reset(self, now: int) -> Execution:
-        """A new attempt in the place of one that has come to an end."""
+        """Replace an attempt that has ended by a new one."""
         assert self.execution.is_terminal, f"{self.execution.attempt} is {self.execution.state} and cannot be replaced"
         self.prior.append(self.execution)
         self.execution = self._attempt(self.execution.number + 1, now)
@@ -79,7 +79,7 @@ class Consumer:
 
 
 class ExecutionJobVertex:
-    """A vertex: its subtasks in order, and by output number who reads them."""
+    """A vertex: its subtasks in order, and its consumers by output number."""
 
     def __init__(self, job_id: JobId, job_vertex: JobVertex, now: int, numbers: VertexAttemptNumberStore) -> None:
         self.job_vertex = job_vertex
@@ -90,7 +90,7 @@ class ExecutionJobVertex:
         self.consumers: dict[int, Consumer] = {}
 
     def set_max_parallelism(self, max_parallelism: int) -> None:
-        """Take over the number of key groups of a checkpoint. Raises `GraphError` where another one was configured."""
+        """Adopt the number of key groups of a checkpoint. Raises `GraphError` if another one was configured."""
         now = VertexParallelism(
             parallelism=self.job_vertex.parallelism,
             max_parallelism=self.job_vertex.max_parallelism,

@@ -1,7 +1,7 @@
-"""The waits of a job itself, and their starts, from the effects of its ExecutionGraph, in their order.
+"""The times since which a job waits, derived from the effects of its ExecutionGraph in their order.
 
-Decides nothing. The graph acts when what it waits for comes, and has no use for the time; an
-explanation has. `explain` puts it together with what the graph knows of its attempts.
+Makes no decisions. The graph itself does not need these times, but an explanation does. `explain` combines them with
+the attempts of the graph.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flykka.messages.wire.ids import JobId
 
 
 class JobWaits:
-    """The waits of one job, from its begin."""
+    """The waits of one job since its creation."""
 
     __slots__ = ("_cause", "_end_since", "_restarts", "_slots_since", "_state_since", "_status_since")
 
@@ -79,7 +79,7 @@ class JobWaits:
         )
 
     def _on_deployed(self, descriptor: TaskDeploymentDescriptor) -> None:
-        """A restart of its task has come about, or a newer one of which that is part as well."""
+        """Remove the pending restarts that include the deployed task."""
         task = f"{descriptor.vertex.name} ({descriptor.subtask + 1}/{descriptor.vertex.parallelism})"
         for version, restart in list(self._restarts.items()):
             if not restart.tasks or task in restart.tasks:
@@ -95,4 +95,4 @@ class JobWaits:
 
 
 def _without_cause() -> SerializedThrowable:
-    return SerializedThrowable(type_name="UnknownFailure", message="nobody told why")
+    return SerializedThrowable(type_name="UnknownFailure", message="no cause was reported")

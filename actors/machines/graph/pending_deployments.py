@@ -1,9 +1,8 @@
-"""Attempts on their way to their TaskManagers: groups that are deployed as a whole, when nothing is missing.
+"""Attempts that are not deployed yet: groups, each deployed as a whole as soon as it is complete.
 
-A group is what the scheduling strategy wants deployed together. It waits until each of its tasks has its slot and what
-it starts from. Where tasks are scheduled lazily, or restart without those that they read, it waits also until it is
-known where all that is read can be read: the scheduling says when a task is worth a slot, and this when its channels
-can be wired.
+The scheduling strategy forms the groups. A group waits until each of its tasks has its slot and its restored state. If
+tasks are scheduled lazily, or restart without their producers, it also waits until the locations of all their inputs
+are known: the scheduling decides when a task should get a slot, and this class when its channels can be wired.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.messages.wire.tags import trace_tag
 
 Unreadable = Callable[[Subtask], Iterator[Subtask]]
-"""The producers that a task cannot read yet: asked again, it goes on from where it stood."""
+"""Yields the producers that a task cannot read yet; the iteration continues at the last one that was not readable."""
 
 
 @trace_tag("state.deployment_group")
@@ -27,7 +26,7 @@ class _Group:
     __slots__ = ("is_parked", "members", "missing")
 
     def __init__(self, members: tuple[Subtask, ...]) -> None:
-        # A dict for its order: what follows from it must not depend on hashes.
+        # A dict for its order: decisions must not depend on hashes.
         self.members = dict.fromkeys(members)
         self.missing = 0
         self.is_parked = False
@@ -48,7 +47,7 @@ class Deployments:
         return task in self._group_of
 
     def wait_for(self, tasks: tuple[Subtask, ...], stateless: Iterable[Subtask]) -> None:
-        """These tasks are deployed together; the `stateless` do not know yet what they start from."""
+        """Add a group of tasks; the `stateless` ones still wait for their restored state."""
         group = _Group(tasks)
         for task in tasks:
             self._group_of[task] = group
@@ -59,7 +58,7 @@ class Deployments:
             group.missing += 1
 
     def supplied(self, task: Subtask) -> None:
-        """The task has got its slot, or what it starts from."""
+        """Record that the task has got its slot or its restored state."""
         group = self._group_of[task]
         self._needs[task] -= 1
         group.missing -= 1
@@ -67,7 +66,7 @@ class Deployments:
             self._ready.append(group)
 
     def leave(self, task: Subtask) -> None:
-        """The attempt has ended before it was deployed: nobody waits for it."""
+        """Remove a task whose attempt has ended before it was deployed."""
         group = self._group_of.pop(task, None)
         if group is None:
             return
@@ -77,24 +76,24 @@ class Deployments:
             self._ready.append(group)
 
     def readable(self, producer: Subtask) -> None:
-        """The output of this task can be read: deploy consumers that waited for it."""
+        """Continue with the groups that waited for the output of this task."""
         for group, unreadable in self._parked.pop(producer, ()):
             self._park(group, unreadable)
 
     def take_ready(self, *, looks_at_producers: bool) -> tuple[Subtask, ...]:
-        """The tasks of all groups that miss nothing, each once.
+        """Remove and return the tasks of all complete groups, each once.
 
-        `looks_at_producers`: what they read may be in other groups, and comes first.
+        `looks_at_producers`: groups wait for the producers that their tasks read, which may be in other groups.
         """
         ready, self._ready = self._ready, []
         if looks_at_producers:
             for group in ready:
                 self._park(group, chain.from_iterable(map(self._unreadable, tuple(group.members))))
             ready, self._ready = self._ready, []
-        taken = tuple(task for group in ready for task in group.members)
-        for task in taken:
+        tasks = tuple(task for group in ready for task in group.members)
+        for task in tasks:
             del self._group_of[task], self._needs[task]
-        return taken
+        return tasks
 
     def clear(self) -> None:
         self._group_of.clear()
@@ -125,12 +124,11 @@ class _Deployment:
 
 
 class UnacknowledgedDeployments:
-    """Attempts that were submitted and whose TaskManagers have not answered yet (Flink's `Execution.deploy`).
+    """Attempts that were submitted but not acknowledged by their TaskManagers (Flink's `Execution.deploy`).
 
-    Attempts that are deployed together are one deployment, with one timer. It is over when each of them was
-    acknowledged, has reported a state or has ended. A TaskManager works off a large deployment for longer than any
-    single answer may take: the time-out counts from the last answer, and who has lost a message is found all the
-    same.
+    Attempts that are deployed together are one deployment, with one timer. It ends when each of them was acknowledged,
+    has reported a state or has ended. A TaskManager may need longer for a large deployment than a single answer may
+    take, so the timeout counts from the last answer; a TaskManager that has lost a message is still found.
     """
 
     def __init__(self, timeout_ms: int) -> None:
@@ -149,7 +147,7 @@ class UnacknowledgedDeployments:
         return self._timer(self._last, self.timeout_ms)
 
     def answer(self, attempt: ExecutionAttemptId, now: int) -> list[CancelTimer]:
-        """Something is heard of the attempt, or it has ended: nobody waits for its acknowledgement any more."""
+        """Record that the attempt was acknowledged, has reported a state or has ended."""
         number = self._deployment_of.pop(attempt, None)
         if number is None:
             return []
@@ -162,7 +160,7 @@ class UnacknowledgedDeployments:
         return [CancelTimer(key=_key(number))]
 
     def time_out(self, number: int, now: int) -> tuple[ExecutionAttemptId, ...] | StartTimer | None:
-        """The attempts that were not answered for in time; or when to look again. None where the deployment is over."""
+        """The attempts that were not acknowledged in time, or the next timer; `None` if the deployment has ended."""
         deployment = self._deployments.get(number)
         if deployment is None:
             return None

@@ -1,7 +1,7 @@
-"""Failovers of a part of the job that are under way: their tasks end, the delay passes, and then they restart.
+"""Pending failovers of a part of the job: their tasks end, the delay passes, and then they restart.
 
-A task belongs to the last failover that it is part of: an older one leaves it alone (`ExecutionVertexVersioner`), so
-that it restarts once. A failover of the job as a whole ends all others.
+A task belongs to the last failover that it is part of; older ones ignore it (`ExecutionVertexVersioner`), so that it
+restarts once. A failover of the whole job ends all others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRestart:
-    """A restart whose delay or whose tasks are not over: the tasks of these `names`, or all, because of `cause`."""
+    """A pending restart of the tasks with these `names`, or of all tasks, because of `cause`."""
 
     version: int
     backoff: RestartBackoff
@@ -54,7 +54,7 @@ class Failovers:
     def start_delay(
         self, restart: PendingRestart, tasks: Iterable[Subtask], living: Iterable[Subtask]
     ) -> Iterable[DrawRestartDelay | RestartScheduled | StartTimer]:
-        """Start the delay: these tasks restart when those of them that are `living` have ended."""
+        """Start the delay: these tasks restart after it, when those of them that are `living` have ended."""
         versions = self._versioner.record_modifications(tuple(tasks))
         failover = _Failover(restart=restart, versions=versions, living=set(living))
         self._under_way[restart.version] = failover
@@ -63,7 +63,7 @@ class Failovers:
             if earlier is not None:
                 earlier.living.discard(task)
             self._waiting_for[task] = failover
-        # How long it is may have to be found out first.
+        # A delay with jitter needs a random number first.
         has_jitter = restart.backoff.jitter_ms > 0
         return [DrawRestartDelay(version=restart.version)] if has_jitter else schedule_restart(restart, chance=0.0)
 
@@ -76,26 +76,26 @@ class Failovers:
         self._under_way[version].is_due = True
 
     def take_ready(self) -> list[tuple[PendingRestart, tuple[Subtask, ...]]]:
-        """The failovers that restart now, the oldest first, with their tasks: without those that newer ones have."""
+        """Remove and return the failovers that restart now, the oldest first, without tasks of newer ones."""
         ready = [version for version, each in self._under_way.items() if each.is_due and not each.living]
-        taken = [self._under_way.pop(version) for version in ready]
-        unmodified = [(each.restart, self._versioner.unmodified(each.versions)) for each in taken]
+        failovers = [self._under_way.pop(version) for version in ready]
+        unmodified = [(each.restart, self._versioner.unmodified(each.versions)) for each in failovers]
         return [(restart, tasks) for restart, tasks in unmodified if tasks]
 
     def end_all(self, tasks: Iterable[Subtask]) -> None:
-        """All that are under way are over: these tasks have another fate now."""
+        """End all pending failovers: a decision about the whole job replaces them."""
         self._under_way.clear()
         self._waiting_for.clear()
         self._versioner.record_modifications(tuple(tasks))
 
     def check(self) -> None:
-        known = list(self._under_way.values())
-        assert all(any(each is failover for each in known) for failover in self._waiting_for.values())
+        failovers = list(self._under_way.values())
+        assert all(any(each is failover for each in failovers) for failover in self._waiting_for.values())
         assert all(task in failover.living for task, failover in self._waiting_for.items())
 
 
 def schedule_restart(restart: PendingRestart, chance: float) -> list[RestartScheduled | StartTimer]:
-    """Start the timer of the delay that belongs to this `chance`, from 0 to below 1."""
+    """Start the timer of the delay for the random number `chance`, from 0 to below 1."""
     version, delay_ms = restart.version, restart.backoff.drawn(chance)
     return [
         StartTimer(key=f"restart-{version}", delay_ms=delay_ms, message=JobRestartDue(version=version)),
@@ -106,8 +106,8 @@ def schedule_restart(restart: PendingRestart, chance: float) -> list[RestartSche
 class ExecutionVertexVersioner(Generic[T]):
     """Versions of tasks, from 0: only the newest decision on a task holds (Flink's ExecutionVertexVersioner).
 
-    Each failover that a task is part of gives it a new version. When the time of a failover has come, it only
-    touches those tasks whose version is still the one it gave them: the others belong to a newer one.
+    Each failover increments the versions of its tasks. When its delay has passed it restarts only the tasks whose
+    versions are unchanged: the others belong to a newer one.
     """
 
     def __init__(self) -> None:

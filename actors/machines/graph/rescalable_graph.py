@@ -1,11 +1,11 @@
-"""The ExecutionGraph of a job whose parallelism may change: all tasks end, and others begin in their place.
+"""The ExecutionGraph of a job whose parallelism may change: all tasks end, and new ones replace them.
 
-What Flink's AdaptiveScheduler does between its states Executing, Restarting and Executing, where it makes another
-ExecutionGraph of the same job. Here the graph stays the same object, so that all who look at it go on; its tasks, their
-topology and the job graph are new ones. The job is RESTARTING while its tasks end. With the adaptive scheduler every
-failure is one of all tasks, so that each restart can be at another parallelism.
+Covers the transition of Flink's AdaptiveScheduler from Executing through Restarting to Executing, for which Flink
+creates a new ExecutionGraph. Here the graph remains the same object, so that references to it stay valid; its tasks,
+their topology and the job graph are new. The job is RESTARTING while its tasks end. With the adaptive scheduler every
+failure restarts all tasks, so that each restart can have another parallelism.
 
-Not here: to which parallelism, and when (`rescaling.adaptive_scheduler`).
+Not here: the choice of the parallelism and the time (`rescaling.adaptive_scheduler`).
 """
 
 from __future__ import annotations
@@ -60,20 +60,20 @@ class RescalableExecutionGraph(ExecutionGraph):
     def check(self) -> None:
         if self._is_rescaling:
             self._tasks.check()
-            assert self._target is not None, "the job is rescaled to nothing"
-            assert self.live_attempts > 0, "the tasks have ended, and nothing has begun"
+            assert self._target is not None, "the job is rescaled without a target"
+            assert self.live_attempts > 0, "the tasks have ended, and no new ones have begun"
         else:
             super().check()
 
     @property
     def present_job_graph(self) -> JobGraph:
-        """The job graph as it is now: with the key groups that vertices have taken over from a checkpoint."""
+        """The current job graph, with the key groups that vertices have adopted from a checkpoint."""
         vertices = tuple(vertex.job_vertex for vertex in self._tasks.vertices.values())
         return replace(self.job_graph, vertices=vertices)
 
     @property
     def _is_rescaling(self) -> bool:
-        """Its tasks end because of a rescale, and of nothing that has happened since."""
+        """The tasks end because of a rescale, and no later event has replaced it."""
         return self.status is JobStatus.RESTARTING and self._rescaling_version == self.version
 
     def _restarts_rescaled(self, version: int) -> bool:
@@ -86,13 +86,13 @@ class RescalableExecutionGraph(ExecutionGraph):
                 self._target = parallelism
                 return self._rebuild(now)
             case JobStatus.FAILING | JobStatus.RESTARTING:
-                # All tasks restart anyway: with this parallelism.
+                # All tasks restart anyway, now with this parallelism.
                 self._target = parallelism
                 return []
             case JobStatus.RUNNING if self._is_stopping:
-                return [RescaleNotBegun(why="the job takes the checkpoint that it stops with")]
+                return [RescaleNotBegun(why="the job is taking the checkpoint with which it stops")]
             case JobStatus.RUNNING if self._is_about_to_finish:
-                return [RescaleNotBegun(why="tasks of the job have come to the end of its input")]
+                return [RescaleNotBegun(why="tasks of the job have reached the end of its input")]
             case JobStatus.RUNNING:
                 self._target = parallelism
                 return self._restart_all(now)
@@ -111,7 +111,7 @@ class RescalableExecutionGraph(ExecutionGraph):
         aborted = AbortPendingCheckpoints(job_id=self.job_graph.job_id)
         ending = self._cancel_attempts(now)
         self._rescaling_version = self.version
-        # Nothing has failed: there is no cause to be told.
+        # Nothing has failed, so that there is no cause to report.
         return [
             JobStatusMoved(status=self.status),
             Tell(to=Role.CHECKPOINT_COORDINATOR, message=aborted),
@@ -129,10 +129,10 @@ class RescalableExecutionGraph(ExecutionGraph):
         return [*rebuilt, created, running, *self._tasks.start(self.version, now)]
 
     def _rebuild(self, now: int) -> list[Effect]:
-        """Make other tasks: no former one lives."""
-        assert self._target is not None, "it is not known with which parallelism the job goes on"
+        """Replace the tasks, which have all ended."""
+        assert self._target is not None, "the parallelism of the rescaled job is not known"
         target, self._target = self._target, None
-        self._numbers.note(self._tasks.subtasks())
+        self._numbers.record(self._tasks.subtasks())
         self.job_graph = with_parallelism(self.present_job_graph, target)
         self._tasks = TaskScheduling(self.job_graph, now, self._numbers)
         self._attempts = self._tasks.attempts

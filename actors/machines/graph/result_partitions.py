@@ -1,7 +1,7 @@
-"""The results of a job that outlive their producers: where they are kept, which are gone, and which may go.
+"""The results of a job that outlive their producers: their locations, the lost ones, and the released ones.
 
-Flink's JobMasterPartitionTracker together with its PartitionReleaseStrategy. A result is kept by the TaskManager of the
-attempt that has made it. It is given up there when nobody will read it any more, and when its producer restarts.
+Flink's JobMasterPartitionTracker together with its PartitionReleaseStrategy. A result is stored by the TaskManager of
+the attempt that produced it. It is released there when it has no more readers, and when its producer restarts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Kept:
 
 
 class ResultPartitions:
-    """The result partitions of one job. A job whose exchanges are all pipelined has none, and does nothing here."""
+    """The result partitions of one job. If all its exchanges are pipelined, there are no such results."""
 
     def __init__(
         self,
@@ -52,46 +52,46 @@ class ResultPartitions:
         self._kept_at: dict[TaskManagerId, dict[ResultPartitionId, None]] = {}
 
     def finished(self, task: Subtask) -> list[Tell[Ref]]:
-        """The attempt of a task has finished: what it has made is kept, and what nobody needs now any more goes."""
+        """Register the results of a finished attempt, and release the results that are no longer needed."""
         execution = self._execution(task)
         for partition in self._made_by.get(task, ()):
             assert execution.slot is not None, f"{execution.attempt} has finished without a slot"
-            kept = _Kept(
+            stored = _Kept(
                 partition=partition, at=execution.slot.task_manager_id, task_manager=execution.slot.task_manager
             )
-            self._kept[_id_of(partition, execution.attempt)] = kept
-            self._kept_at.setdefault(kept.at, {})[_id_of(partition, execution.attempt)] = None
+            self._kept[_id_of(partition, execution.attempt)] = stored
+            self._kept_at.setdefault(stored.at, {})[_id_of(partition, execution.attempt)] = None
         unneeded = self._release.finished(task)
         self.availability.lose(unneeded)
         return self._release_at_task_managers(unneeded)
 
     def release_produced(self, task: Subtask) -> list[Tell[Ref]]:
-        """The task is about to have a new attempt: what the last one has made goes, and is going to be made again."""
+        """Release the results of a task that gets a new attempt, which will produce them again."""
         self._release.unfinished(task)
-        made = self._made_by.get(task, {})
-        self.availability.produced_again(made)
-        return self._release_at_task_managers(made)
+        partitions = self._made_by.get(task, {})
+        self.availability.produced_again(partitions)
+        return self._release_at_task_managers(partitions)
 
     def lose_task_manager(self, task_manager: TaskManagerId) -> tuple[Subtask, ...]:
-        """A TaskManager is gone with all that it kept: the tasks whose results somebody still needs."""
-        gone = [self._kept.pop(lost).partition for lost in self._kept_at.pop(task_manager, {})]
-        self.availability.lose(gone)
-        return tuple(dict.fromkeys(partition.producer for partition in gone))
+        """Remove the results on a lost TaskManager; returns the tasks whose results were lost."""
+        partitions = [self._kept.pop(partition_id).partition for partition_id in self._kept_at.pop(task_manager, {})]
+        self.availability.lose(partitions)
+        return tuple(dict.fromkeys(partition.producer for partition in partitions))
 
-    def lose(self, lost: ResultPartitionId) -> None:
-        """A reader has found this partition gone. Where that was one of a former attempt, its task has restarted."""
-        kept = self._kept.get(lost)
-        if kept is not None:
-            self.availability.lose([kept.partition])
+    def lose(self, partition_id: ResultPartitionId) -> None:
+        """Mark a partition as lost that a reader did not find. Ignored if its task has restarted."""
+        stored = self._kept.get(partition_id)
+        if stored is not None:
+            self.availability.lose([stored.partition])
 
     def _release_at_task_managers(self, partitions: Iterable[Partition[Subtask]]) -> list[Tell[Ref]]:
         by_task_manager: dict[Ref, list[ResultPartitionId]] = {}
         for partition in partitions:
             partition_id = _id_of(partition, self._execution(partition.producer).attempt)
-            kept = self._kept.pop(partition_id, None)
-            if kept is not None:
-                del self._kept_at[kept.at][partition_id]
-                by_task_manager.setdefault(kept.task_manager, []).append(partition_id)
+            stored = self._kept.pop(partition_id, None)
+            if stored is not None:
+                del self._kept_at[stored.at][partition_id]
+                by_task_manager.setdefault(stored.task_manager, []).append(partition_id)
         return [
             Tell(to=task_manager, message=ReleasePartitions(job_id=self._job_id, partition_ids=tuple(ids)))
             for task_manager, ids in by_task_manager.items()
@@ -102,7 +102,7 @@ class ResultPartitions:
         return self._vertices[vertex_id].subtasks[subtask].execution
 
     def check(self) -> None:
-        assert sorted(self._kept) == sorted(each for kept in self._kept_at.values() for each in kept)
+        assert sorted(self._kept) == sorted(each for by_id in self._kept_at.values() for each in by_id)
 
 
 def _id_of(partition: Partition[Subtask], attempt: ExecutionAttemptId) -> ResultPartitionId:
@@ -116,10 +116,9 @@ def _id_of(partition: Partition[Subtask], attempt: ExecutionAttemptId) -> Result
 class RegionPartitionReleaseStrategy(Generic[T]):
     """Decides when a result that outlives its producer is released (Flink's RegionPartitionReleaseStrategy).
 
-    It may go when all regions that read it have finished as a whole: a task of one that has finished may restart
-    with its region, and reads it again then.
-
-    It counts the tasks of each region that have not finished, and the regions that still read each exchange.
+    It is released when all regions that read it have finished as a whole: a finished task may restart with its region,
+    and then reads it again. The class counts the unfinished tasks of each region, and the regions that still read each
+    exchange.
     """
 
     def __init__(self, topology: SchedulingTopology[T]) -> None:
@@ -136,7 +135,7 @@ class RegionPartitionReleaseStrategy(Generic[T]):
                     self._reads[region][exchange] = None
 
     def finished(self, task: T) -> tuple[Partition[T], ...]:
-        """The task has finished: the partitions that may go because of it."""
+        """Record that the task has finished; returns the partitions that can be released now."""
         if task in self._finished:
             return ()
         self._finished.add(task)

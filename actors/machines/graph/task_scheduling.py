@@ -1,7 +1,7 @@
-"""The subtasks of a job on their way into their slots: who begins, what each starts from, when it is deployed.
+"""The subtasks of a job before they run: which begin, their slots and restored state, and their deployment.
 
-The mechanics behind the ExecutionGraph's decisions (Flink's DefaultScheduler.allocateSlotsAndDeploy). An attempt
-waits for a slot and for what it starts from; a group is deployed when nobody in it waits any more.
+Carries out the decisions of the ExecutionGraph (Flink's DefaultScheduler.allocateSlotsAndDeploy). An attempt waits for
+a slot and for its restored state; a group is deployed when its tasks no longer wait.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from flykka.messages.wire.ids import ExecutionAttemptId
 
 
 class CurrentAttempts:
-    """The current attempts of a job, one of each subtask: by id, and counted.
+    """The current attempts of a job, one of each subtask: by id, and counted by state.
 
-    An event is about one of them, and what follows for the job is known without looking at the others.
+    An event concerns one of them; the counts show its effect on the job without iterating over the others.
     """
 
     def __init__(self, subtasks: Iterable[ExecutionVertex]) -> None:
@@ -77,9 +77,9 @@ class CurrentAttempts:
 
     @property
     def are_deployed(self) -> bool:
-        """All of them run or have run to their end, as far as is known: none is yet to be deployed, or was ended."""
-        counted = (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.FINISHED)
-        return sum(self._in_state[state] for state in counted) == len(self._by_id)
+        """All attempts are deployed, running or finished: no task is waiting, was cancelled or has failed."""
+        states = (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.FINISHED)
+        return sum(self._in_state[state] for state in states) == len(self._by_id)
 
     @property
     def have_finished(self) -> bool:
@@ -93,15 +93,15 @@ class CurrentAttempts:
         self._in_state[previous] -= 1
         self._in_state[state] += 1
 
-    def replace_attempt(self, ended: Execution, subtask: ExecutionVertex) -> None:
-        del self._by_id[ended.attempt]
-        self._in_state[ended.state] -= 1
-        self._at_end_of_data -= ended.has_reached_end_of_data
+    def replace_attempt(self, former: Execution, subtask: ExecutionVertex) -> None:
+        del self._by_id[former.attempt]
+        self._in_state[former.state] -= 1
+        self._at_end_of_data -= former.has_reached_end_of_data
         self._by_id[subtask.execution.attempt] = subtask
         self._in_state[ExecutionState.CREATED] += 1
 
     def reach_end_of_data(self, execution: Execution) -> None:
-        assert not execution.has_reached_end_of_data, f"{execution.attempt} has said so before"
+        assert not execution.has_reached_end_of_data, f"{execution.attempt} has reported this before"
         execution.has_reached_end_of_data = True
         self._at_end_of_data += 1
 
@@ -116,7 +116,7 @@ class CurrentAttempts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Restore:
-    """These tasks want to know what they start from."""
+    """The tasks that wait for their restored state."""
 
     tasks: dict[Subtask, None]
     is_whole: bool
@@ -147,8 +147,8 @@ class TaskScheduling:
     def to_restart(self, tasks: Collection[Subtask]) -> tuple[Subtask, ...]:
         """The tasks of these regions that need a new attempt, in the order of the job.
 
-        A task that never began does not (FLINK-19712): it waits on for what it reads. Lazy from sources gives it one,
-        as Flink did as long as it had that mode.
+        A task that never began needs no new attempt (FLINK-19712): it still waits for its input. In the mode "lazy from
+        sources" it gets one, as in the Flink versions that had that mode.
         """
         ordered = in_order(self.topology, tasks)
         if self._is_lazy:
@@ -156,7 +156,7 @@ class TaskScheduling:
         return tuple(task for task in ordered if self.execution_of(task).state is not ExecutionState.CREATED)
 
     def reset(self, tasks: Collection[Subtask]) -> None:
-        """Nobody begins any more with what these tasks have made: they are about to make it again."""
+        """Prevent tasks from starting with results of these tasks, which will produce them again."""
         self._strategy.reset(tasks)
 
     def failover_strategy(self) -> FailoverStrategy[Subtask]:
@@ -167,65 +167,65 @@ class TaskScheduling:
             self.topology, strategy, lambda task: self.execution_of(task).state is ExecutionState.FINISHED
         )
 
-    # Who begins
+    # Starting tasks
 
     def start(self, version: int, now: int) -> list[Effect]:
         return self._begin(version, self.topology.tasks, self._strategy.start(), now, is_whole=True)
 
     def restart(self, version: int, tasks: tuple[Subtask, ...], now: int, *, is_whole: bool) -> list[Effect]:
-        """Restart these tasks, whose attempts have ended; `is_whole` where all of the job restarts."""
+        """Restart these tasks, whose attempts have ended; `is_whole` if the whole job restarts."""
         effects: list[Effect] = []
         for task in tasks:
             subtask = self.subtask(task)
             effects += self.results.release_produced(task)
-            ended = subtask.execution
+            former = subtask.execution
             subtask.reset(now)
-            self.attempts.replace_attempt(ended, subtask)
+            self.attempts.replace_attempt(former, subtask)
         return effects + self._begin(version, tasks, self._strategy.restart(tasks), now, is_whole=is_whole)
 
     def _begin(
         self, version: int, tasks: tuple[Subtask, ...], groups: Groups[Subtask], now: int, *, is_whole: bool
     ) -> list[Effect]:
         self._restores[version] = _Restore(tasks=dict.fromkeys(tasks), is_whole=is_whole)
-        moved, requested = self._schedule(groups, now)
-        return [*moved, AskForRestoreState(version=version), *requested]
+        changes, requested = self._schedule(groups, now)
+        return [*changes, AskForRestoreState(version=version), *requested]
 
     def _schedule(self, groups: Groups[Subtask], now: int) -> tuple[list[Effect], list[Effect]]:
         scheduled = sorted((task for group in groups for task in group), key=self._number.__getitem__)
-        moved = [effect for task in scheduled for effect in self.note(self.execution_of(task).schedule(now))]
+        changes = [effect for task in scheduled for effect in self.record(self.execution_of(task).schedule(now))]
         for group in groups:
             stateless = [task for task in group if self.execution_of(task).waits_for_state]
             self._deployments.wait_for(group, stateless)
         requests = tuple(slot_request(self.vertices, self.subtask(task)) for task in scheduled)
-        return moved, [RequestSlots(requests=requests)] if requests else []
+        return changes, [RequestSlots(requests=requests)] if requests else []
 
     def running(self, task: Subtask, now: int) -> list[Effect]:
-        """The attempt of a task runs: who reads what it makes, while it does, may begin."""
-        moved, requested = self._schedule(self._not_begun(self._strategy.data_produced(task)), now)
-        return moved + requested
+        """Start the tasks that can read the output of a task while it runs."""
+        changes, requested = self._schedule(self._not_begun(self._strategy.data_produced(task)), now)
+        return changes + requested
 
     def finished(self, task: Subtask, now: int) -> list[Effect]:
-        """The attempt of a task has finished: who reads what it has made may begin, and what it has read may go."""
+        """Start the tasks that can read the results of a finished task, and release the results that it has read."""
         self._deployments.readable(task)
-        # Its report that it runs may be one that never came.
+        # Its report that it runs may have been lost.
         ready = self._strategy.data_produced(task) + self._strategy.finished(task)
-        moved, requested = self._schedule(self._not_begun(ready), now)
-        return [*moved, *requested, *self.results.finished(task), *self.deploy_when_ready(now)]
+        changes, requested = self._schedule(self._not_begun(ready), now)
+        return [*changes, *requested, *self.results.finished(task), *self.deploy_when_ready(now)]
 
     def _not_begun(self, groups: Groups[Subtask]) -> Groups[Subtask]:
-        """The tasks that may begin. The others lost a result they read, and begin when it is made again."""
+        """The groups that may begin. Others have lost an input, and begin when it is produced again."""
         created = ExecutionState.CREATED
         return [group for group in groups if all(self.execution_of(task).state is created for task in group)]
 
-    # What they wait for
+    # Slots and restored state
 
     def waits_for_slot(self, attempt: ExecutionAttemptId) -> bool:
-        """True if the attempt is the current one of its subtask, has asked for a slot and has none."""
+        """True if the attempt is the current one of its subtask and waits for a slot that it has requested."""
         execution = self.attempts.get(attempt)
         return execution is not None and execution.state is ExecutionState.SCHEDULED and execution.slot is None
 
     def slot_allocated(self, event: SlotAllocated, now: int) -> list[Effect]:
-        """Attempts have a slot. One that waits no more was cancelled while it was on its way, and has given it back."""
+        """Assign slots to attempts. One that no longer waits was cancelled meanwhile, and has returned the slot."""
         for attempt in filter(self.waits_for_slot, event.attempts):
             execution = self.attempts[attempt].execution
             execution.assign(event.slot)
@@ -234,19 +234,19 @@ class TaskScheduling:
         return self.deploy_when_ready(now)
 
     def restoring(self, version: int) -> tuple[Subtask, ...] | None:
-        """The tasks that still wait for the state of this version; None where it is over or was answered."""
+        """The tasks that still wait for the state of this version; `None` if it has ended or was answered."""
         restore = self._restores.get(version)
         return tuple(restore.tasks) if restore is not None else None
 
     def is_whole(self, version: int) -> bool:
-        """True if this version that waits for its state is that of all of the job."""
+        """True if this version, which waits for its state, concerns the whole job."""
         return self._restores[version].is_whole
 
     def restored(self, event: RestoreStateReady, now: int) -> list[Effect]:
-        """It is known what the attempts of a version start from, where they still wait for that."""
+        """Set the restored state of the attempts of a version that still wait for it."""
         restore = self._restores.pop(event.version, None)
         if restore is None:
-            return [Ignore(reason=f"nobody waits for the state for version {event.version}")]
+            return [Ignore(reason=f"no task waits for the state of version {event.version}")]
         for vertex_id, max_parallelism in event.max_parallelism.items():
             self.vertices[vertex_id].set_max_parallelism(max_parallelism)
         for task in restore.tasks:
@@ -256,11 +256,12 @@ class TaskScheduling:
         return self.deploy_when_ready(now)
 
     def give_up(self, task: Subtask) -> None:
-        """The attempt of a task has ended or is about to: it is not to be deployed, whatever it waited for."""
+        """Cancel the deployment of a task whose attempt has ended or is ending."""
         self._deployments.leave(task)
         for version, restore in tuple(self._restores.items()):
             restore.tasks.pop(task, None)
-            # That of the whole job is its sources' state too: they wait for it whatever becomes of their readers.
+            # A restore of the whole job includes the state of the coordinators of sources: they need it even without
+            # tasks.
             if not restore.tasks and not restore.is_whole:
                 del self._restores[version]
 
@@ -268,14 +269,14 @@ class TaskScheduling:
         self._deployments.clear()
         self._restores.clear()
 
-    # Into their slots
+    # Deployment
 
     def deploy_when_ready(self, now: int) -> list[Effect]:
         looks_at_producers = self._is_lazy or self._is_approximate
         ready = self._deployments.take_ready(looks_at_producers=looks_at_producers)
         if not ready:
             return []
-        moved: list[Effect] = []
+        changes: list[Effect] = []
         deployed: list[Effect] = []
         for task in ready:
             subtask = self.subtask(task)
@@ -283,18 +284,18 @@ class TaskScheduling:
             assert execution.slot is not None, f"{execution.attempt} is deployed without a slot"
             descriptor = deployment_descriptor(self._job_graph, self.vertices, subtask)
             if self._is_approximate:
-                self._note_reader(task)
-            moved += self.note(execution.deploy(now))
+                self._record_reader(task)
+            changes += self.record(execution.deploy(now))
             deployed.append(Deploy(descriptor=descriptor, task_manager=execution.slot.task_manager))
         timer = self._unacknowledged.submit((self.execution_of(task).attempt for task in ready), now)
-        return [*self._coordinate_tasks(), *moved, *deployed, timer]
+        return [*self._coordinate_tasks(), *changes, *deployed, timer]
 
     def answered(self, attempts: Iterable[ExecutionAttemptId], now: int) -> list[Effect]:
-        """TaskManagers have acknowledged these attempts, or these have told of themselves."""
+        """Record that TaskManagers have acknowledged these attempts, or that these have reported a state."""
         return [effect for attempt in attempts for effect in self._unacknowledged.answer(attempt, now)]
 
     def deployment_timed_out(self, deployment: int, now: int) -> list[AttemptEffect | StartTimer]:
-        """Fail the attempts that nobody has acknowledged in time."""
+        """Fail the attempts that were not acknowledged in time."""
         unanswered = self._unacknowledged.time_out(deployment, now)
         if unanswered is None:
             return [Ignore(reason=f"deployment {deployment} is acknowledged")]
@@ -304,21 +305,21 @@ class TaskScheduling:
         executions = [self.attempts[attempt].execution for attempt in unanswered]
         return [effect for each in executions for effect in each.deployment_timed_out(timeout_ms, now)]
 
-    def _note_reader(self, reader: Subtask) -> None:
-        """The attempts that it reads from have had a reader from now on: another one reconnects."""
+    def _record_reader(self, reader: Subtask) -> None:
+        """Record the reader at its producers: the next attempt of it reconnects."""
         for exchange in self.topology.consumed(reader):
             for producer in exchange.producers:
                 self.execution_of(producer).readers.add(reader)
 
     def _coordinate_tasks(self) -> list[Effect]:
-        """No checkpoint begins before every task is there, so of fewer of them the coordinator does not hear."""
+        """Report the tasks to the coordinator when all are deployed: no checkpoint can begin before."""
         if not self.attempts.are_deployed:
             return []
         tasks = (coordinated_task(subtask) for subtask in self.subtasks())
         return [CoordinateTasks(tasks=tuple(tasks))]
 
     def _unreadable(self, task: Subtask) -> Iterator[Subtask]:
-        """The producers of a task that have no slot yet or, where the result is blocking, have not finished."""
+        """The producers of a task that have no slot yet or, if the result is blocking, have not finished."""
         subtask = self.subtask(task)
         for edge in subtask.job_vertex.inputs:
             producers = self.vertices[edge.source].subtasks
@@ -331,14 +332,14 @@ class TaskScheduling:
     def execution_of(self, task: Subtask) -> Execution:
         return self.subtask(task).execution
 
-    def note(self, effects: Iterable[AttemptEffect]) -> list[Effect]:
-        """Count what an attempt did that nothing follows from: it was scheduled, or deployed."""
-        noted: list[Effect] = []
+    def record(self, effects: Iterable[AttemptEffect]) -> list[Effect]:
+        """Count state changes without consequences: an attempt was scheduled or deployed."""
+        changes: list[Effect] = []
         for effect in effects:
             assert isinstance(effect, ExecutionMoved), f"{effect} has consequences"
             self.attempts.moved(effect.attempt, effect.previous, effect.state)
-            noted.append(effect)
-        return noted
+            changes.append(effect)
+        return changes
 
     def check(self) -> None:
         self.attempts.check()
@@ -352,7 +353,9 @@ class TaskScheduling:
             if execution.state in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
                 assert execution.slot is not None, f"{execution.attempt} is {execution.state} without a slot"
             if execution.is_terminal:
-                assert task_of(execution) not in self._deployments, f"{execution.attempt} is over and to be deployed"
+                assert task_of(execution) not in self._deployments, (
+                    f"{execution.attempt} has ended and is to be deployed"
+                )
 
 
 def task_of(execution: Execution) -> Subtask:

@@ -1,7 +1,7 @@
-"""Broadcast variables, and the part of a program that makes them, which has finished before their readers begin.
+"""Broadcast variables, and the part of a program that produces them and finishes before their readers begin.
 
-In a streaming job it is apart from all else: it takes no checkpoint, and after a restore it makes nothing, for its
-readers have the variables in their state. So others that read its rows would miss them.
+In a streaming job this part is separate: it takes no checkpoint, and after a restore it produces nothing, because its
+readers have the variables in their state. So other readers of its rows would miss them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from flykka.messages.graph.job_graph import JobType, JobVertex
 
 
 def feeding_broadcast_variables(graph: StreamGraph) -> frozenset[str]:
-    """The uids of the operators of a streaming program that make broadcast variables; none of a batch program.
+    """The uids of the operators of a streaming program that produce broadcast variables; empty for a batch program.
 
     Raises:
-        GraphError: rows of one of them go elsewhere too; the text names both.
+        GraphError: other operators read rows of one of them; the text names both.
     """
     if graph.job_type is JobType.BATCH:
         return frozenset()
@@ -42,7 +42,7 @@ def feeding_broadcast_variables(graph: StreamGraph) -> frozenset[str]:
 
 
 def broadcast_gates(vertex: JobVertex) -> frozenset[int]:
-    """The inputs of a vertex with the rows of broadcast variables, which are read before all others."""
+    """The inputs of a vertex for broadcast variables, which are read before all others."""
     return frozenset(gate for gate, edge in enumerate(vertex.inputs) if edge.broadcast_variable is not None)
 
 

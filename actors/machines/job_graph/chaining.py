@@ -1,9 +1,9 @@
 """Chains operators into tasks: Flink's chaining rules and the inheritance of slot sharing groups.
 
-An edge is fused when its target has that one input and lets itself be chained, its source lets others be chained to
-it, rows are forwarded while they are made, and both ends agree in parallelism and sharing group. A keyed edge is never
-fused, not even at parallelism 1: behind it state is kept by key group. In a batch program a sink is not fused with what
-others read, too: what they read must be finished before they begin, and a sink commits when all have come to their end.
+An edge is fused if its target has only this input, both strategies allow it, rows are forwarded in a pipelined
+exchange, and both ends agree in parallelism and sharing group. A keyed edge is never fused, not even at parallelism 1:
+the state after it is stored by key group. In a batch program a sink is also not fused into a chain with other readers:
+their input must be finished before they begin, and a sink commits when all tasks have ended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEFAULT_GROUP = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """Operators fused into one vertex, in topological order; `reads` gives for each the place that feeds it."""
+    """Operators fused into one vertex, in topological order; `reads` has the place of each operator's input."""
 
     nodes: tuple[StreamNode, ...]
     reads: tuple[int | None, ...]
@@ -35,12 +35,11 @@ class Chain:
 
     @property
     def head(self) -> StreamNode:
-        """The operator that reads the inputs of the vertex."""
         return self.nodes[0]
 
 
 def sharing_groups(graph: StreamGraph) -> dict[str, str]:
-    """The effective slot sharing group of every uid: its own, else that of all inputs where they agree.
+    """The effective slot sharing group of every uid: its own, else that of all inputs if they agree.
 
     Raises `GraphError` as `StreamGraph.topological` does.
     """

@@ -1,7 +1,7 @@
-"""From the program to what is submitted: chains become vertices (Flink's StreamingJobGraphGenerator).
+"""From the program to the submitted graph: chains become vertices (Flink's StreamingJobGraphGenerator).
 
-Decided here: names, how many key groups a vertex has, whether an output is read while it is written, and whether the
-windows of a vertex may wait for a checkpoint. Ids are those of `operator_ids`.
+Decides on names, the number of key groups of a vertex, pipelined or blocking outputs, and whether the windows of a
+vertex may wait for a checkpoint. `operator_ids` determines the ids.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PREFIX = {OperatorKind.SOURCE: "Source: ", OperatorKind.SINK: "Sink: "}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescalingSettings:
-    """The scheduler of streaming jobs, and when it adapts."""
+    """The scheduler of streaming jobs, and when it rescales."""
 
     scheduler_type: SchedulerType = SchedulerType.DEFAULT
     resource_wait_timeout_ms: int = 10_000
@@ -65,23 +65,23 @@ def job_graph(
     input_dependency_constraint: InputDependencyConstraint = InputDependencyConstraint.ANY,
     rescaling: RescalingSettings | None = None,
 ) -> JobGraph:
-    """The job graph of a program. Raises `GraphError`, naming the uid, where the program cannot be built."""
+    """The job graph of a program. Raises `GraphError`, naming the uid, if the program is invalid."""
     if not stream_graph.nodes:
         raise GraphError(f"the program of job {name!r} has no operator")
-    made = chains(stream_graph)
+    program_chains = chains(stream_graph)
     rescaling = rescaling or RescalingSettings()
     ids = operator_ids(stream_graph)
     wiring = _Wiring(
         feeding=feeding_broadcast_variables(stream_graph),
         operator_ids=ids,
-        vertex_ids={node.uid: vertex_id(ids[chain.head.uid]) for chain in made for node in chain.nodes},
-        output_numbers={edge: number for chain in made for number, edge in enumerate(chain.outputs)},
+        vertex_ids={node.uid: vertex_id(ids[chain.head.uid]) for chain in program_chains for node in chain.nodes},
+        output_numbers={edge: number for chain in program_chains for number, edge in enumerate(chain.outputs)},
     )
     graph = JobGraph(
         job_id=job_id,
         name=name,
-        vertices=with_managed_memory([_vertex(stream_graph, chain, wiring) for chain in made]),
-        # A batch job takes one, at its end.
+        vertices=with_managed_memory([_vertex(stream_graph, chain, wiring) for chain in program_chains]),
+        # A batch job takes one checkpoint, at its end.
         checkpointing=replace(checkpointing, interval_ms=None)
         if stream_graph.job_type is JobType.BATCH
         else checkpointing,
@@ -96,7 +96,7 @@ def job_graph(
         coalesces_batches=stream_graph.coalesces_batches,
         failover_strategy=failover_strategy,
         input_dependency_constraint=input_dependency_constraint,
-        # A batch job runs its tasks one behind the other, with what slots there are.
+        # A batch job runs its tasks one after the other, with any number of slots.
         scheduler_type=SchedulerType.DEFAULT if stream_graph.job_type is JobType.BATCH else rescaling.scheduler_type,
         resource_wait_timeout_ms=rescaling.resource_wait_timeout_ms,
         rescale_cooldown_ms=rescaling.rescale_cooldown_ms,
@@ -110,9 +110,9 @@ def job_graph(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wiring:
-    """Names of vertices and operators for each other: by uid, and by edge for the outputs.
+    """The ids that vertices and operators use for each other: by uid, and by edge for the outputs.
 
-    Those with the uids `feeding` make broadcast variables and nothing else.
+    Operators with the uids `feeding` only produce broadcast variables.
     """
 
     feeding: frozenset[str]
@@ -134,7 +134,7 @@ def _vertex(graph: StreamGraph, chain: Chain, wiring: _Wiring) -> JobVertex:
         is_max_parallelism_configured=parallelism.is_max_configured,
         inputs=tuple(_edge(graph, edge, wiring) for edge in chain.inputs),
         outputs=tuple(wiring.operator_ids[edge.source_uid] for edge in chain.outputs),
-        # Where slots are not shared, every vertex has slots of its own.
+        # If slots are not shared, every vertex has its own.
         slot_sharing_group=chain.group,
         firing_mode=_firing_mode(graph, chain, feeds_broadcast_variables=head.uid in wiring.feeding),
         watermark_delay_ms=head.watermark_delay_ms,
@@ -196,20 +196,20 @@ def _parallelism(head: StreamNode) -> VertexParallelism:
 
 
 def _co_location_group(chain: Chain) -> str | None:
-    named = {node.co_location_group: node.uid for node in chain.nodes if node.co_location_group is not None}
-    if len(named) > 1:
-        groups = ", ".join(f"{group!r} ({uid})" for group, uid in named.items())
+    uid_by_group = {node.co_location_group: node.uid for node in chain.nodes if node.co_location_group is not None}
+    if len(uid_by_group) > 1:
+        groups = ", ".join(f"{group!r} ({uid})" for group, uid in uid_by_group.items())
         raise GraphError(f"operators that run in one task are in two co-location groups: {groups}")
-    return next(iter(named), None)
+    return next(iter(uid_by_group), None)
 
 
 def _name(chain: Chain) -> str:
-    """Flink's way to name a chain: `Source: a -> b`, and `a -> (b, c)` where it branches."""
+    """Flink's name of a chain: `Source: a -> b`, and `a -> (b, c)` for branches."""
     readers: dict[int, list[int]] = {}
     for place, reads in enumerate(chain.reads):
         if reads is not None:
             readers.setdefault(reads, []).append(place)
-    # Readers stand behind what they read: from the back, every name that is needed is already there.
+    # Readers come after their inputs, so that in reverse order every name is complete when it is needed.
     names = [_PREFIX.get(node.kind, "") + node.name for node in chain.nodes]
     for place in reversed(range(len(names))):
         following = [names[reader] for reader in readers.get(place, ())]
@@ -223,7 +223,7 @@ def _name(chain: Chain) -> str:
 def _firing_mode(graph: StreamGraph, chain: Chain, *, feeds_broadcast_variables: bool) -> FiringMode:
     firing = [node for node in chain.nodes if node.event_time]
     if graph.job_type is JobType.BATCH or feeds_broadcast_variables:
-        # Of event time only the end is told; and what feeds variables has finished before there is a checkpoint.
+        # Only the end of event time is emitted; and a part that produces variables finishes before any checkpoint.
         return FiringMode.ON_WATERMARK
     if firing and all(_may_fire_late(graph, node) for node in firing):
         return FiringMode.ON_CHECKPOINT
@@ -235,10 +235,12 @@ def _is_checkpointed(node: StreamNode) -> bool:
 
 
 def _may_fire_late(graph: StreamGraph, node: StreamNode) -> bool:
-    """True if nobody can tell that windows wait for the checkpoint: no event time behind, no sink shows rows.
+    """True if delaying windows until the checkpoint has no visible effect: no event time downstream, only sinks that
+    publish per checkpoint.
 
-    Timers of functions may not: rows that come meanwhile would see state that the timers have yet to change. And no
-    function behind may keep operator state, which would be in the checkpoint without what these rows do to it.
+    Timers of functions may not be delayed: rows that arrive meanwhile would see state that the timers have yet to
+    change. And no function downstream may have operator state: the checkpoint would contain it without the effect of
+    these rows.
     """
     downstream = list(graph.downstream(node.uid))
     sinks = [reached for reached in downstream if reached.kind is OperatorKind.SINK]
@@ -253,7 +255,7 @@ def _may_fire_late(graph: StreamGraph, node: StreamNode) -> bool:
 def with_managed_memory(vertices: Sequence[JobVertex]) -> tuple[JobVertex, ...]:
     """Divide the managed memory of a slot among the tasks that share it (Flink's managedMemFraction).
 
-    Every operator that keeps state by key has an equal part, and a task those of its operators.
+    Every operator with keyed state has an equal part, and a task the parts of its operators.
     """
     users: Counter[str] = Counter()
     for vertex in vertices:

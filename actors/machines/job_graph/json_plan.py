@@ -1,4 +1,4 @@
-"""Graphs as JSON, in the shape that Flink's JsonPlanGenerator gives them and its web interface draws."""
+"""Graphs as JSON, in the format of Flink's JsonPlanGenerator, which its web interface draws."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flykka.messages.graph.job_graph import JobGraph, JobVertex, ShipStrategy
 
 
 def json_plan(job_graph: JobGraph) -> dict[str, Any]:
-    """`jid`, `name` and the `nodes`: a vertex each, with what it reads by whom and how."""
+    """`jid`, `name` and the `nodes`: one for each vertex, with its inputs."""
     return {
         "jid": job_graph.job_id,
         "name": job_graph.name,
@@ -23,7 +23,7 @@ def vertex_node(vertex: JobVertex, description: str) -> dict[str, Any]:
 
 
 def node(node_id: str, parallelism: int, description: str, inputs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    plan_node: dict[str, Any] = {
         "id": node_id,
         "parallelism": parallelism,
         "operator": "",
@@ -32,8 +32,8 @@ def node(node_id: str, parallelism: int, description: str, inputs: Sequence[dict
         "optimizer_properties": {},
     }
     if inputs:
-        made["inputs"] = [{"num": number, **each} for number, each in enumerate(inputs)]
-    return made
+        plan_node["inputs"] = [{"num": number, **each} for number, each in enumerate(inputs)]
+    return plan_node
 
 
 def input_from(source: str, strategy: ShipStrategy, exchange: str) -> dict[str, Any]:

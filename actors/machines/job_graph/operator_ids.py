@@ -1,8 +1,8 @@
-"""The ids that state is found by when a program runs again (Flink's StreamGraphHasherV2).
+"""The ids by which state is found when a program runs again (Flink's StreamGraphHasherV2).
 
-An operator with a uid has an id of that uid and of nothing else. One without has an id of the structure: of its place
-among the operators, walked in breadth from the sources, of how many operators are chained to it, and of the ids of
-its inputs. So its name and its parallelism may change, and what stands before it may not.
+The id of an operator with a uid depends only on that uid. The id of one without depends on the structure: on its place
+in a breadth-first traversal from the sources, on the number of operators chained to it, and on the ids of its inputs.
+So its name and its parallelism may change, but not the operators before it.
 """
 
 from __future__ import annotations
@@ -18,28 +18,27 @@ from flykka.messages.wire.ids import JobVertexId, OperatorId
 
 _SIZE = 16
 _MIX = 37
-"""As in Flink: an input's id is mixed in byte by byte, so that the order of the inputs counts."""
+"""As in Flink, an input's id is mixed in byte by byte, so that the order of the inputs counts."""
 
 
 def operator_id(uid: str) -> OperatorId:
     return OperatorId(_of_uid(uid).hex())
 
 
-def given_uid(made: OperatorId, uid: str) -> str | None:
-    """The uid of the operator with this id; None where nobody gave it one, and `uid` is automatic."""
-    return uid if made == operator_id(uid) else None
+def given_uid(identifier: OperatorId, uid: str) -> str | None:
+    """The uid of the operator with this id; `None` if it was not set, and `uid` is automatic."""
+    return uid if identifier == operator_id(uid) else None
 
 
 def vertex_id(head: OperatorId) -> JobVertexId:
-    """The id of the vertex whose chain begins with this operator."""
     return JobVertexId(head)
 
 
 def operator_ids(graph: StreamGraph) -> dict[str, OperatorId]:
-    """The id of every operator by its uid, the automatic ones included.
+    """The id of every operator by its uid, including automatic uids.
 
     Raises:
-        GraphError: two operators have one id, or one is to have the state of another.
+        GraphError: two operators have one id, or one would get the state of another.
     """
     groups = sharing_groups(graph)
     ids: dict[str, bytes] = {}
@@ -49,28 +48,30 @@ def operator_ids(graph: StreamGraph) -> dict[str, OperatorId]:
     while ahead:
         node = ahead.popleft()
         if any(edge.source_uid not in ids for edge in graph.inputs(node.uid)):
-            # It is met again behind the input that is still missing.
+            # It is visited again after the input that is still missing.
             waiting.discard(node.uid)
             continue
-        made = _of_structure(graph, node, ids, groups) if node.has_automatic_uid else _of_uid(node.uid)
-        if made in owner:
-            raise GraphError(f"the operators {owner[made]!r} and {node.uid!r} have one id: give each a uid of its own")
-        ids[node.uid], owner[made] = made, node.uid
+        digest = _of_structure(graph, node, ids, groups) if node.has_automatic_uid else _of_uid(node.uid)
+        if digest in owner:
+            raise GraphError(
+                f"the operators {owner[digest]!r} and {node.uid!r} have one id: give each a uid of its own"
+            )
+        ids[node.uid], owner[digest] = digest, node.uid
         for edge in graph.outputs(node.uid):
             if edge.target_uid not in waiting:
                 waiting.add(edge.target_uid)
                 ahead.append(graph.node(edge.target_uid))
-    named = {uid: OperatorId(made.hex()) for uid, made in ids.items()}
-    _check_hashes(graph, named)
-    return named
+    hex_ids = {uid: OperatorId(digest.hex()) for uid, digest in ids.items()}
+    _check_hashes(graph, hex_ids)
+    return hex_ids
 
 
 def _check_hashes(graph: StreamGraph, ids: Mapping[str, OperatorId]) -> None:
-    owner = {made: uid for uid, made in ids.items()}
+    owner = {operator: uid for uid, operator in ids.items()}
     for node in graph.nodes:
         other = None if node.uid_hash is None else owner.get(OperatorId(node.uid_hash), node.uid)
         if other is not None and other != node.uid:
-            # After every failure it would be given what the other one keeps now.
+            # After every failure it would restore the current state of the other one.
             raise GraphError(
                 f"the uid hash of {node.uid!r}, {node.uid_hash}, is the id that {other!r} has now: one would get"
                 f" the state of the other; give {other!r} a uid of its own with uid(...)"
@@ -84,7 +85,7 @@ def _of_uid(uid: str) -> bytes:
 def _of_structure(graph: StreamGraph, node: StreamNode, ids: dict[str, bytes], groups: dict[str, str]) -> bytes:
     place = len(ids).to_bytes(4)
     chained = sum(is_chainable(graph, edge, groups) for edge in graph.outputs(node.uid))
-    made = bytearray(blake2b(place * (1 + chained), digest_size=_SIZE).digest())
+    digest = bytearray(blake2b(place * (1 + chained), digest_size=_SIZE).digest())
     for edge in graph.inputs(node.uid):
-        made = bytearray((own * _MIX ^ other) & 0xFF for own, other in zip(made, ids[edge.source_uid], strict=True))
-    return bytes(made)
+        digest = bytearray((own * _MIX ^ other) & 0xFF for own, other in zip(digest, ids[edge.source_uid], strict=True))
+    return bytes(digest)

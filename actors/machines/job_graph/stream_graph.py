@@ -1,7 +1,6 @@
-"""The program as its author wrote it: operators by uid and the edges between them (Flink's StreamGraph).
+"""The program as the user wrote it: operators by uid and the edges between them (Flink's StreamGraph).
 
-What is refused here is refused with the uid that is at fault. How operators become vertices is not decided here: see
-`chaining` and `job_graph_generator`.
+Errors name the uid at fault. How operators become vertices is decided in `chaining` and `job_graph_generator`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class ChainingStrategy(StrEnum):
 
 
 class ExchangeMode(StrEnum):
-    """The exchange of an edge's rows: while they are made, after that, or as the graph says."""
+    """The exchange of an edge's rows: pipelined, blocking, or as the graph specifies."""
 
     UNDEFINED = "UNDEFINED"
     PIPELINED = "PIPELINED"
@@ -35,17 +34,17 @@ class ExchangeMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamNode:
-    """An operator. A sharing group of None is inherited from the inputs, a max_parallelism of None is derived.
+    """An operator. A `None` sharing group is inherited from the inputs, a `None` max_parallelism is derived.
 
-    `publishes_per_checkpoint` marks a sink whose rows nobody sees before a checkpoint, `event_time` an operator that
-    fires with the watermark. Of what makes watermarks, `watermark_delay_ms` is how far behind the newest row they stay,
-    `idle_timeout_ms` how long nothing may be read before it holds no watermark back any more, and `quiet_period_ms` how
-    long before event time goes on by the clock. A source with a `watermark_alignment` waits for others of its group.
+    `publishes_per_checkpoint` marks a sink whose rows become visible with a checkpoint, `event_time` an operator that
+    fires with the watermark. For an operator that generates watermarks, `watermark_delay_ms` is their distance to the
+    newest row, `idle_timeout_ms` the silence after which it is idle, and `quiet_period_ms` the silence after which
+    event time advances with the clock. A source with a `watermark_alignment` waits for others of its group.
 
-    A uid is automatic where the user gave none: then the id is one of the structure (`operator_ids`). `uid_hash` is an
-    id that the user gave beside it. `state_schema` is what an operator with state keeps.
-    Of rows that agree in the columns `upsert_keys` the newest holds. One with a coordinator begins a task. It cannot
-    run in more than `parallelism_limit` subtasks, where there is such a limit.
+    A uid is automatic if the user has not set it: then the id is structural (`operator_ids`). `uid_hash` is an
+    additional id from the user. `state_schema` describes the state of the operator. Of rows with equal `upsert_keys`
+    columns the newest is valid. An operator with a coordinator begins a task. It cannot run in more than
+    `parallelism_limit` subtasks, if that is set.
     """
 
     uid: str
@@ -78,10 +77,10 @@ class StreamNode:
 class StreamEdge:
     """The output of one operator as an input of another; `key_by` holds the key expressions of a HASH edge.
 
-    The rows of a side output are taken on in the task that makes them, whatever is said of chaining. Those of a
-    `broadcast_variable` are read by functions of the target, which begins when all of them are there.
+    The target of a side output is always chained to its source. The rows of a `broadcast_variable` are read by
+    functions of the target, which begins when it has all of them.
 
-    Edges are told apart by identity: a stream united with itself has two that look the same.
+    Edges are compared by identity: a stream united with itself has two that look the same.
     """
 
     source_uid: str
@@ -94,9 +93,9 @@ class StreamEdge:
 
 
 class StreamGraph:
-    """Operators and edges in the order in which they were added, which is the order that everything later keeps.
+    """Operators and edges in the order of addition, which all later steps preserve.
 
-    Of a BATCH program everything that is exchanged is made wholly before it is read.
+    In a BATCH program all exchanges are blocking.
     """
 
     def __init__(
@@ -119,7 +118,7 @@ class StreamGraph:
         self._outputs: dict[str, list[StreamEdge]] = {}
 
     def add_node(self, node: StreamNode) -> None:
-        """Add an operator. Raises `GraphError` where its uid is taken or its parallelism makes no sense."""
+        """Add an operator. Raises `GraphError` if its uid exists already or its parallelism is invalid."""
         if node.uid in self._nodes:
             raise GraphError(f"two operators have the uid {node.uid!r}")
         if node.parallelism < 1:
@@ -139,7 +138,7 @@ class StreamGraph:
         self._outputs[node.uid] = []
 
     def add_edge(self, edge: StreamEdge) -> None:
-        """Connect two operators that were added before. Raises `GraphError` where they cannot be connected so."""
+        """Connect two operators that were added before. Raises `GraphError` if that is not possible."""
         for uid in (edge.source_uid, edge.target_uid):
             if uid not in self._nodes:
                 raise GraphError(f"the edge {edge.source_uid!r} -> {edge.target_uid!r} names {uid!r}, which is unknown")
@@ -162,7 +161,6 @@ class StreamGraph:
 
     @property
     def nodes(self) -> tuple[StreamNode, ...]:
-        """Every operator, in the order of addition."""
         return tuple(self._nodes.values())
 
     def node(self, uid: str) -> StreamNode:
@@ -177,10 +175,10 @@ class StreamGraph:
         return tuple(self._outputs[uid])
 
     def topological(self) -> tuple[StreamNode, ...]:
-        """Every operator after all of its inputs. Raises `GraphError` for a cycle and for an input that is missing."""
+        """Every operator after all of its inputs. Raises `GraphError` for a cycle and for a missing input."""
         for node in self._nodes.values():
             if node.kind is not job_graph.OperatorKind.SOURCE and not self._inputs[node.uid]:
-                raise GraphError(f"the operator {node.uid!r} is no source and has no input")
+                raise GraphError(f"the operator {node.uid!r} is not a source and has no input")
         missing = {uid: len(edges) for uid, edges in self._inputs.items()}
         ready = deque(uid for uid, count in missing.items() if count == 0)
         order: list[StreamNode] = []
@@ -197,12 +195,12 @@ class StreamGraph:
         return tuple(order)
 
     def downstream(self, uid: str) -> Iterator[StreamNode]:
-        """Every operator that rows of this one can reach, itself not included, each once."""
-        seen: set[str] = set()
+        """Every operator that rows of this one can reach, without itself, each once."""
+        visited: set[str] = set()
         ahead = deque(edge.target_uid for edge in self._outputs[uid])
         while ahead:
-            reached = ahead.popleft()
-            if reached not in seen:
-                seen.add(reached)
-                yield self._nodes[reached]
-                ahead.extend(edge.target_uid for edge in self._outputs[reached])
+            uid_ahead = ahead.popleft()
+            if uid_ahead not in visited:
+                visited.add(uid_ahead)
+                yield self._nodes[uid_ahead]
+                ahead.extend(edge.target_uid for edge in self._outputs[uid_ahead])

@@ -1,6 +1,6 @@
 """Validates job graphs that came as messages.
 
-The generator only makes graphs that can; one that was submitted or persisted may have been made by anybody.
+The generator creates only valid graphs; a submitted or persisted one may come from any other program.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EXCHANGED = {
 
 
 def check_job_graph(job_graph: JobGraph) -> None:
-    """Raise `GraphError`, naming the vertex or the operator, where the graph cannot be executed."""
+    """Raise `GraphError`, naming the vertex or the operator, if the graph cannot be executed."""
     if not job_graph.vertices:
         raise GraphError(f"the job {job_graph.name!r} has no vertex")
     if job_graph.job_type is JobType.BATCH:
@@ -40,8 +40,8 @@ def check_job_graph(job_graph: JobGraph) -> None:
     _check_unique("vertex id", (vertex.vertex_id for vertex in job_graph.vertices))
     _check_unique("uid", (operator.ref.uid for operator in operators))
     _check_unique("operator id", (operator.operator_id for operator in operators))
-    named = (operator.user_defined_operator_id for operator in operators)
-    _check_unique("user-defined operator id", (each for each in named if each is not None))
+    user_ids = (operator.user_defined_operator_id for operator in operators)
+    _check_unique("user-defined operator id", (each for each in user_ids if each is not None))
     earlier: dict[JobVertexId, JobVertex] = {}
     read: set[tuple[JobVertexId, int]] = set()
     for vertex in job_graph.vertices:
@@ -53,21 +53,19 @@ def check_job_graph(job_graph: JobGraph) -> None:
     for vertex in job_graph.vertices:
         for output in range(len(vertex.outputs)):
             if (vertex.vertex_id, output) not in read:
-                raise GraphError(f"nobody reads output {output} of the vertex {vertex.name!r}")
+                raise GraphError(f"no vertex reads output {output} of the vertex {vertex.name!r}")
 
 
 def recovers_approximately(job_graph: JobGraph) -> bool:
-    """True if a task that has failed restarts with what is behind it alone, and rows are lost with it."""
+    """True if a failed task restarts only with its downstream tasks, and rows are lost."""
     edges = (edge for vertex in job_graph.vertices for edge in vertex.inputs)
     return any(edge.result_partition_type is ResultPartitionType.PIPELINED_APPROXIMATE for edge in edges)
 
 
 def fixed_parallelism(job_graph: JobGraph) -> str | None:
-    """Tell why the parallelism of a running job cannot change; None where it can."""
+    """The reason why the parallelism of a running job cannot change; `None` if it can."""
     if recovers_approximately(job_graph):
-        return (
-            f"the job {job_graph.name!r} has approximate local recovery: what runs on expects its readers as they were"
-        )
+        return f"the job {job_graph.name!r} has approximate local recovery: continuing tasks expect the same readers"
     for vertex in job_graph.vertices:
         if any(operator.has_coordinator for operator in vertex.operators):
             return (
@@ -78,11 +76,11 @@ def fixed_parallelism(job_graph: JobGraph) -> str | None:
 
 
 def check_approximate(job_graph: JobGraph) -> None:
-    """Raise `GraphError` where a job that is to have approximate local recovery cannot have it."""
+    """Raise `GraphError` if the job cannot have approximate local recovery."""
     kinds = {edge.result_partition_type for vertex in job_graph.vertices for edge in vertex.inputs}
     refusals = {
-        "it is a BATCH job, which loses nothing that is finished": job_graph.job_type is JobType.BATCH,
-        "its checkpoints are unaligned: they keep what is in flight, and this loses it": (
+        "it is a BATCH job, which loses no finished results": job_graph.job_type is JobType.BATCH,
+        "its checkpoints are unaligned: they store batches in flight, which this mode drops": (
             job_graph.checkpointing.unaligned
         ),
         f"its schedule mode is {job_graph.schedule_mode}, and must be {ScheduleMode.EAGER}": (
@@ -101,8 +99,8 @@ def check_approximate(job_graph: JobGraph) -> None:
 def _check_batch(job_graph: JobGraph) -> None:
     if job_graph.schedule_mode is ScheduleMode.EAGER:
         raise GraphError(
-            f"the BATCH job {job_graph.name!r} is to be scheduled {job_graph.schedule_mode}: its tasks read what others"
-            f" have finished, so it must be {ScheduleMode.PIPELINED_REGION} or {ScheduleMode.LAZY_FROM_SOURCES}"
+            f"the BATCH job {job_graph.name!r} is to be scheduled {job_graph.schedule_mode}: its tasks read finished"
+            f" results, so it must be {ScheduleMode.PIPELINED_REGION} or {ScheduleMode.LAZY_FROM_SOURCES}"
         )
     if job_graph.checkpointing.interval_ms is not None:
         raise GraphError(
@@ -112,7 +110,7 @@ def _check_batch(job_graph: JobGraph) -> None:
 
 
 def _check_broadcast_variables(job_graph: JobGraph) -> None:
-    """They are whole before their readers begin, and so each region must begin by itself."""
+    """Check that broadcast variables are complete before their readers begin, and regions start separately."""
     for vertex in job_graph.vertices:
         for edge in vertex.inputs:
             if edge.broadcast_variable is None:
@@ -131,18 +129,18 @@ def _check_broadcast_variables(job_graph: JobGraph) -> None:
 
 
 def _check_unique(what: str, names: Iterable[Hashable]) -> None:
-    seen: set[Hashable] = set()
+    known_names: set[Hashable] = set()
     for name in names:
-        if name in seen:
-            raise GraphError(f"the {what} {name!r} stands twice in the job graph")
-        seen.add(name)
+        if name in known_names:
+            raise GraphError(f"the {what} {name!r} occurs twice in the job graph")
+        known_names.add(name)
 
 
 def _check_vertex(vertex: JobVertex) -> None:
     if not vertex.operators:
         raise GraphError(f"the vertex {vertex.name!r} has no operator")
     if not vertex.slot_sharing_group:
-        raise GraphError(f"the vertex {vertex.name!r} is in no slot sharing group: nobody would ask for its slots")
+        raise GraphError(f"the vertex {vertex.name!r} is in no slot sharing group: its slots would never be requested")
     try:
         VertexParallelism(parallelism=vertex.parallelism, max_parallelism=vertex.max_parallelism)
     except GraphError as refused:
@@ -150,14 +148,14 @@ def _check_vertex(vertex: JobVertex) -> None:
 
 
 def _check_exchange(job_type: JobType, vertex: JobVertex) -> None:
-    """Rows are exchanged as the job is meant: while they are made, or after it."""
+    """Check that rows are exchanged as the job type requires: pipelined or blocking."""
     fitting = _EXCHANGED[job_type]
     for edge in vertex.inputs:
-        wanted = fitting if edge.broadcast_variable is None else (ResultPartitionType.BLOCKING,)
-        if edge.result_partition_type not in wanted:
+        allowed = fitting if edge.broadcast_variable is None else (ResultPartitionType.BLOCKING,)
+        if edge.result_partition_type not in allowed:
             raise GraphError(
                 f"the vertex {vertex.name!r} reads a {edge.result_partition_type} output, and those of a {job_type} job"
-                f" are {' or '.join(wanted)}"
+                f" are {' or '.join(allowed)}"
             )
     has_sink = any(operator.kind is OperatorKind.SINK for operator in vertex.operators)
     if job_type is JobType.BATCH and has_sink and vertex.outputs:
@@ -174,7 +172,9 @@ def _check_inputs(vertex: JobVertex, earlier: dict[JobVertexId, JobVertex], read
             raise GraphError(f"the vertex {vertex.name!r} reads {edge.source!r}, which does not come before it")
         output = (edge.source, edge.source_output)
         if not 0 <= edge.source_output < len(source.outputs):
-            raise GraphError(f"the vertex {vertex.name!r} reads output {edge.source_output} of {source.name!r}: none")
+            raise GraphError(
+                f"the vertex {vertex.name!r} reads output {edge.source_output} of {source.name!r}, which does not exist"
+            )
         if output in read:
             raise GraphError(f"output {edge.source_output} of {source.name!r} has two readers")
         if edge.ship_strategy is ShipStrategy.FORWARD and source.parallelism != vertex.parallelism:

@@ -1,7 +1,7 @@
-"""Wires subtasks: the channels between two vertices (Flink's EdgeManagerBuildUtil), and the buffers that these need.
+"""Wires subtasks: the channels between two vertices (Flink's EdgeManagerBuildUtil), and their network buffers.
 
 A FORWARD or RESCALE edge is point-wise, every other one all-to-all. A subpartition belongs to one consuming subtask, so
-the partition of a producer has as many as it has consumers.
+the partition of a producer has one for each of its consumers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ POINTWISE = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """A channel of a consuming subtask: which subtask produces it, and at which of its subpartitions it is read."""
+    """A channel of a consuming subtask: the producing subtask, and its subpartition that the channel reads."""
 
     producer: int
     subpartition: int
@@ -40,7 +40,7 @@ def subpartitions(ship_strategy: ShipStrategy, upstream: int, downstream: int, p
 
 
 def pointwise_producers(upstream: int, downstream: int, consumer: int) -> range:
-    """The producers that a consumer reads: one where there are fewer of them, its even share where there are more."""
+    """The producers that a consumer reads: one if there are no more producers than consumers, else an even share."""
     if upstream <= downstream:
         producer = consumer * upstream // downstream
         return range(producer, producer + 1)
@@ -48,7 +48,7 @@ def pointwise_producers(upstream: int, downstream: int, consumer: int) -> range:
 
 
 def pointwise_consumers(upstream: int, downstream: int, producer: int) -> range:
-    """The consumers of a producer: `pointwise_producers` read from the other end, so they are neighbours too."""
+    """The consumers of a producer, the inverse of `pointwise_producers`; they are consecutive, too."""
     if upstream <= downstream:
         # Ceilings: consumer j reads producer floor(j * upstream / downstream).
         return range(-(-producer * downstream // upstream), -(-(producer + 1) * downstream // upstream))
@@ -66,8 +66,8 @@ class TaskMinimum:
 def task_minima(job_graph: JobGraph, buffers_per_channel: int) -> Iterator[TaskMinimum]:
     """Calculates the least network buffers of each task of a job, before it runs.
 
-    The same rule as at its TaskManager (`exchange.shuffle_environment`): one for each subpartition and one more
-    for each output, and the exclusive ones of its channels.
+    The same rule as at its TaskManager (`exchange.shuffle_environment`): one for each subpartition and one more for
+    each output, and the exclusive ones of its channels.
     """
     vertices = {vertex.vertex_id: vertex for vertex in job_graph.vertices}
     for vertex in job_graph.vertices:

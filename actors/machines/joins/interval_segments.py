@@ -1,8 +1,8 @@
-"""The memory of one side of an interval join: segments by event time, and the bound that watermarks move.
+"""The state of one side of an interval join: segments by event time, and the bound that watermarks move.
 
-A row is through when no row of the other side that is to come can meet it: it is unmatched then, or never. Rows that
-are through are kept on where the other side may still have unmatched rows, which they may have met. A row is late when
-its time is before the watermark; so a row that is not late is not through when it comes.
+A row is closed when no future row of the other side can match it: if it is unmatched then, it stays so. Closed rows are
+retained while the other side may have unmatched rows, which they may have matched. A row is late if its time is before
+the watermark; so a row that is not late is not closed when it arrives.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.wire.ids import BatchId
 
 UNBOUNDED_MS = 2**53
-"""A bound of an interval that is none: longer than all times, and still a number of microseconds in 64 bits."""
+"""The bound of an unbounded interval: longer than all times, and a number of microseconds that fits into 64 bits."""
 
 MERGED_ROWS = 250_000
-"""A segment of more rows is not merged: it would be read for many batches that need a part of it only."""
+"""A segment with more rows is not merged: many batches that need only a part of it would read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A row meets those of the other side whose times are from `lower_ms` to `upper_ms` later than its own."""
+    """A row matches those of the other side whose times are from `lower_ms` to `upper_ms` later than its own."""
 
     lower_ms: int
     upper_ms: int
@@ -40,12 +40,12 @@ class Interval:
 
     @property
     def has_lower_bound(self) -> bool:
-        """True if a row does not meet others however much earlier they are."""
+        """True if rows can be too early to match."""
         return self.lower_ms > -UNBOUNDED_MS
 
     @property
     def has_upper_bound(self) -> bool:
-        """True if a row does not meet others however much later they are."""
+        """True if rows can be too late to match."""
         return self.upper_ms < UNBOUNDED_MS
 
     @property
@@ -55,12 +55,12 @@ class Interval:
 
     @property
     def through_after_ms(self) -> int:
-        """The time after that of a row in which others may come that meet it."""
+        """The time after a row within which matching rows may still arrive."""
         return max(0, self.upper_ms)
 
 
 class IntervalSegments(Segments[Frame]):
-    """The live segments of one side. Rows are through whose time is `through_after_ms` before `closed_to_ms`."""
+    """The live segments of one side. Rows are closed if their time is `through_after_ms` before `closed_to_ms`."""
 
     def __init__(
         self, interval: Interval, *, emits_unmatched: bool = False, other_emits_unmatched: bool = False
@@ -70,26 +70,26 @@ class IntervalSegments(Segments[Frame]):
         self._interval = interval
         self._emits_unmatched = emits_unmatched
         self._through_ms = interval.through_after_ms
-        # The last row of the other side that one meets is through so much later than the row itself.
+        # The last row of the other side that a row matches is closed this much later than the row itself.
         last_met_ms = interval.upper_ms + interval.reversed.through_after_ms
         self.retained_ms = max(self._through_ms, last_met_ms) if other_emits_unmatched else self._through_ms
 
     @property
     def has_end(self) -> bool:
-        """True if rows are let go some time."""
+        """True if rows are dropped at some time."""
         return self.retained_ms < UNBOUNDED_MS
 
     def closed_at(self, watermark_ms: int) -> int | None:
-        """Return the time before which rows are late at a watermark; None: none is."""
+        """Return the time before which rows are late at a watermark; `None` if no row is."""
         return latest(self.closed_to_ms, None if watermark_ms == WATERMARK_MIN else watermark_ms)
 
     def met(self, first_ms: int, last_ms: int) -> tuple[Reading[Frame], ...]:
-        """Return the segments that may have rows which meet some of the other side, of these times."""
+        """Return the segments that may have matches for rows of the other side with these times."""
         from_ms, to_ms = first_ms - self._interval.upper_ms, last_ms - self._interval.lower_ms
         return tuple(Reading(segment=each) for each in self._live if each.last_ms >= from_ms and each.first_ms <= to_ms)
 
     def closing(self, watermark_ms: int) -> tuple[Reading[Frame], ...]:
-        """Return the rows that are through with a watermark and were not before, where unmatched ones are emitted."""
+        """Return the rows that this watermark closes, if unmatched rows are emitted."""
         closed_to = self.closed_at(watermark_ms)
         if closed_to is None or not self._emits_unmatched:
             return ()
@@ -98,7 +98,7 @@ class IntervalSegments(Segments[Frame]):
         return tuple(each for each in readings if _has_rows(each))
 
     def close(self, watermark_ms: int) -> tuple[BatchId, ...]:
-        """Move the bound to a watermark; the segments that nothing needs any more."""
+        """Move the bound to a watermark; returns the segments that are not needed any more."""
         self.closed_to_ms = self.closed_at(watermark_ms)
         needed = [segment for segment in self._live if self._is_needed(segment)]
         finished = tuple(segment.batch_id for segment in self._live if not self._is_needed(segment))
@@ -133,5 +133,5 @@ class IntervalSegments(Segments[Frame]):
 
 def _has_rows(reading: Reading[Frame]) -> bool:
     first_ms = reading.segment.first_ms if reading.from_ms is None else max(reading.from_ms, reading.segment.first_ms)
-    assert reading.until_ms is not None, "what is through has an end"
+    assert reading.until_ms is not None, "a reading of closed rows has an end"
     return first_ms < reading.until_ms and first_ms <= reading.segment.last_ms

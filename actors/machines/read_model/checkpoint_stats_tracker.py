@@ -1,7 +1,7 @@
-"""The checkpoints of a job as the CheckpointCoordinator reports them: counts, summary, history, the latest ones.
+"""Statistics of a job's checkpoints, from the reports of the CheckpointCoordinator: counts, summary, history, latest.
 
-Mirrors Flink's CheckpointStatsTracker with its CheckpointStatsHistory, but lives beside the coordinator, which decides
-nothing by it.
+Mirrors Flink's CheckpointStatsTracker with its CheckpointStatsHistory, but is separate from the coordinator, whose
+decisions do not depend on it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.messages.wire.message import Message
 
 SUBTASK_HISTORY = 10
-"""The subtasks are kept of so many checkpoints that have ended (Flink's web.checkpoints.history)."""
+"""The number of ended checkpoints whose subtasks are retained (Flink's web.checkpoints.history)."""
 
 _FIGURES = ("duration_ms", "size_bytes", "incremental_bytes", "processed_bytes", "persisted_bytes")
 
@@ -37,7 +37,7 @@ Subtasks = dict[tuple[JobVertexId, int], SubtaskCheckpointStatistics]
 
 
 class CheckpointStatsTracker:
-    """Constant work per acknowledgement; a checkpoint that completes is summed up once. `vertices`: parallelisms."""
+    """Constant work per acknowledgement; a complete checkpoint is summed up once. `vertices` has the parallelisms."""
 
     def __init__(self, vertices: Mapping[JobVertexId, int], history_size: int = CHECKPOINT_HISTORY) -> None:
         if history_size < 0:
@@ -48,9 +48,9 @@ class CheckpointStatsTracker:
         self._seen = {figure: _MinMaxAvg() for figure in _FIGURES}
         self._in_progress: dict[int, CheckpointStatistics] = {}
         self._history: OrderedDict[int, CheckpointStatistics] = OrderedDict()
-        """In the order in which they were triggered, those in progress among them."""
+        """In trigger order, including those in progress."""
         self._subtasks: dict[int, Subtasks] = {}
-        """Of the checkpoints in progress, and of the last ones that have ended, in that order."""
+        """The subtasks of checkpoints in progress, and of the last ended ones in the order of their ends."""
         self.latest_completed: CheckpointStatistics | None = None
         self.latest_savepoint: CheckpointStatistics | None = None
         self.latest_failed: CheckpointStatistics | None = None
@@ -65,13 +65,12 @@ class CheckpointStatsTracker:
 
     @property
     def last_completed(self) -> CheckpointStatistics | None:
-        """The completed checkpoint or savepoint with the highest id."""
         both = [stats for stats in (self.latest_completed, self.latest_savepoint) if stats is not None]
         return max(both, key=lambda stats: stats.checkpoint_id, default=None)
 
     @property
     def last_acknowledged(self) -> Subtasks:
-        """The acknowledgements of the last completed checkpoint, as far as they are kept."""
+        """The acknowledgements of the last completed checkpoint, as far as they are retained."""
         return {} if self.latest_completed is None else self._subtasks.get(self.latest_completed.checkpoint_id, {})
 
     @property
@@ -80,7 +79,7 @@ class CheckpointStatsTracker:
         return tuple(map(self._present, reversed(self._history.values())))
 
     def ended(self, limit: int) -> tuple[CheckpointStatistics, ...]:
-        """The last ones that are listed, the oldest first."""
+        """The last listed ones that have ended, the oldest first."""
         newest: list[CheckpointStatistics] = []
         for stats in reversed(self._history.values()):
             if len(newest) >= limit:
@@ -91,10 +90,10 @@ class CheckpointStatsTracker:
 
     def lookup(self, checkpoint_id: int) -> CheckpointStatistics | None:
         """Look a checkpoint up: in progress, listed, or among the latest."""
-        known = self._in_progress.get(checkpoint_id) or self._history.get(checkpoint_id)
+        stats = self._in_progress.get(checkpoint_id) or self._history.get(checkpoint_id)
         latest = (self.latest_completed, self.latest_savepoint, self.latest_failed)
-        known = known or next((stats for stats in latest if stats and stats.checkpoint_id == checkpoint_id), None)
-        return None if known is None else self._present(known)
+        stats = stats or next((each for each in latest if each and each.checkpoint_id == checkpoint_id), None)
+        return None if stats is None else self._present(stats)
 
     def details(self, job_id: JobId, checkpoint_id: int) -> CheckpointDetails:
         return CheckpointDetails(
@@ -110,7 +109,9 @@ class CheckpointStatsTracker:
         return CheckpointStatsSnapshot(
             job_id=job_id,
             counts=self.counts,
-            summary=CompletedCheckpointStatsSummary(**{figure: seen.summary() for figure, seen in self._seen.items()}),
+            summary=CompletedCheckpointStatsSummary(
+                **{figure: values.summary() for figure, values in self._seen.items()}
+            ),
             history=self.history,
             latest_completed=self.latest_completed,
             latest_savepoint=self.latest_savepoint,
@@ -118,7 +119,7 @@ class CheckpointStatsTracker:
             latest_restored=self.latest_restored,
         )
 
-    # What is reported
+    # Messages
 
     def on_message(self, message: Message) -> None:
         match message:
@@ -150,27 +151,29 @@ class CheckpointStatsTracker:
         self.counts = replace(self.counts, total=self.counts.total + 1, in_progress=self.counts.in_progress + 1)
 
     def _on_acknowledged(self, message: SubtasksAcknowledged) -> None:
-        """Subtasks have acknowledged, in time or late. It changes nothing where the subtasks are not kept any more."""
-        known = self._subtasks.get(message.checkpoint_id)
-        if known is not None:
+        """Record acknowledgements, in time or late; ignored if the subtasks of the checkpoint are not retained any
+        more.
+        """
+        subtasks = self._subtasks.get(message.checkpoint_id)
+        if subtasks is not None:
             for subtask in message.subtasks:
-                known.setdefault((subtask.vertex_id, subtask.subtask), subtask)
+                subtasks.setdefault((subtask.vertex_id, subtask.subtask), subtask)
 
     def _on_completed(self, message: CheckpointCompleted) -> None:
-        begun = self._begun(message.checkpoint_id, message.timestamp_ms - message.duration_ms)
+        started = self._begun(message.checkpoint_id, message.timestamp_ms - message.duration_ms)
         stats = replace(
-            begun,
+            started,
             status=CheckpointStatsStatus.COMPLETED,
             ended_ms=message.timestamp_ms,
             duration_ms=message.duration_ms,
             size_bytes=message.size_bytes,
             incremental_bytes=message.incremental_bytes,
             path=message.path,
-            vertices=tuple(self._measured(begun)),
+            vertices=tuple(self._measured(started)),
         )
         self.counts = replace(self.counts, completed=self.counts.completed + 1)
-        for figure, seen in self._seen.items():
-            seen.add(getattr(stats, figure))
+        for figure, summary in self._seen.items():
+            summary.add(getattr(stats, figure))
         if stats.is_savepoint:
             self.latest_savepoint = _newer(self.latest_savepoint, stats)
         else:
@@ -178,7 +181,7 @@ class CheckpointStatsTracker:
         self._end(stats)
 
     def on_coordinator_lost(self, now: int) -> None:
-        """The coordinator has ended, and nobody completes the checkpoints in progress."""
+        """Fail the checkpoints in progress, whose coordinator has ended."""
         for checkpoint_id in list(self._in_progress):
             self._abort(checkpoint_id, now, CheckpointDeclineReason.COORDINATOR_SHUTDOWN)
 
@@ -189,12 +192,12 @@ class CheckpointStatsTracker:
         reason: CheckpointDeclineReason,
         failure: CheckpointFailure | None = None,
     ) -> None:
-        begun = self._begun(checkpoint_id, ended_ms)
+        started = self._begun(checkpoint_id, ended_ms)
         stats = replace(
-            begun,
+            started,
             status=CheckpointStatsStatus.FAILED,
             ended_ms=ended_ms,
-            duration_ms=ended_ms - begun.trigger_ms,
+            duration_ms=ended_ms - started.trigger_ms,
             reason=reason,
             failure=failure,
         )
@@ -203,11 +206,11 @@ class CheckpointStatsTracker:
         self._end(stats)
 
     def _begun(self, checkpoint_id: int, trigger_ms: int) -> CheckpointStatistics:
-        """A checkpoint as it was in progress; one that began before anybody reported is known by its end alone."""
-        begun = self._in_progress.pop(checkpoint_id, None)
-        if begun is not None:
+        """End a checkpoint in progress; if its begin was never reported, only its end is known."""
+        started = self._in_progress.pop(checkpoint_id, None)
+        if started is not None:
             self.counts = replace(self.counts, in_progress=self.counts.in_progress - 1)
-            return self._present(begun)
+            return self._present(started)
         stats = CheckpointStatistics(
             checkpoint_id=checkpoint_id, status=CheckpointStatsStatus.IN_PROGRESS, trigger_ms=trigger_ms
         )
@@ -218,7 +221,7 @@ class CheckpointStatsTracker:
         if stats.checkpoint_id in self._history:
             self._history[stats.checkpoint_id] = stats
         if stats.checkpoint_id in self._subtasks:
-            # Behind those that have ended before.
+            # After those that have ended before.
             self._subtasks[stats.checkpoint_id] = self._subtasks.pop(stats.checkpoint_id)
         ended = [each for each in self._subtasks if each not in self._in_progress]
         for oldest in ended[:-SUBTASK_HISTORY]:
@@ -230,7 +233,7 @@ class CheckpointStatsTracker:
             self._history.popitem(last=False)
 
     def _present(self, stats: CheckpointStatistics) -> CheckpointStatistics:
-        """With the sums over the subtasks so far; late ones do not change the sizes of a checkpoint that has ended."""
+        """Add the sums over the subtasks so far; late ones do not change the sizes of an ended checkpoint."""
         if stats.checkpoint_id not in self._subtasks:
             return stats
         subtasks = self._subtasks[stats.checkpoint_id].values()
@@ -269,7 +272,7 @@ class CheckpointStatsTracker:
 
 
 class _MinMaxAvg:
-    """Least, greatest and average of the values seen, without the values."""
+    """Minimum, maximum and average of values, without storing them."""
 
     def __init__(self) -> None:
         self._count = self._least = self._greatest = self._total = 0

@@ -1,7 +1,7 @@
-"""The read models of all jobs: of those that run, and of the last that have ended (Flink's ExecutionGraphInfoStore).
+"""The read models of all running jobs, and of the last ended ones (Flink's ExecutionGraphInfoStore).
 
-Folds the messages that listeners of jobs are told, and answers questions. The actor of the same name feeds it from its
-mailbox; what reads traces feeds it what that actor was told.
+Folds the messages to listeners of jobs, and answers queries. The actor of the same name passes it the messages of its
+mailbox; readers of traces pass it the recorded messages of that actor.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 
 JOB_STORE_CAPACITY = 100
-"""The number of ended jobs that are kept (Flink's jobstore.max-capacity)."""
+"""The number of ended jobs that are retained (Flink's jobstore.max-capacity)."""
 
 
 class ExecutionGraphInfoStore:
-    """The models by job id, in the order of submission. Of jobs that have ended the last `capacity` are kept."""
+    """The models by job id, in the order of submission. The last `capacity` ended jobs are retained."""
 
     def __init__(self, capacity: int = JOB_STORE_CAPACITY) -> None:
         self._capacity = capacity
@@ -27,10 +27,10 @@ class ExecutionGraphInfoStore:
         """In the order of their ends."""
 
     def on_message(self, message: Message, now: int) -> job_details.ArchivedJob | None:
-        """Read a message about a job; one about a job that is not tracked changes nothing.
+        """Apply a message about a job; ignored if the job is not tracked.
 
-        Returns what is to be archived of a job whose result is told, where it has come to its end here. One that was
-        suspended has been ended by somebody else, who knows more of it.
+        Returns the archive of a job when its result is reported, if it has ended here. The archive of a suspended job
+        is written by the process that ends it, which has more information.
         """
         if isinstance(message, job_details.TrackJob):
             self._track(message, now)
@@ -70,11 +70,11 @@ class ExecutionGraphInfoStore:
 
     def _track(self, message: job_details.TrackJob, now: int) -> None:
         job_id = message.job_graph.job_id
-        known = self.jobs.get(job_id)
-        if known is not None and known.ended_ms is None and known.submitted.vertices == message.job_graph.vertices:
-            known.on_new_job_master(now)
+        model = self.jobs.get(job_id)
+        if model is not None and model.ended_ms is None and model.submitted.vertices == message.job_graph.vertices:
+            model.on_new_job_master(now)
             return
-        # A new job; or one of this id was submitted before, and what is known is of that one.
+        # A new job; or another job with this id was submitted before, whose model is replaced.
         self.jobs.pop(job_id, None)
         self._ended.pop(job_id, None)
         self.jobs[job_id] = JobReadModel(message.job_graph)

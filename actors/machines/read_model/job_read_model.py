@@ -1,6 +1,6 @@
-"""The read model of a job: a fold over what its JobMaster and the JobManager tell those who listen.
+"""The read model of a job: a fold over the messages of its JobMaster and the JobManager to listeners.
 
-With its parts: the last rescales (Flink's RescalesStatsSnapshot), and numbers over time.
+Includes its parts: the last rescales (Flink's RescalesStatsSnapshot), and time series.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, Tas
 from flykka.messages.wire.message import Message
 
 MAX_RESCALES = 100
-"""So many are kept, the last ones (Flink's web.adaptive-scheduler.rescale-history.size)."""
+"""The limit of retained rescales (Flink's web.adaptive-scheduler.rescale-history.size)."""
 
 
 class RescaleHistory:
-    """The rescales of one job, through all of its JobMasters."""
+    """The rescales of one job, by all of its JobMasters."""
 
     def __init__(self) -> None:
         self._rescales: OrderedDict[str, rescaling.Rescale] = OrderedDict()
@@ -46,7 +46,7 @@ class RescaleHistory:
     def has_one_under_way(self) -> bool:
         return bool(self._rescales) and next(reversed(self._rescales.values())).reason is None
 
-    def note(self, rescale: rescaling.Rescale) -> None:
+    def record(self, rescale: rescaling.Rescale) -> None:
         if rescale.terminal_state is not None:
             self._counts[rescale.terminal_state] += 1
         self._rescales[rescale.rescale_id] = rescale
@@ -54,10 +54,10 @@ class RescaleHistory:
             self._rescales.popitem(last=False)
 
     def on_new_job_master(self, at_ms: int) -> None:
-        """End the rescales that the JobMaster before it had begun."""
+        """End the rescales that the previous JobMaster had begun."""
         reason = rescaling.RescaleTerminatedReason.EXCEPTION_OCCURRED
         for rescale in [each for each in self._rescales.values() if each.reason is None]:
-            self.note(replace(rescale, ended_ms=at_ms, reason=reason, comment="its JobMaster has ended"))
+            self.record(replace(rescale, ended_ms=at_ms, reason=reason, comment="its JobMaster has ended"))
 
     def snapshot(self, job_id: JobId) -> rescaling.RescalesSnapshot:
         return rescaling.RescalesSnapshot(
@@ -70,17 +70,17 @@ class RescaleHistory:
 
 
 POINTS = 120
-"""Of one series at most; there are at least half as many once it has been coarsened."""
+"""The limit of points in one series; after each halving there are half as many."""
 
 STEP_MS = 1_000
-"""The first step: actors do not report more often."""
+"""The first step, because actors do not report more often."""
 
 
 class _Points(ABC):
-    """Numbers over the life of a job, in a fixed number of points however long it runs.
+    """Numbers over the run of a job, with a fixed limit of points for any duration.
 
-    A point stands for a step of time. When the points are used up, each pair becomes one (`combined`) and the step is
-    twice as long: a job of a minute is seen second by second, one of a day by the half hour.
+    A point stands for a step of time. When the points are used up, each pair becomes one (`combined`) and the step
+    doubles: a job of a minute is shown by the second, one of a day by the half hour.
     """
 
     def __init__(self) -> None:
@@ -89,12 +89,12 @@ class _Points(ABC):
         self.values: list[float | None] = []
 
     def start_at(self, at_ms: int) -> None:
-        """Let the first step begin then, unless it has begun."""
+        """Begin the first step at this time, unless it has begun."""
         if self.start_ms is None:
             self.start_ms = at_ms
 
     def place(self, at_ms: int) -> int:
-        """The index of the step of this time. What was noted before the series began belongs to the first."""
+        """The index of the step of this time. Times before the series belong to the first step."""
         self.start_at(at_ms)
         assert self.start_ms is not None
         while (index := max(0, at_ms - self.start_ms) // self.step_ms) >= POINTS:
@@ -103,13 +103,13 @@ class _Points(ABC):
 
     @abstractmethod
     def combined(self, first: float, second: float) -> float:
-        """The value of two steps that become one, or of two numbers that were noted in one step."""
+        """The value of two steps that become one, or of two numbers in one step."""
 
-    def note(self, at_ms: int, value: float) -> None:
+    def record(self, at_ms: int, value: float) -> None:
         index = self.place(at_ms)
         self.values.extend([None] * (index + 1 - len(self.values)))
-        known = self.values[index]
-        self.values[index] = value if known is None else self.combined(known, value)
+        current = self.values[index]
+        self.values[index] = value if current is None else self.combined(current, value)
 
     def _coarsen(self) -> None:
         if len(self.values) % 2:
@@ -123,13 +123,13 @@ class _Points(ABC):
 
 
 class RowCounts(_Points):
-    """Counts per step, told as rates per second."""
+    """Counts per step, reported as rates per second."""
 
     def combined(self, first: float, second: float) -> float:
         return first + second
 
     def per_second(self, until_ms: int) -> job_details.TimeSeries:
-        """The rates up to `until_ms`. The last step counts only as long as it has lasted, a step without news is 0."""
+        """The rates up to `until_ms`. The last step counts with its duration so far; a step without reports is 0."""
         if self.start_ms is None:
             return job_details.TimeSeries()
         lasted = max(1, until_ms - self.start_ms)
@@ -143,13 +143,13 @@ class RowCounts(_Points):
 
 
 class Peaks(_Points):
-    """The highest of the numbers that were noted in each step."""
+    """The maximum of the numbers in each step."""
 
     def combined(self, first: float, second: float) -> float:
         return max(first, second)
 
     def begins_step(self, at_ms: int) -> bool:
-        """True for the first time that is asked about in its step; the step exists from then on."""
+        """True for the first call in each step, which it creates."""
         new = self.place(at_ms) + 1 - len(self.values)
         self.values.extend([None] * new)
         return new > 0
@@ -159,13 +159,13 @@ class Peaks(_Points):
 
 
 LAST_RESTARTS = 10
-"""A job may be restarted without end, and each restart holds the failure that led to it."""
+"""The limit of retained restarts: a job may restart without end, and each restart has a failure."""
 
 
 class JobReadModel:
-    """Reads the messages about one job, in their order; `details` gives its state as a value.
+    """Applies the messages about one job in their order; `details` returns its state as a value.
 
-    It outlives the JobMasters of the job. Every message costs the same, however large the job.
+    It outlives the JobMasters of the job. The cost of a message does not depend on the size of the job.
     """
 
     def __init__(self, job_graph: JobGraph) -> None:
@@ -204,7 +204,7 @@ class JobReadModel:
         return self.job_graph.checkpointing.archive_directory
 
     def on_message(self, message: Message, at_ms: int) -> None:
-        """Read a message that came at `at_ms`; one that carries a time is noted with that."""
+        """Apply a message that arrived at `at_ms`; if the message has a time, that is recorded."""
         self._modified_ms = at_ms
         self.checkpoints.on_message(message)
         match message:
@@ -212,8 +212,8 @@ class JobReadModel:
                 self._on_status(status, told_ms, cause)
             case job.ExecutionStateChanged(attempt=attempt, state=state):
                 vertex_id, subtask, number = vertex_subtask_and_number(attempt, self.job_id)
-                self._vertices[vertex_id].note_state(subtask, number, message)
-                self._deployments.note(message)
+                self._vertices[vertex_id].record_state(subtask, number, message)
+                self._deployments.record(message)
                 if state is ExecutionState.FAILED:
                     self._failure = message.failure or self._failure
             case job.MetricsReported(attempt=attempt, metrics=metrics, accumulators=accumulators):
@@ -222,7 +222,7 @@ class JobReadModel:
                 self._vertices[vertex_id].coordinator_metrics = measured
             case job.CheckpointCompleted(is_retained=True):
                 for vertex in self._vertices.values():
-                    vertex.note_checkpoint(message.timestamp_ms - message.duration_ms)
+                    vertex.record_checkpoint(message.timestamp_ms - message.duration_ms)
             case ExceptionHistoryChanged(entry=entry):
                 self._on_exception(entry, at_ms)
             case job.JobRestored(checkpoint_id=checkpoint, timestamp_ms=restored_ms):
@@ -230,7 +230,7 @@ class JobReadModel:
                 if checkpoint is not None:
                     self._restored_ms = restored_ms
             case rescaling.RescaleChanged(rescale=rescale):
-                self.rescales.note(rescale)
+                self.rescales.record(rescale)
             case rescaling.JobParallelismChanged(vertices=vertices):
                 self._on_rescaled({each.vertex_id: each.parallelism for each in vertices})
             case job.TaskManagerLost(task_manager=task_manager):
@@ -245,7 +245,7 @@ class JobReadModel:
                 pass
 
     def on_new_job_master(self, at_ms: int) -> None:
-        """Another JobMaster goes on with the job, and another CheckpointCoordinator."""
+        """End the activities of the previous JobMaster and CheckpointCoordinator."""
         self._deployments.end(at_ms)
         self.checkpoints.on_coordinator_lost(at_ms)
         self.rescales.on_new_job_master(at_ms)
@@ -274,7 +274,7 @@ class JobReadModel:
         return job_details.SubtasksOfVertex(job_id=self.job_id, vertex=vertex.details(at_ms), subtasks=subtasks)
 
     def details(self, at_ms: int, checkpoints: int = job_details.CHECKPOINT_HISTORY) -> job_details.JobDetails:
-        """The job as it stands at `at_ms`, with that many of its last checkpoints."""
+        """The state of the job at `at_ms`, with its last checkpoints, at most `checkpoints`."""
         until = at_ms if self.ended_ms is None else self.ended_ms
         return job_details.JobDetails(
             job_id=self.job_id,
@@ -341,14 +341,14 @@ class JobReadModel:
         self.checkpoints.rescale(parallelism)
 
     def _on_exception(self, entry: RootExceptionHistoryEntry, at_ms: int) -> None:
-        known = self._exceptions.get(entry.number)
-        was_restarting = known is not None and known.outcome is FailureOutcome.RESTARTING
+        former = self._exceptions.get(entry.number)
+        was_restarting = former is not None and former.outcome is FailureOutcome.RESTARTING
         self._exceptions[entry.number] = entry
         self._number_of_exceptions = max(self._number_of_exceptions, entry.number)
         if len(self._exceptions) > MAX_ENTRIES:
             del self._exceptions[min(self._exceptions)]
         if entry.outcome is FailureOutcome.RESTARTING and not was_restarting and self.status is job.JobStatus.RUNNING:
-            # A region restarts, and the job runs all the while.
+            # A region restarts, while the job stays RUNNING.
             self._restarted(at_ms, entry.root.cause)
 
     def _restarted(self, at_ms: int, cause: SerializedThrowable | None) -> None:
@@ -365,14 +365,16 @@ class JobReadModel:
     ) -> None:
         vertex_id, subtask, number = vertex_subtask_and_number(attempt, self.job_id)
         vertex = self._vertices[vertex_id]
-        more = vertex.note_metrics(subtask, number, metrics, at_ms, accumulators, files_unassigned)
+        more = vertex.record_metrics(subtask, number, metrics, at_ms, accumulators, files_unassigned)
         if vertex.is_source:
-            self._rows_read.note(at_ms, more)
-        # Once for each step: to find the least watermark every subtask is looked at.
+            self._rows_read.record(at_ms, more)
+        # Once for each step: finding the least watermark iterates over all subtasks.
         if self._lags.begins_step(at_ms):
-            watermarks = [known for each in self._vertices.values() if (known := each.watermark_ms) is not None]
+            watermarks = [
+                watermark_ms for each in self._vertices.values() if (watermark_ms := each.watermark_ms) is not None
+            ]
             if watermarks:
-                self._lags.note(at_ms, at_ms - min(watermarks))
+                self._lags.record(at_ms, at_ms - min(watermarks))
 
     def _duration_ms(self, at_ms: int) -> int:
         until = at_ms if self.ended_ms is None else self.ended_ms
@@ -386,24 +388,24 @@ class JobReadModel:
             self._enter(status, at_ms)
 
     def _enter(self, status: job.JobStatus, at_ms: int) -> None:
-        left = self._timestamps.get(self.status)
-        if left is not None:
-            self._timestamps[self.status] = replace(left, total_ms=left.total_ms + max(0, at_ms - left.at_ms))
+        former = self._timestamps.get(self.status)
+        if former is not None:
+            self._timestamps[self.status] = replace(former, total_ms=former.total_ms + max(0, at_ms - former.at_ms))
         self.status = status
-        # At the end of the dictionary: in the order of the times.
+        # At the end of the dictionary, so that it is ordered by time.
         before = self._timestamps.pop(status, None)
         total_ms = 0 if before is None else before.total_ms
         self._timestamps[status] = job_details.StatusTimestamp(status=status, at_ms=at_ms, total_ms=total_ms)
 
 
 class DeployingAttempts:
-    """The attempts that are DEPLOYING, and how long any has been (Flink's DeploymentStateTimeMetrics)."""
+    """The attempts that are DEPLOYING, and since when there are any (Flink's DeploymentStateTimeMetrics)."""
 
     def __init__(self) -> None:
         self._attempts: set[ExecutionAttemptId] = set()
         self.told = job_details.Deploying()
 
-    def note(self, message: job.ExecutionStateChanged) -> None:
+    def record(self, message: job.ExecutionStateChanged) -> None:
         if message.state is ExecutionState.DEPLOYING:
             self._attempts.add(message.attempt)
             if self.told.since_ms is None:
@@ -414,7 +416,7 @@ class DeployingAttempts:
                 self.end(message.timestamp_ms)
 
     def end(self, at_ms: int) -> None:
-        """None is deployed any more, whatever was told of each."""
+        """Record that no attempt is DEPLOYING any more."""
         self._attempts.clear()
         if self.told.since_ms is not None:
             total_ms = self.told.total_ms + max(0, at_ms - self.told.since_ms)

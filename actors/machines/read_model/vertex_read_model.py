@@ -1,4 +1,4 @@
-"""A vertex of a job as messages tell of it: states of its subtasks, counts over time, and aggregates of both."""
+"""A vertex of a job as reported by messages: states of its subtasks, counts over time, and aggregates of both."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, TaskManagerId
 
 RATE_WINDOW_MS = 5_000
-"""Rates are those of about the last five seconds: steady to the eye, and soon at zero when nothing comes any more."""
+"""The window of rates: long enough for steady values, short enough to drop to zero soon after the last row."""
 
 MAX_ATTEMPTS = 16
-"""So many attempts of a subtask are kept beside the current one (Flink's execution.attempts-history-size)."""
+"""The limit of earlier attempts retained for each subtask (Flink's execution.attempts-history-size)."""
 
 _NOTHING = TaskIOMetrics()
 
@@ -41,19 +41,19 @@ class _Sample:
 
 
 _Window = tuple[_Sample, _Sample]
-"""The first and the last sample of the last seconds."""
+"""The first and the last sample of the window."""
 
 
 @dataclass(slots=True)
 class _Subtask:
-    """The newest attempt of a subtask, and in `before` what those before it had counted."""
+    """The newest attempt of a subtask, and in `before` the counts of earlier ones."""
 
     attempt_number: int = 0
     state: ExecutionState = ExecutionState.CREATED
     samples: deque[_Sample] = field(default_factory=deque)
     before: TaskIOMetrics = _NOTHING
     rows_in_checkpoint: int = 0
-    """Rows that the newest attempt had counted, at least, when its last checkpoint was taken."""
+    """A lower bound of the rows that the newest attempt had counted when its last checkpoint was taken."""
     rows_read_again: int = 0
     attempt: ExecutionAttemptId | None = None
     timestamps: dict[ExecutionState, int] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class _Subtask:
         return self.samples[-1].accumulators if self.samples else ()
 
     def has_attempt(self, number: int) -> bool:
-        """True if the attempt is the newest. A newer one takes the place of the one before."""
+        """True if the attempt is the newest. A newer one replaces the one before."""
         if number > self.attempt_number:
             if self.attempt is not None:
                 self.earlier.append(replace(self.details(), accumulators=self.accumulators))
@@ -83,13 +83,13 @@ class _Subtask:
             self.samples.clear()
         return number == self.attempt_number
 
-    def note_state(self, message: ExecutionStateChanged) -> None:
+    def record_state(self, message: ExecutionStateChanged) -> None:
         self.state, self.attempt = message.state, message.attempt
         self.timestamps.setdefault(message.state, message.timestamp_ms)
         self.task_manager = message.task_manager or self.task_manager
         self.failure = message.failure or self.failure
         if message.state is ExecutionState.RUNNING and not self.samples:
-            # It has done nothing yet: the first rate is measured from here.
+            # It has read nothing yet: the first rate is measured from here.
             self.sample(message.timestamp_ms, _NOTHING)
 
     def details(self) -> AttemptDetails:
@@ -104,28 +104,28 @@ class _Subtask:
         )
 
     def sample(self, at_ms: int, metrics: TaskIOMetrics, accumulators: tuple[AccumulatorSnapshot, ...] = ()) -> None:
-        """Note what was told at `at_ms`, and forget what lies before the window that ends there."""
+        """Add a report of `at_ms`, and drop samples before the window that ends there."""
         self.samples.append(_Sample(at_ms, metrics, accumulators))
         while len(self.samples) > 2 and self.samples[1].at_ms <= at_ms - RATE_WINDOW_MS:
             self.samples.popleft()
 
     def checkpointed(self, triggered_ms: int) -> None:
-        """A checkpoint that was triggered then is complete: what was counted before is not read again."""
-        # The counts of an attempt only grow: those told last, of those told before, are the greatest.
+        """Record a complete checkpoint that was triggered at this time: rows counted before are not read again."""
+        # The counts of an attempt only grow, so the last report before the trigger has the greatest.
         for sample in reversed(self.samples):
             if sample.at_ms <= triggered_ms:
                 self.rows_in_checkpoint = sample.metrics.rows_in
                 return
 
     def recent(self) -> _Window | None:
-        """The first and the last sample of the window; None where the attempt does not run, or told too little yet."""
+        """The first and the last sample of the window; `None` if the attempt does not run, or has too few reports."""
         if self.state is not ExecutionState.RUNNING or len(self.samples) < 2:
             return None
         first, last = self.samples[0], self.samples[-1]
         return (first, last) if first.at_ms < last.at_ms else None
 
     def rated(self) -> tuple[AccumulatorSnapshot, ...]:
-        """The accumulators, meters with their rates in the window."""
+        """The accumulators; meters have their rates in the window."""
         if (window := self.recent()) is None:
             return self.accumulators
         first, last = window
@@ -140,18 +140,18 @@ class _Subtask:
 
 
 class VertexReadModel:
-    """Takes in what is said about the subtasks of one vertex. A late word about an earlier attempt changes nothing."""
+    """Applies the messages about the subtasks of one vertex. Late ones about earlier attempts change nothing."""
 
     def __init__(self, vertex: JobVertex) -> None:
         self._vertex = vertex
         self._subtasks = [_Subtask() for _ in range(vertex.parallelism)]
         self._gone = _Subtask()
-        """Counts of subtasks that are there no more, in its `before`."""
+        """The counts of removed subtasks, in its `before`."""
         self._files_unassigned = 0
         self.coordinator_metrics: tuple[AccumulatorSnapshot, ...] = ()
 
     def rescale(self, parallelism: int) -> None:
-        """The vertex has so many subtasks from now on. What those have counted that end counts on."""
+        """Change the number of subtasks. The counts of removed subtasks are retained."""
         for subtask in self._subtasks[parallelism:]:
             self._gone.before = _counted(self._gone.before, _counted(subtask.before, subtask.now))
             self._gone.rows_read_again += subtask.rows_read_again + subtask.now.rows_in - subtask.rows_in_checkpoint
@@ -160,16 +160,16 @@ class VertexReadModel:
         self._vertex = replace(self._vertex, parallelism=parallelism)
 
     def reset(self) -> None:
-        """The job restarts: every subtask waits for its next attempt."""
+        """Reset every subtask, because the job restarts."""
         for subtask in self._subtasks:
             subtask.state = ExecutionState.CREATED
 
-    def note_state(self, subtask: int, attempt_number: int, message: ExecutionStateChanged) -> None:
-        noted = self._subtasks[subtask]
-        if noted.has_attempt(attempt_number):
-            noted.note_state(message)
+    def record_state(self, subtask: int, attempt_number: int, message: ExecutionStateChanged) -> None:
+        reported = self._subtasks[subtask]
+        if reported.has_attempt(attempt_number):
+            reported.record_state(message)
 
-    def note_metrics(
+    def record_metrics(
         self,
         subtask: int,
         attempt_number: int,
@@ -178,17 +178,17 @@ class VertexReadModel:
         accumulators: tuple[AccumulatorSnapshot, ...] = (),
         files_unassigned: int = 0,
     ) -> int:
-        """An attempt has told what it has done, and counted, so far; how many rows came in since it told the last."""
+        """Apply a report of an attempt; returns the number of rows read since its last report."""
         self._files_unassigned = files_unassigned
-        noted = self._subtasks[subtask]
-        if not noted.has_attempt(attempt_number):
+        reported = self._subtasks[subtask]
+        if not reported.has_attempt(attempt_number):
             return 0
-        before = noted.now.rows_in
-        noted.sample(at_ms, metrics, accumulators)
+        before = reported.now.rows_in
+        reported.sample(at_ms, metrics, accumulators)
         return metrics.rows_in - before
 
-    def note_checkpoint(self, triggered_ms: int) -> None:
-        """A checkpoint that was triggered then is complete, and restarts begin with it."""
+    def record_checkpoint(self, triggered_ms: int) -> None:
+        """Record a complete checkpoint that was triggered at this time, from which restarts begin."""
         for subtask in self._subtasks:
             subtask.checkpointed(triggered_ms)
 
@@ -198,7 +198,7 @@ class VertexReadModel:
 
     @property
     def watermark_ms(self) -> int | None:
-        """The least watermark of the subtasks; None where there is none, or none any more."""
+        """The least watermark of the subtasks; `None` before the first one, and after the end of event time."""
         watermark = least_watermark(subtask.now.watermark_ms for subtask in self._subtasks)
         return None if event_time_has_ended(watermark) else watermark
 
@@ -213,7 +213,7 @@ class VertexReadModel:
     def subtasks(
         self, acknowledged: Mapping[tuple[JobVertexId, int], SubtaskCheckpointStatistics]
     ) -> tuple[SubtaskDetails, ...]:
-        """The subtasks with their attempts, and what they have measured in a checkpoint."""
+        """The subtasks with their attempts, and their metrics in a checkpoint."""
         vertex_id = self._vertex.vertex_id
         return tuple(
             _details(number, subtask, acknowledged.get((vertex_id, number)))
@@ -222,10 +222,10 @@ class VertexReadModel:
 
     def details(self, at_ms: int) -> JobVertexDetails:
         states = self.states
-        # Each subtask is looked at once: there may be thousands, and those who watch the job ask each second.
+        # One iteration over the subtasks: there may be thousands, and displays query each second.
         now = [subtask.now for subtask in self._subtasks]
         all_time = (*self._subtasks, self._gone)
-        counted = [*now, *(subtask.before for subtask in all_time if subtask.before is not _NOTHING)]
+        counts_of = [*now, *(subtask.before for subtask in all_time if subtask.before is not _NOTHING)]
         windows = [window for subtask in self._subtasks if (window := subtask.recent()) is not None]
         least = least_watermark(metrics.watermark_ms for metrics in now)
         ended = event_time_has_ended(least)
@@ -240,12 +240,12 @@ class VertexReadModel:
             sinks=self._names(OperatorKind.SINK),
             state=aggregate_state(states),
             subtask_counts=tuple(SubtaskCount(state=state, count=count) for state, count in states.items()),
-            rows_in=sum(metrics.rows_in for metrics in counted),
-            rows_out=sum(metrics.rows_out for metrics in counted),
-            rows_published=sum(metrics.rows_published for metrics in counted),
+            rows_in=sum(metrics.rows_in for metrics in counts_of),
+            rows_out=sum(metrics.rows_out for metrics in counts_of),
+            rows_published=sum(metrics.rows_published for metrics in counts_of),
             rows_staged=sum(metrics.rows_staged for metrics in now),
             rows_read_again=sum(subtask.rows_read_again for subtask in all_time),
-            late_rows=sum(metrics.late_rows for metrics in counted),
+            late_rows=sum(metrics.late_rows for metrics in counts_of),
             rows_in_per_second=rows_in,
             rows_out_per_second=rows_out,
             watermark_ms=watermark,
@@ -308,7 +308,7 @@ def _shares(windows: Sequence[_Window]) -> TimeShares | None:
 
 
 def _counted(so_far: TaskIOMetrics, more: TaskIOMetrics) -> TaskIOMetrics:
-    """The rows of both; the rest is of no meaning for several attempts together."""
+    """Add the row counts; other metrics are not additive across attempts."""
     return TaskIOMetrics(
         rows_in=so_far.rows_in + more.rows_in,
         rows_out=so_far.rows_out + more.rows_out,
@@ -318,7 +318,7 @@ def _counted(so_far: TaskIOMetrics, more: TaskIOMetrics) -> TaskIOMetrics:
 
 
 def aggregate_state(subtasks: Mapping[ExecutionState, int]) -> ExecutionState:
-    """The state that stands for all subtasks of a vertex (Flink's ExecutionJobVertex.getAggregateJobVertexState)."""
+    """The state that represents all subtasks (Flink's ExecutionJobVertex.getAggregateJobVertexState)."""
     for state in (
         ExecutionState.FAILED,
         ExecutionState.CANCELING,
@@ -333,18 +333,18 @@ def aggregate_state(subtasks: Mapping[ExecutionState, int]) -> ExecutionState:
 
 
 def least_watermark(watermarks: Iterable[int | None]) -> int | None:
-    """The least of the subtasks' watermarks; None while one of them has none, or where there are no subtasks."""
-    known = [WATERMARK_MIN if watermark is None else watermark for watermark in watermarks]
-    least = min(known, default=WATERMARK_MIN)
+    """The least watermark of the subtasks; `None` while one of them has no watermark, or without subtasks."""
+    values = [WATERMARK_MIN if watermark is None else watermark for watermark in watermarks]
+    least = min(values, default=WATERMARK_MIN)
     return None if least == WATERMARK_MIN else least
 
 
 def slowest(latencies: Iterable[LatencyStatistics]) -> Latency | None:
-    """The way whose median is the greatest; None where there is none."""
+    """The latency with the greatest median; `None` without latencies."""
     slow = max(latencies, key=lambda way: (way.median_ms, way.p99_ms), default=None)
     return None if slow is None else Latency(median_ms=slow.median_ms, p99_ms=slow.p99_ms)
 
 
 def event_time_has_ended(watermark_ms: int | None) -> bool:
-    """True if this is the watermark behind the last row."""
+    """True if this is the watermark after the last row."""
     return watermark_ms == WATERMARK_MAX

@@ -27,9 +27,9 @@ from flykka.actors.machines.rescaling.events import RescalingEffect, RescalingEv
 from flykka.actors.machines.rescaling.requirements import (
     desired_parallelism,
     determine_parallelism,
+    group_slots,
     initial_requirements,
     parallelism_of,
-    slots_of_groups,
 )
 from flykka.actors.machines.states import JobMoved, next_phase
 from flykka.messages.control.checkpoint_coordination import CheckpointRequest
@@ -77,7 +77,7 @@ class RescalePhase(Enum):
     IDLE = auto()
     """No rescale is under way."""
     COUNTING = auto()
-    """It waits for slots."""
+    """The rescale waits for slots."""
     CHECKPOINTING = auto()
     APPLYING = auto()
     """The graph rescales, and its tasks are not deployed yet."""
@@ -91,14 +91,16 @@ RESCALE_MOVES: dict[RescalePhase, tuple[RescalePhase, ...]] = {
     R.CHECKPOINTING: (R.COUNTING, R.APPLYING, R.IDLE),
     R.APPLYING: (R.COUNTING, R.IDLE),
 }
-"""Back to COUNTING if the job fails meanwhile: it restarts with the slots that there are then."""
+"""Back to COUNTING if the job fails meanwhile: it restarts with the slots that are available then."""
 
 
 _COUNT, _WAIT = "count-slots", "resource-wait"
 
 
 class AdaptiveScheduler:
-    """The parallelism of one job. A client has set the `requirements` before; `name` is unique to the JobMaster."""
+    """The parallelism of one job. `requirements` are those that a client has set earlier; `name` is unique to the
+    JobMaster.
+    """
 
     def __init__(self, job_graph: JobGraph, name: str, requirements: JobResourceRequirements | None = None) -> None:
         self._job_graph = job_graph
@@ -124,7 +126,7 @@ class AdaptiveScheduler:
         self._is_updated_meanwhile = False
 
     def awaits(self, request_id: str) -> bool:
-        """True if the request came from this scheduler, even if it has given it up since."""
+        """True if the request came from this scheduler, even if it was abandoned since."""
         return request_id.startswith(f"{self._name}-")
 
     @property
@@ -132,10 +134,10 @@ class AdaptiveScheduler:
         return f"{self._name}-{self._checkpoints}"
 
     def explain(self) -> ResourceWaitExplained | None:
-        """Explain which slots the job waits for before it starts or restarts; None if it does not wait."""
+        """Explain which slots the job waits for before it starts or restarts; `None` if it does not wait."""
         if self._state is not SchedulerState.WAITING_FOR_RESOURCES:
             return None
-        groups = slots_of_groups(self._job_graph, self.requirements).values()
+        groups = group_slots(self._job_graph, self.requirements).values()
         return ResourceWaitExplained(
             since_ms=self._waiting_since_ms,
             minimum=sum(group.minimum for group in groups),
@@ -144,8 +146,8 @@ class AdaptiveScheduler:
 
     def handle(self, event: RescalingEvent, now: int) -> list[RescalingEffect]:
         match event:
-            case events.SchedulingWanted():
-                return self._on_scheduling_wanted(now)
+            case events.StartRequested():
+                return self._on_start_requested(now)
             case events.RequirementsChanged(requirements=requirements):
                 return self._on_requirements(requirements, now)
             case events.SlotsCounted():
@@ -163,48 +165,52 @@ class AdaptiveScheduler:
             case CountSlotsDue():
                 return self._on_count_due()
             case ResourceWaitTimedOut(number=number):
-                return self._on_wait_over(number)
+                return self._on_wait_timed_out(number)
             case _:
                 assert_never(event)
 
     def check(self) -> None:
-        assert (self._phase is RescalePhase.IDLE) == (self._timeline.under_way is None), f"{self._phase} is not told so"
+        assert (self._phase is RescalePhase.IDLE) == (self._timeline.under_way is None), (
+            f"{self._phase} contradicts the timeline"
+        )
         assert self._restart is None or self._state is SchedulerState.WAITING_FOR_RESOURCES
 
     # The beginning, and restarts
 
-    def _on_scheduling_wanted(self, now: int) -> list[RescalingEffect]:
+    def _on_start_requested(self, now: int) -> list[RescalingEffect]:
         if not self._waits_first:
             return [events.BeginScheduling()]
-        begun = self._timeline.begin(RescaleTrigger.INITIAL_SCHEDULE, self.requirements, None, now)
-        return [*self._report(begun), *self._wait_for_resources(now)]
+        reports = self._timeline.begin(RescaleTrigger.INITIAL_SCHEDULE, self.requirements, None, now)
+        return [*self._report(reports), *self._wait_for_resources(now)]
 
     def _on_restart_due(self, due: JobRestartDue, now: int) -> list[RescalingEffect]:
         if not self._is_adaptive or self._state is not SchedulerState.RESTARTING:
             return [events.RestartJob(due=due)]
         self._restart = due
-        begun: list[Rescale] = []
+        reports: list[Rescale] = []
         if self._timeline.under_way is None:
-            begun = self._timeline.begin(RescaleTrigger.RECOVERABLE_FAILOVER, self.requirements, self._parallelism, now)
-        return [*self._report(begun), *self._wait_for_resources(now)]
+            reports = self._timeline.begin(
+                RescaleTrigger.RECOVERABLE_FAILOVER, self.requirements, self._parallelism, now
+            )
+        return [*self._report(reports), *self._wait_for_resources(now)]
 
     def _wait_for_resources(self, now: int) -> list[RescalingEffect]:
         self._move(RescalePhase.COUNTING)
         self._waiting_since_ms, self._is_wait_over = now, False
         self._wait += 1
-        over = ResourceWaitTimedOut(number=self._wait)
-        timer = StartTimer(key=_WAIT, delay_ms=self._job_graph.resource_wait_timeout_ms, message=over)
+        timed_out = ResourceWaitTimedOut(number=self._wait)
+        timer = StartTimer(key=_WAIT, delay_ms=self._job_graph.resource_wait_timeout_ms, message=timed_out)
         return [*self._enter(SchedulerState.WAITING_FOR_RESOURCES, now), timer, *self._count()]
 
-    def _on_wait_over(self, number: int) -> list[RescalingEffect]:
+    def _on_wait_timed_out(self, number: int) -> list[RescalingEffect]:
         if number != self._wait or self._state is not SchedulerState.WAITING_FOR_RESOURCES:
-            return [Ignore(reason=f"wait {number} for slots is over already")]
+            return [Ignore(reason=f"wait {number} for slots has ended already")]
         self._is_wait_over = True
         return [events.CountSlots()]
 
-    def _restore_part(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
+    def _begin_with(self, count: events.SlotsCounted, now: int) -> list[RescalingEffect]:
         """Start with these slots, unless more may come before the timeout."""
-        slots = counted.slots + counted.coming
+        slots = count.slots + count.coming
         fitting = determine_parallelism(self._job_graph, self.requirements, slots)
         if fitting is None:
             return self._go_without(slots, now)
@@ -222,7 +228,7 @@ class AdaptiveScheduler:
     def _go_without(self, slots: int, now: int) -> list[RescalingEffect]:
         if now - self._waiting_since_ms < self._job_graph.slot_request_timeout_ms:
             return []
-        needed = sum(each.minimum for each in slots_of_groups(self._job_graph, self.requirements).values())
+        needed = sum(each.minimum for each in group_slots(self._job_graph, self.requirements).values())
         text = (
             f"the job needs {needed} slots at least, and in {self._job_graph.slot_request_timeout_ms} ms {slots} came"
         )
@@ -244,42 +250,42 @@ class AdaptiveScheduler:
         if self._phase is RescalePhase.APPLYING:
             self._is_updated_meanwhile = True
             return []
-        ended = self._end(RescaleTerminatedReason.RESOURCE_REQUIREMENTS_UPDATED, now)
+        end_reports = self._end(RescaleTerminatedReason.RESOURCE_REQUIREMENTS_UPDATED, now)
         before = self._parallelism if self._has_begun else None
-        return [*ended, *self._begin(RescaleTrigger.UPDATE_REQUIREMENT, now, before)]
+        return [*end_reports, *self._begin(RescaleTrigger.UPDATE_REQUIREMENT, now, before)]
 
     def _begin(
         self, trigger: RescaleTrigger, now: int, before: Mapping[JobVertexId, int] | None
     ) -> list[RescalingEffect]:
-        begun = self._timeline.begin(trigger, self.requirements, before, now)
+        reports = self._timeline.begin(trigger, self.requirements, before, now)
         self._move(RescalePhase.COUNTING)
-        return [*self._report(begun), *self._count()]
+        return [*self._report(reports), *self._count()]
 
-    def _on_slots(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
+    def _on_slots(self, count: events.SlotsCounted, now: int) -> list[RescalingEffect]:
         if self._state is SchedulerState.WAITING_FOR_RESOURCES:
-            return self._restore_part(counted, now)
+            return self._begin_with(count, now)
         if self._state is not SchedulerState.EXECUTING:
             return [Ignore(reason=f"the scheduler is {self._state}: slots are counted again")]
         if self._phase is RescalePhase.COUNTING:
-            return self._rescale_to(self._fitting(counted), counted, now)
+            return self._rescale_to(self._fitting(count), count, now)
         if self._phase is RescalePhase.IDLE and self._is_adaptive:
-            return self._adapt(counted, now)
+            return self._adapt(count, now)
         if self._phase is RescalePhase.APPLYING and self._is_adaptive:
-            return self._shrink(counted, now)
-        return [Ignore(reason="nobody asks how many slots there are any more")]
+            return self._shrink(count, now)
+        return [Ignore(reason="the number of slots is not needed any more")]
 
-    def _fitting(self, counted: events.SlotsCounted) -> dict[JobVertexId, int] | None:
-        return determine_parallelism(self._job_graph, self.requirements, counted.slots + counted.coming)
+    def _fitting(self, count: events.SlotsCounted) -> dict[JobVertexId, int] | None:
+        return determine_parallelism(self._job_graph, self.requirements, count.slots + count.coming)
 
     def _rescale_to(
-        self, fitting: Mapping[JobVertexId, int] | None, counted: events.SlotsCounted, now: int
+        self, fitting: Mapping[JobVertexId, int] | None, count: events.SlotsCounted, now: int
     ) -> list[RescalingEffect]:
         if fitting is None:
             return []
         decided = self._report(self._timeline.decide(fitting))
         if fitting == self._parallelism:
             reason = RescaleTerminatedReason.NO_RESOURCES_OR_PARALLELISMS_CHANGE
-            comment = f"it is what {counted.slots + counted.coming} slots allow already"
+            comment = f"it is what {count.slots + count.coming} slots allow already"
             return [*decided, *self._end(reason, now, comment)]
         self._target = fitting
         self._move(RescalePhase.CHECKPOINTING)
@@ -293,7 +299,7 @@ class AdaptiveScheduler:
 
     def _on_checkpoint(self, answered: events.CheckpointAnswered) -> list[RescalingEffect]:
         if self._phase is not RescalePhase.CHECKPOINTING or answered.request_id != self._request_id:
-            return [Ignore(reason=f"nobody waits for checkpoint {answered.request_id} any more")]
+            return [Ignore(reason=f"no rescale waits for checkpoint {answered.request_id} any more")]
         if not answered.is_complete:
             self._failed_checkpoints += 1
             if self._failed_checkpoints < MAX_FAILED_CHECKPOINTS:
@@ -311,11 +317,11 @@ class AdaptiveScheduler:
         if self._phase is not RescalePhase.APPLYING:
             return self._watch()
         self._rescaled_ms = now
-        ended = self._end(RescaleTerminatedReason.SUCCEEDED, now)
+        end_reports = self._end(RescaleTerminatedReason.SUCCEEDED, now)
         if not self._is_updated_meanwhile:
-            return [*ended, *self._watch()]
+            return [*end_reports, *self._watch()]
         self._is_updated_meanwhile = False
-        return [*ended, *self._begin(RescaleTrigger.UPDATE_REQUIREMENT, now, self._parallelism)]
+        return [*end_reports, *self._begin(RescaleTrigger.UPDATE_REQUIREMENT, now, self._parallelism)]
 
     def _give_up(self, why: str, now: int) -> list[RescalingEffect]:
         self._parallelism, self._is_deployed = self._before(), True
@@ -333,37 +339,37 @@ class AdaptiveScheduler:
         self._move(RescalePhase.IDLE)
         return self._report(self._timeline.end(reason, now, comment))
 
-    # With the slots that there are
+    # Rescaling to the available slots
 
-    def _adapt(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
+    def _adapt(self, count: events.SlotsCounted, now: int) -> list[RescalingEffect]:
         """Rescale the running job if there are more slots for it, or fewer than its tasks wait for."""
         if not self._is_deployed:
-            return self._shrink(counted, now)
-        fitting = self._fitting(counted)
+            return self._shrink(count, now)
+        fitting = self._fitting(count)
         cooled_down = self._rescaled_ms is None or now - self._rescaled_ms >= self._job_graph.rescale_cooldown_ms
         if fitting is None or not cooled_down or sum(fitting.values()) <= sum(self._parallelism.values()):
             return []
-        begun = self._begin(RescaleTrigger.NEW_RESOURCE_AVAILABLE, now, self._parallelism)
-        return [*begun, *self._rescale_to(fitting, counted, now)]
+        reports = self._begin(RescaleTrigger.NEW_RESOURCE_AVAILABLE, now, self._parallelism)
+        return [*reports, *self._rescale_to(fitting, count, now)]
 
-    def _shrink(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
-        """Continue with fewer slots if those that the tasks wait for do not come."""
+    def _shrink(self, count: events.SlotsCounted, now: int) -> list[RescalingEffect]:
+        """Continue with fewer slots if those for which the tasks wait do not come."""
         if now - self._executing_since_ms < self._job_graph.resource_wait_timeout_ms:
             return []
-        fitting = determine_parallelism(self._job_graph, self.requirements, counted.slots)
+        fitting = determine_parallelism(self._job_graph, self.requirements, count.slots)
         if fitting is None or sum(fitting.values()) >= sum(self._parallelism.values()):
             return []
-        begun: list[RescalingEffect] = []
+        reports: list[RescalingEffect] = []
         if self._timeline.under_way is None:
-            begun = self._begin(RescaleTrigger.RECOVERABLE_FAILOVER, now, self._parallelism)
-        return [*begun, *self._report(self._timeline.decide(fitting)), self._apply(fitting)]
+            reports = self._begin(RescaleTrigger.RECOVERABLE_FAILOVER, now, self._parallelism)
+        return [*reports, *self._report(self._timeline.decide(fitting)), self._apply(fitting)]
 
     def _on_count_due(self) -> list[RescalingEffect]:
         if self._phase is RescalePhase.COUNTING:
             return self._count()
         if self._is_adaptive:
             return [events.CountSlots(), *self._watch()]
-        return [Ignore(reason="nobody waits for slots")]
+        return [Ignore(reason="no rescale waits for slots")]
 
     def _count(self) -> list[RescalingEffect]:
         due = StartTimer(key=_COUNT, delay_ms=COUNT_INTERVAL_MS, message=CountSlotsDue())
@@ -374,21 +380,21 @@ class AdaptiveScheduler:
             return []
         return [StartTimer(key=_COUNT, delay_ms=WATCH_INTERVAL_MS, message=CountSlotsDue())]
 
-    # What becomes of the job
+    # The status of the job
 
     def _on_job_moved(self, status: JobStatus, now: int) -> list[RescalingEffect]:
-        # Where it waited for slots to restart, something else has come first.
+        # If the job waited for slots to restart, this change has come first.
         self._restart = None
         if status in _ENDS:
-            ended = self._end(_ENDS[status], now)
-            return [*self._enter(SchedulerState.FINISHED, now), *ended, *self._stop_timers()]
+            end_reports = self._end(_ENDS[status], now)
+            return [*self._enter(SchedulerState.FINISHED, now), *end_reports, *self._stop_timers()]
         entered = self._enter(_STATES[status], now) if status in _STATES else []
         match status:
             case JobStatus.RUNNING:
                 self._executing_since_ms, self._has_begun = now, True
                 return [*entered, *self._watch()]
             case JobStatus.FAILING if self._phase is RescalePhase.CHECKPOINTING and not self._is_adaptive:
-                # All tasks restart anyway, from a checkpoint that is complete.
+                # All tasks restart anyway, from the latest complete checkpoint.
                 return [*entered, self._apply(self._target)]
             case JobStatus.FAILING if self._phase is RescalePhase.CHECKPOINTING:
                 self._move(RescalePhase.COUNTING)
@@ -412,9 +418,9 @@ class AdaptiveScheduler:
 
 
 class RescaleTimeline:
-    """Records the rescale under way, with the states of the scheduler during it, for the listeners of the job.
+    """Records the current rescale, with the states of the scheduler during it, for the listeners of the job.
 
-    Mirrors Flink's RescaleTimeline. Decides nothing: each change returns the value to report.
+    Mirrors Flink's RescaleTimeline. Makes no decisions: each change returns the value to report.
     """
 
     def __init__(self, job_graph: JobGraph, name: str) -> None:
@@ -427,12 +433,12 @@ class RescaleTimeline:
         self.under_way: Rescale | None = None
 
     def requirements_changed(self) -> None:
-        """Count new requirements, which later rescales are for."""
+        """Count a change of the requirements, which holds for later rescales."""
         self._requirements += 1
         self._attempts = 0
 
     def enter(self, state: SchedulerState, now: int) -> list[Rescale]:
-        """Record a new state of the scheduler; return the rescale to report, if one is under way."""
+        """Record a new state of the scheduler; returns the current rescale, if any, as a report."""
         if self._state is not None and self._state.state is state:
             return []
         self._state = SchedulerStateSpan(state=state, entered_ms=now)
@@ -447,7 +453,7 @@ class RescaleTimeline:
         before: Mapping[JobVertexId, int] | None,
         now: int,
     ) -> list[Rescale]:
-        """Begin a rescale from the parallelism `before` it, or from None if the job has not started."""
+        """Begin a rescale; `before` is the current parallelism, `None` if the job has not started."""
         assert self.under_way is None, "a rescale begins while another one is under way"
         self._rescales += 1
         self._attempts += 1
@@ -475,8 +481,8 @@ class RescaleTimeline:
         return [self._put(rescale)]
 
     def decide(self, parallelism: Mapping[JobVertexId, int]) -> list[Rescale]:
-        """Record the parallelism to which the rescale under way leads."""
-        assert self.under_way is not None, "nothing is decided where nothing is under way"
+        """Record the new parallelism of the current rescale."""
+        assert self.under_way is not None, "no rescale is under way"
         vertices = tuple(
             replace(vertex, post_parallelism=parallelism[vertex.vertex_id]) for vertex in self.under_way.vertices
         )
@@ -485,9 +491,9 @@ class RescaleTimeline:
     def end(self, reason: RescaleTerminatedReason, now: int, comment: str = "") -> list[Rescale]:
         if self.under_way is None:
             return []
-        ended = replace(self.under_way, states=self._left(now), ended_ms=now, reason=reason, comment=comment)
+        end_reports = replace(self.under_way, states=self._left(now), ended_ms=now, reason=reason, comment=comment)
         self.under_way = None
-        return [ended]
+        return [end_reports]
 
     def _left(self, now: int) -> tuple[SchedulerStateSpan, ...]:
         assert self.under_way is not None

@@ -1,4 +1,4 @@
-"""Events and effects of an AdaptiveScheduler, beside the messages that it handles and sends."""
+"""Events and effects of an AdaptiveScheduler that are not messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flykka.messages.wire.ids import JobVertexId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulingWanted:
+class StartRequested:
     """The JobMaster is ready to run the job."""
 
 
@@ -54,7 +54,7 @@ class RescaleRefused:
 
 
 RescalingEvent = (
-    SchedulingWanted
+    StartRequested
     | RequirementsChanged
     | SlotsCounted
     | CheckpointAnswered
@@ -83,13 +83,11 @@ class RescaleGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginScheduling:
-    """Start the job."""
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartJob:
-    """Restart the job after its failure."""
-
     due: JobRestartDue
 
 

@@ -1,7 +1,7 @@
-"""The bounds of a job's vertices: which ones can be, and the job graph at another parallelism.
+"""The bounds of a job's vertices: their validation, and the job graph with another parallelism.
 
-Follows Flink's JobResourceRequirements. Vertices that are connected by forward edges, of which each subtask hands its
-rows to the one of its own number, have the same parallelism, and so they rescale together (Flink's forward group).
+Follows Flink's JobResourceRequirements. Vertices that are connected by forward edges have the same parallelism, because
+each subtask sends its rows to the subtask with the same number; so they rescale together (Flink's forward group).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from flykka.messages.wire.ids import JobVertexId
 
 
 def initial_requirements(job_graph: JobGraph) -> JobResourceRequirements:
-    """The bounds of a job for which nobody has set any.
+    """The bounds of a job whose bounds were not set by a client.
 
-    With the adaptive scheduler its parallelism is the most that it runs with, and 1 the least; otherwise it is both.
+    With the adaptive scheduler its parallelism is the upper bound, and the lower bound is 1; otherwise it is both.
     """
     is_adaptive = job_graph.scheduler_type is SchedulerType.ADAPTIVE
     return JobResourceRequirements(
@@ -42,16 +42,22 @@ def updated(before: JobResourceRequirements, changed: JobResourceRequirements) -
 
 
 def check_requirements(job_graph: JobGraph, requirements: JobResourceRequirements) -> None:
-    """Raise `RescaleNotSupportedError`, naming the vertex, where the job cannot run within these bounds.
+    """Check that the job can run within these bounds.
 
-    A job that was stored with its bounds, and is another program now, may lack some of the vertices: they are refused.
+    Bounds that were stored for an earlier version of the program may name vertices that the job lacks: they are
+    refused.
+
+    Raises:
+        RescaleNotSupportedError: it cannot; the text names the vertex.
     """
     check_rescalable(job_graph)
     vertices = {vertex.vertex_id: vertex for vertex in job_graph.vertices}
     bounds = {each.vertex_id: each for each in requirements.vertices}
     for unknown in [vertex_id for vertex_id in bounds if vertex_id not in vertices]:
-        known = ", ".join(f"{vertex.name!r} ({vertex.vertex_id})" for vertex in vertices.values())
-        raise RescaleNotSupportedError(f"the job {job_graph.name!r} has no vertex {unknown}: its vertices are {known}")
+        valid_names = ", ".join(f"{vertex.name!r} ({vertex.vertex_id})" for vertex in vertices.values())
+        raise RescaleNotSupportedError(
+            f"the job {job_graph.name!r} has no vertex {unknown}: its vertices are {valid_names}"
+        )
     for vertex_id, vertex in vertices.items():
         if vertex_id not in bounds:
             raise RescaleNotSupportedError(f"the requirements lack the vertex {vertex.name!r} ({vertex_id})")
@@ -61,21 +67,21 @@ def check_requirements(job_graph: JobGraph, requirements: JobResourceRequirement
         if lower > upper:
             names = " and ".join(repr(vertices[vertex_id].name) for vertex_id in group)
             raise RescaleNotSupportedError(
-                f"the vertices {names} are connected by forward edges and have the same parallelism, but none is within"
+                f"the vertices {names} are connected by forward edges and have equal parallelism, but none is within"
                 f" the bounds of all: one is to have {lower} at least, another one {upper} at most"
             )
 
 
 def check_rescalable(job_graph: JobGraph) -> None:
-    """Raise `RescaleNotSupportedError` where the parallelism of the job cannot change while it runs."""
+    """Raise `RescaleNotSupportedError` if the parallelism of the job cannot change while it runs."""
     if job_graph.job_type is JobType.BATCH:
         raise RescaleNotSupportedError(
-            f"the job {job_graph.name!r} is a batch job: its vertices run one behind the other, and it goes on from no"
+            f"the job {job_graph.name!r} is a batch job: its vertices run one after the other, and it continues from no"
             " checkpoint"
         )
     if job_graph.checkpointing.interval_ms is None:
         raise RescaleNotSupportedError(
-            f"the job {job_graph.name!r} takes no checkpoints, from which it could go on with another parallelism:"
+            f"the job {job_graph.name!r} takes no checkpoints, from which it could continue with another parallelism:"
             ' enable_checkpointing("10s")'
         )
     if (why := fixed_parallelism(job_graph)) is not None:
@@ -102,7 +108,7 @@ def _check_bounds(vertex: JobVertex, bounds: JobVertexResourceRequirements) -> N
 
 
 def forward_groups(job_graph: JobGraph) -> tuple[tuple[JobVertexId, ...], ...]:
-    """The vertices that have the same parallelism, each in one group, in the order of the job."""
+    """The groups of vertices that must have the same parallelism, in the order of the job."""
     group_of: dict[JobVertexId, list[JobVertexId]] = {}
     for vertex in job_graph.vertices:
         group = group_of.setdefault(vertex.vertex_id, [vertex.vertex_id])
@@ -119,7 +125,7 @@ def forward_groups(job_graph: JobGraph) -> tuple[tuple[JobVertexId, ...], ...]:
 def common_bounds(
     group: tuple[JobVertexId, ...], bounds: Mapping[JobVertexId, JobVertexResourceRequirements]
 ) -> tuple[int, int]:
-    """The bounds that all vertices of a group are within; the lower one is above the upper one where there are none."""
+    """The intersection of the bounds of a group; if it is empty, the lower bound exceeds the upper one."""
     lower = max(bounds[vertex_id].lower_bound for vertex_id in group)
     return lower, min(bounds[vertex_id].upper_bound for vertex_id in group)
 
@@ -129,7 +135,7 @@ def parallelism_of(job_graph: JobGraph) -> dict[JobVertexId, int]:
 
 
 def with_parallelism(job_graph: JobGraph, parallelism: Mapping[JobVertexId, int]) -> JobGraph:
-    """The same job with these numbers of subtasks: what is chained stays so, and so does how rows are exchanged."""
+    """The same job graph with these numbers of subtasks; chains and ship strategies are unchanged."""
     vertices = tuple(
         replace(vertex, parallelism=parallelism.get(vertex.vertex_id, vertex.parallelism))
         for vertex in job_graph.vertices
@@ -141,18 +147,18 @@ Bounds = Mapping[JobVertexId, JobVertexResourceRequirements]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotsOfGroup:
-    """The numbers of slots of a sharing group: without the `minimum` it cannot run, and `desired` is all it can use."""
+class GroupSlots:
+    """The numbers of slots of a sharing group: without the `minimum` it cannot run, and it can use `desired`."""
 
     minimum: int
     desired: int
 
 
-def slots_of_groups(job_graph: JobGraph, requirements: JobResourceRequirements) -> dict[str, SlotsOfGroup]:
+def group_slots(job_graph: JobGraph, requirements: JobResourceRequirements) -> dict[str, GroupSlots]:
     """The slots that each sharing group needs and can use, by its name."""
     lower, upper = _effective_bounds(job_graph, requirements)
     return {
-        name: SlotsOfGroup(
+        name: GroupSlots(
             minimum=max(lower[vertex.vertex_id] for vertex in job_graph.vertices if vertex.slot_sharing_group == name),
             desired=max(upper[vertex.vertex_id] for vertex in job_graph.vertices if vertex.slot_sharing_group == name),
         )
@@ -161,7 +167,7 @@ def slots_of_groups(job_graph: JobGraph, requirements: JobResourceRequirements) 
 
 
 def desired_parallelism(job_graph: JobGraph, requirements: JobResourceRequirements) -> dict[JobVertexId, int]:
-    """The parallelism of each vertex where there are slots enough."""
+    """The parallelism of each vertex if there are enough slots."""
     return _effective_bounds(job_graph, requirements)[1]
 
 
@@ -170,16 +176,15 @@ def determine_parallelism(
 ) -> dict[JobVertexId, int] | None:
     """The parallelism that fits into the slots (Flink's SlotSharingSlotAllocator.determineParallelism).
 
-    A slot holds one subtask of each vertex of its sharing group, so a group needs as many slots as its widest
-    vertex. The groups share the slots beyond these minima evenly: none gets more than it can use, and what one
-    leaves is the others'.
+    A slot holds one subtask of each vertex of its sharing group, so a group needs as many slots as its widest vertex.
+    The groups share the slots beyond these minima evenly; slots that one group cannot use go to the others.
     """
-    groups = slots_of_groups(job_graph, requirements)
+    groups = group_slots(job_graph, requirements)
     optional = slots - sum(group.minimum for group in groups.values())
     if optional < 0:
         return None
     shares: dict[str, int] = {}
-    # The group that can use the fewest beyond its minimum comes first: what it leaves is for the others.
+    # The group that can use the fewest beyond its minimum comes first, so that the rest is left for the others.
     by_range = sorted(groups.items(), key=lambda each: each[1].desired - each[1].minimum)
     for place, (name, group) in enumerate(by_range):
         beyond = min(group.desired - group.minimum, optional // (len(groups) - place))

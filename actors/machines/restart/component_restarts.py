@@ -1,9 +1,9 @@
 """Decides whether and when a component of the cluster that has ended is restarted.
 
-At once when it has lived for a while, with a growing pause when it ends again soon, and not at all when that has
-happened too often: a broken component is not to be tried for ever, and those who wait for it are to hear of it.
+It restarts at once if it has run for a while, with a growing delay if it ends again soon, and not at all if that has
+happened too often: a broken component must not be restarted forever, and its users must get an error.
 
-Not here: what the components are, and how one is started.
+Not here: which components exist, and how one is started.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PAUSE_MS_MAX = 10_000
 FORGIVEN_AFTER_MS = 60_000
 """Uptime after which the restart count is reset."""
 MAX_ENDS = 10
-"""The number of ends in a row, each soon behind its start, after which there is no restart."""
+"""The number of ends in a row, each soon after a start, after which there is no restart."""
 
 
 @dataclass(slots=True)
@@ -25,8 +25,6 @@ class _Component:
 
 
 class ComponentRestarts:
-    """Counts the ends of each component."""
-
     def __init__(self) -> None:
         self._components: dict[str, _Component] = {}
 
@@ -34,7 +32,7 @@ class ComponentRestarts:
         self._components.setdefault(name, _Component(now)).started_ms = now
 
     def ended(self, name: str, now: int) -> int | None:
-        """The delay (ms) after which it is restarted; None where it has ended `MAX_ENDS` times in a row."""
+        """The delay (ms) until the restart; `None` if it has ended `MAX_ENDS` times in a row."""
         component = self._components[name]
         if now - component.started_ms >= FORGIVEN_AFTER_MS:
             component.ends = 0

@@ -1,8 +1,8 @@
 """Decides whether, when and with which tasks a job restarts after a failure (Flink's ExecutionFailureHandler).
 
-`handle` is asked for a failure of tasks, `handle_global` for one of the job as a whole. A failure that no restart can
-mend does not use up a restart. One that comes back again and again, with no checkpoint completed in between, is
-given up where the strategy has a limit for that (`repeated_failures`).
+`handle` decides on a failure of tasks, `handle_global` on one of the whole job. A failure that no restart can fix does
+not use up a restart. If the strategy limits equal failures, one that repeats without a completed checkpoint in between
+ends the job (`repeated_failures`).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ T = TypeVar("T", bound=Hashable)
 
 
 class ThrowableType(Enum):
-    """The type of a failure, by which it restarts or not (Flink's ThrowableType)."""
+    """The type of a failure, which determines whether the job restarts (Flink's ThrowableType)."""
 
     NON_RECOVERABLE = auto()
-    """The next attempt would fail of the same."""
+    """The next attempt would fail with the same error."""
     PARTITION_DATA_MISSING = auto()
-    """A result that was made is gone: its producer has to run again as well."""
+    """A result that was produced is lost: its producer has to run again as well."""
     ENVIRONMENT = auto()
     """The environment of the task has failed, and not the task."""
     RECOVERABLE = auto()
-    """Anything else: it may have been an accident."""
+    """Any other failure, which may not occur again."""
 
 
 _NON_RECOVERABLE = frozenset({"NoResourceAvailableError", "OwnershipLostError"})
@@ -40,7 +40,7 @@ _NON_RECOVERABLE = frozenset({"NoResourceAvailableError", "OwnershipLostError"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartTasks(Generic[T]):
-    """These tasks start again after the pause."""
+    """Restart these tasks after the delay."""
 
     tasks: frozenset[T]
     backoff: RestartBackoff
@@ -48,9 +48,9 @@ class RestartTasks(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveUp:
-    """The job has failed for good, of `cause`; `why` says in words why it is not restarted.
+    """Fail the job because of `cause`; `why` states why it is not restarted.
 
-    Either restarts are suppressed, because none would help, or the restart strategy forbids one more.
+    Either restarts are suppressed, because a restart would not help, or the restart strategy forbids one more.
     """
 
     cause: SerializedThrowable
@@ -66,32 +66,32 @@ class ExecutionFailureHandler(Generic[T]):
     def handle(
         self, failed: Collection[T], cause: SerializedThrowable, now: int, vertex: str | None = None
     ) -> RestartTasks[T] | GiveUp:
-        """Handle the failure of these tasks of `vertex`, which have failed together and of one cause."""
+        """Handle the failure of these tasks, which have failed together; `vertex` is that of the first one."""
         return self._decide(self._failover.tasks_to_restart(failed), cause, now, vertex)
 
     def handle_global(
         self, cause: SerializedThrowable, now: int, vertex: str | None = None
     ) -> RestartTasks[T] | GiveUp:
-        """Handle a failure of the job as a whole, which may have begun with a task of `vertex`."""
+        """Handle a failure of the whole job, which may have begun with a task of `vertex`."""
         return self._decide(self._failover.all_tasks, cause, now, vertex)
 
     def replace_failover_strategy(self, failover_strategy: FailoverStrategy[T]) -> None:
-        """The job has other tasks now; what it has failed of counts on."""
+        """Replace the strategy, because the job has other tasks; the counts of failures are retained."""
         self._failover = failover_strategy
 
     def checkpoint_completed(self) -> None:
-        """A checkpoint was completed: no failure before it counts as the same as one behind it."""
+        """Reset the counts of equal failures."""
         self._repeated.checkpoint_completed()
 
     def _decide(
         self, tasks: frozenset[T], cause: SerializedThrowable, now: int, vertex: str | None
     ) -> RestartTasks[T] | GiveUp:
         if classify(cause) is ThrowableType.NON_RECOVERABLE:
-            return GiveUp(cause=cause, why=f"restarts are suppressed: no restart can mend {cause.type_name}")
+            return GiveUp(cause=cause, why=f"restarts are suppressed: no restart can fix {cause.type_name}")
         repeated = self._repeated.count(vertex, cause, tasks)
         if repeated is not None:
-            told = replace(cause, message=f"{cause.message}\n{repeated}; it is not retried any more")
-            return GiveUp(cause=told, why=f"restarts are suppressed: it {repeated}")
+            final_cause = replace(cause, message=f"{cause.message}\n{repeated}; it is not retried any more")
+            return GiveUp(cause=final_cause, why=f"restarts are suppressed: it {repeated}")
         if not self._restarts.can_restart(now):
             why = f"the restart strategy forbids it: it allows {self._restarts.allowance}"
             return GiveUp(cause=cause, why=why)
@@ -102,8 +102,8 @@ class ExecutionFailureHandler(Generic[T]):
 def classify(cause: SerializedThrowable) -> ThrowableType:
     """Classify a failure (Flink's ThrowableClassifier).
 
-    Where an exception in its chain of causes asks for no restart, the whole failure does: it is looked for where the
-    exception is written down (`runtime.errors.serialized`).
+    If any exception in its chain of causes suppresses restarts, the whole failure does; `runtime.errors.serialized`
+    determines that when it serializes the exception.
     """
     if cause.suppress_restarts or cause.type_name in _NON_RECOVERABLE:
         return ThrowableType.NON_RECOVERABLE
@@ -117,20 +117,18 @@ def classify(cause: SerializedThrowable) -> ThrowableType:
 class FailoverStrategy(Protocol[T]):
     """Decides which tasks restart when some have failed (Flink's FailoverStrategy).
 
-    The region of a task that has failed restarts as a whole: nobody can go on with half of what was exchanged.
-    With it start the regions that made what it reads, where that is lost, and the regions that read what it makes,
-    for it may not make the same again; and with each of these again those that it reads from and that read it.
+    The region of a failed task restarts as a whole, because its tasks cannot continue with half of the exchanged rows.
+    With it restart the regions that produced its inputs, if these are lost, and the regions that read its results,
+    because it may not produce the same again; and the same holds for each of these regions.
 
-    Where a job accepts that rows are lost, what is before the task goes on: only the task and all behind it
-    restart.
+    If a job accepts the loss of rows, upstream tasks continue: only the task and all tasks downstream of it restart.
     """
 
     @property
-    def all_tasks(self) -> frozenset[T]:
-        """Every task of the job."""
+    def all_tasks(self) -> frozenset[T]: ...
 
     def tasks_to_restart(self, failed: Collection[T]) -> frozenset[T]:
-        """The tasks that restart when these have failed, themselves included."""
+        """The tasks that restart when these have failed, including the failed ones."""
 
 
 class PartitionAvailability(Generic[T]):
@@ -151,7 +149,7 @@ class PartitionAvailability(Generic[T]):
 
 
 class RestartAllFailoverStrategy(Generic[T]):
-    """All tasks, whatever has failed (Flink's RestartAllFailoverStrategy)."""
+    """Restarts all tasks after any failure (Flink's RestartAllFailoverStrategy)."""
 
     def __init__(self, topology: SchedulingTopology[T]) -> None:
         self.all_tasks = frozenset(topology.tasks)
@@ -161,7 +159,7 @@ class RestartAllFailoverStrategy(Generic[T]):
 
 
 class RestartPipelinedRegionFailoverStrategy(Generic[T]):
-    """Regions, as said above (Flink's RestartPipelinedRegionFailoverStrategy)."""
+    """Restarts regions, as described in `FailoverStrategy` (Flink's RestartPipelinedRegionFailoverStrategy)."""
 
     def __init__(self, topology: SchedulingTopology[T], availability: PartitionAvailability[T]) -> None:
         self.all_tasks = frozenset(topology.tasks)
@@ -171,25 +169,25 @@ class RestartPipelinedRegionFailoverStrategy(Generic[T]):
     def tasks_to_restart(self, failed: Collection[T]) -> frozenset[T]:
         regions = dict.fromkeys(self._topology.regions_of(failed))
         ahead = deque(regions)
-        # What many read, or many write, is looked at once from either side.
+        # An exchange with many readers or writers is visited only once from each side.
         read: set[Exchange[T]] = set()
         written: set[Exchange[T]] = set()
         while ahead:
             for task in self._topology.regions[ahead.popleft()]:
-                for found in self._beside(task, read, written):
-                    if found not in regions:
-                        regions[found] = None
-                        ahead.append(found)
+                for neighbour in self._beside(task, read, written):
+                    if neighbour not in regions:
+                        regions[neighbour] = None
+                        ahead.append(neighbour)
         return frozenset(task for region in regions for task in self._topology.regions[region])
 
-    def _beside(self, task: T, read: set[Exchange[T]], written: set[Exchange[T]]) -> Iterable[int]:
+    def _beside(self, task: T, read: set[Exchange[T]], produced: set[Exchange[T]]) -> Iterable[int]:
         for exchange in self._topology.consumed(task):
             if exchange.is_blocking and exchange not in read:
                 read.add(exchange)
                 yield from self._topology.regions_of(self._lost_producers(exchange))
         for exchange in self._topology.produced(task):
-            if exchange.is_blocking and exchange not in written:
-                written.add(exchange)
+            if exchange.is_blocking and exchange not in produced:
+                produced.add(exchange)
                 yield from self._topology.regions_of(exchange.consumers)
 
     def _lost_producers(self, exchange: Exchange[T]) -> Iterable[T]:
@@ -197,10 +195,10 @@ class RestartPipelinedRegionFailoverStrategy(Generic[T]):
 
 
 class ApproximateLocalRecoveryFailoverStrategy(Generic[T]):
-    """The tasks that have failed and those behind them, whose inputs reconnect to what runs on before them.
+    """Restarts the failed tasks and all downstream ones, which reconnect to upstream tasks that continue.
 
-    What Flink's regions come to where all partitions are PIPELINED_APPROXIMATE. One that has finished sends nothing
-    to the next reader: where such a task is before them, their regions restart.
+    Equals Flink's regions if all partitions are PIPELINED_APPROXIMATE. A finished task sends nothing to another reader:
+    if there is one upstream, their regions restart.
     """
 
     def __init__(
@@ -212,20 +210,20 @@ class ApproximateLocalRecoveryFailoverStrategy(Generic[T]):
         self._has_finished = has_finished
 
     def tasks_to_restart(self, failed: Collection[T]) -> frozenset[T]:
-        """All that is behind them, themselves included."""
-        found = dict.fromkeys(failed)
-        ahead = deque(found)
+        """The failed tasks and all tasks downstream of them."""
+        affected = dict.fromkeys(failed)
+        ahead = deque(affected)
         while ahead:
             for exchange in self._topology.produced(ahead.popleft()):
-                fresh = [task for task in exchange.consumers if task not in found]
-                found.update(dict.fromkeys(fresh))
-                ahead.extend(fresh)
+                new_tasks = [task for task in exchange.consumers if task not in affected]
+                affected.update(dict.fromkeys(new_tasks))
+                ahead.extend(new_tasks)
         producers = (
-            task for each in found for exchange in self._topology.consumed(each) for task in exchange.producers
+            task for each in affected for exchange in self._topology.consumed(each) for task in exchange.producers
         )
-        if any(task not in found and self._has_finished(task) for task in producers):
+        if any(task not in affected and self._has_finished(task) for task in producers):
             return self._regional.tasks_to_restart(failed)
-        return frozenset(found)
+        return frozenset(affected)
 
 
 def failover_strategy(

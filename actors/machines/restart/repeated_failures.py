@@ -1,8 +1,8 @@
 """Recognises repeated failures, and counts those since the last checkpoint.
 
-An error that lies in the program or in its rows comes back after each restart: without a checkpoint in between the
-next attempt reads the same rows with the same code. What lies in the environment, a TaskManager that is lost, a storage
-that does not answer, may be over by then: it is counted by nobody.
+An error in the program or in its rows occurs again after each restart: without a checkpoint in between the next attempt
+reads the same rows with the same code. Failures of the environment (a lost TaskManager, a storage that does not answer)
+may have ended by then, and are not counted.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from flykka.messages.wire.failure import SerializedThrowable
 
 MAX_SIGNATURES = 64
-"""So many different failures are counted at a time, those that were seen last."""
+"""The limit of different failures that are counted, the most recent ones."""
 
 _ENVIRONMENT = frozenset(
     {
-        # Of the cluster: a TaskManager, an actor or a connection between tasks is gone.
+        # Of the cluster: a TaskManager, an actor or a connection between tasks is lost.
         "BridgeLostError",
         "HeartbeatTimeoutError",
         "JobMasterLostError",
@@ -30,7 +30,7 @@ _ENVIRONMENT = frozenset(
         "SlotGivenUpError",
         "SlotLostError",
         "TaskCancellationTimeoutError",
-        # Of Spark: an executor is gone, and the rows that it held.
+        # Of Spark: an executor is lost with its rows.
         "ExecutorLostError",
         "ExecutorOutOfMemoryError",
         "FetchFailedError",
@@ -52,8 +52,8 @@ _ENVIRONMENT = frozenset(
     }
 )
 
-# What differs each time: the value at which it failed, for which of several tasks of Spark fails first is chance; ids,
-# addresses, the numbers that are given to attempts, and the files of one attempt.
+# The parts that differ between equal failures: the value, because the first of several Spark tasks to fail varies;
+# ids, addresses, numbers of attempts, and the files of one attempt.
 _VOLATILE = re.compile(
     r"(?<!\w)'[^'\n]*'(?!\w)"
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
@@ -68,7 +68,7 @@ _VOLATILE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureSignature:
-    """The signature of equal failures; the `message` is without the parts that differ each time."""
+    """The signature of equal failures; `message` lacks the parts that differ each time."""
 
     vertex: str | None
     type_name: str
@@ -76,7 +76,7 @@ class FailureSignature:
 
 
 def failure_signature(vertex: str | None, cause: SerializedThrowable) -> FailureSignature | None:
-    """The key of the failure of a vertex (None: of the job as a whole); None where it lies in the environment."""
+    """The signature of the failure of a vertex (`None`: of the whole job), or `None` for one of the environment."""
     if cause.lost_partition is not None or is_of_environment(cause.type_name):
         return None
     message = _VOLATILE.sub("#", cause.message)
@@ -104,9 +104,9 @@ class RepeatedFailures:
         self._counts: OrderedDict[tuple[FailureSignature, Hashable], int] = OrderedDict()
 
     def count(self, vertex: str | None, cause: SerializedThrowable, restarted: Hashable = None) -> str | None:
-        """Count a failure; why what is to be `restarted` for it is not, or None where it may be.
+        """Count a failure; returns why `restarted` is not restarted, or `None` if it may be.
 
-        Regions that restart apart are counted apart: what befalls many of them at once has befallen each of them once.
+        Regions that restart separately are counted separately: a failure of many at once is one failure of each.
         """
         signature = failure_signature(vertex, cause)
         if self._limit is None or signature is None:
@@ -123,5 +123,5 @@ class RepeatedFailures:
         )
 
     def checkpoint_completed(self) -> None:
-        """The job has got on: what it fails with from now on counts from one."""
+        """Reset the counts: the job has made progress."""
         self._counts.clear()

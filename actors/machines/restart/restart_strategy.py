@@ -1,7 +1,7 @@
 """Decides whether a failed job restarts, and after which delay (Flink's RestartBackoffTimeStrategy).
 
-A strategy only counts. What suppresses restarts whatever the strategy says is decided in `failure_handler`. Times are
-ms of the clock that the caller has; chance stays outside: a `RestartBackoff` says between which bounds the delay is.
+A strategy only counts. `failure_handler` decides which failures suppress restarts under any strategy. Times are ms of
+the caller's clock; random numbers stay outside: a `RestartBackoff` has the bounds of the delay.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from flykka.messages.graph import job_graph
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartBackoff:
-    """`delay_ms`, give or take up to `jitter_ms`, and never more than `max_ms` (None: there is no limit)."""
+    """`delay_ms`, plus or minus up to `jitter_ms`, and at most `max_ms` (`None`: no limit)."""
 
     delay_ms: int
     jitter_ms: int = 0
     max_ms: int | None = None
 
     def drawn(self, chance: float) -> int:
-        """The delay (ms) for a `chance` from 0 to below 1: each whole number within the jitter is as likely."""
-        drawn = self.delay_ms - self.jitter_ms + int(chance * (2 * self.jitter_ms + 1))
-        return drawn if self.max_ms is None else min(drawn, self.max_ms)
+        """The delay (ms) for the random number `chance` from 0 to below 1, evenly distributed within the jitter."""
+        delay_ms = self.delay_ms - self.jitter_ms + int(chance * (2 * self.jitter_ms + 1))
+        return delay_ms if self.max_ms is None else min(delay_ms, self.max_ms)
 
 
 class RestartStrategy(Protocol):
-    """Asked once for every failure that may be mended by a restart."""
+    """Called once for every failure that a restart may fix."""
 
     @property
     def backoff(self) -> RestartBackoff:
@@ -40,18 +40,16 @@ class RestartStrategy(Protocol):
 
     @property
     def allowance(self) -> str:
-        """The restarts that it allows, in words that fit behind "it allows"."""
+        """The restarts that it allows, in words that fit after "it allows"."""
 
     def can_restart(self, now: int) -> bool:
-        """True if one more restart is allowed; asking changes nothing."""
+        """True if one more restart is allowed."""
 
     def restart(self, now: int) -> None:
-        """Count a restart, which is allowed."""
+        """Count a restart, which must be allowed."""
 
 
 class NoRestartStrategy:
-    """Every failure is the last."""
-
     backoff = RestartBackoff(delay_ms=0)
     max_same_failures: int | None = None
     allowance = "no restart"
@@ -64,7 +62,7 @@ class NoRestartStrategy:
 
 
 class FixedDelayRestartStrategy:
-    """So many restarts, or without end, and the same pause before each.
+    """A fixed number of restarts, or no limit, with the same delay before each.
 
     Raises:
         ValueError: the number of attempts or the delay is negative.
@@ -92,7 +90,7 @@ class FixedDelayRestartStrategy:
 
 
 class FailureRateRestartStrategy:
-    """So many restarts within an interval; the one that is exactly that old still counts.
+    """A fixed number of restarts within an interval; one that is exactly as old as the interval still counts.
 
     Raises:
         ValueError: the number of failures or the interval is below 1, or the delay is negative.
@@ -113,19 +111,20 @@ class FailureRateRestartStrategy:
         return len(self._restarts) < (self._restarts.maxlen or 0) or now - self._restarts[0] > self._interval_ms
 
     def restart(self, now: int) -> None:
-        """Count a restart; the oldest one is forgotten where there are too many."""
+        """Count a restart, in place of the oldest one if there are too many."""
         assert self.can_restart(now)
         self._restarts.append(now)
 
 
 class ExponentialDelayRestartStrategy:
-    """Restarts after a longer pause each, until all has gone well for long enough.
+    """Restarts with a growing delay, which is reset after a long time without failures.
 
-    There is no end to them, except for a failure that comes back `max_same_failures` times without a checkpoint.
+    The number of restarts is not limited, except for a failure that occurs `max_same_failures` times without a
+    checkpoint in between.
 
     Raises:
-        ValueError: a length of time is below 1 ms, the first delay is above the longest, the multiplier is not above
-            1, the jitter is not between 0 and 1, or the same failure may not come even once.
+        ValueError: a length of time is below 1 ms, the first delay is above the longest, the multiplier is not
+            above 1, the jitter is not between 0 and 1, or the limit of equal failures is below 1.
     """
 
     def __init__(
@@ -157,7 +156,7 @@ class ExponentialDelayRestartStrategy:
 
     @property
     def backoff(self) -> RestartBackoff:
-        """The delay of now; its jitter is a share of it, whole milliseconds."""
+        """The current delay; its jitter is a share of it, in whole milliseconds."""
         jitter_ms = int(self._current_ms * self._jitter)
         return RestartBackoff(delay_ms=self._current_ms, jitter_ms=jitter_ms, max_ms=self._max_ms)
 
@@ -169,7 +168,7 @@ class ExponentialDelayRestartStrategy:
         return True
 
     def restart(self, now: int) -> None:
-        """Wait longer than last time, unless that time was long ago."""
+        """Increase the delay, or reset it if the last failure was long ago."""
         if now - self._last_failure_ms >= self._reset_ms + self._current_ms:
             self._current_ms = self._initial_ms
         else:
@@ -178,7 +177,7 @@ class ExponentialDelayRestartStrategy:
 
 
 def restart_strategy(configuration: job_graph.RestartStrategyConfiguration) -> RestartStrategy:
-    """The strategy of a job. Raises `ValueError` where the configuration makes no sense."""
+    """The strategy of a job. Raises `ValueError` if the configuration is invalid."""
     match configuration:
         case job_graph.NoRestartStrategyConfiguration():
             return NoRestartStrategy()
@@ -206,7 +205,7 @@ def _restarts(number: int) -> str:
 
 
 def restarts_without_end(configuration: job_graph.RestartStrategyConfiguration) -> bool:
-    """True if a job that fails again and again, with the same failure, is restarted for ever."""
+    """True if a job that always fails with the same failure is restarted forever."""
     match configuration:
         case job_graph.FixedDelayRestartStrategyConfiguration(attempts=None):
             return True

@@ -1,4 +1,4 @@
 """Scheduling strategies: which tasks begin when, and which results are released.
 
-Not here: the slots that they get (`slots`).
+Not here: the slots for these tasks (`slots`).
 """

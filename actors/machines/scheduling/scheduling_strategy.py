@@ -1,7 +1,7 @@
 """Decides which tasks begin when (Flink's SchedulingStrategy).
 
-Asked when the job begins, when a task can be read from or has finished, and when tasks restart. It answers with
-groups: each is deployed as a whole, as soon as all of its tasks have their slots.
+Called when the job begins, when a task's output can be read or is finished, and when tasks restart. It returns groups:
+each is deployed as a whole, as soon as all of its tasks have their slots.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flykka.messages.graph.job_graph import InputDependencyConstraint
 
 T = TypeVar("T", bound=Hashable)
 Groups = list[tuple[T, ...]]
-"""Tasks that are deployed together."""
+"""Groups of tasks that are deployed together."""
 
 
 class SchedulingStrategy(Protocol[T]):
@@ -23,20 +23,20 @@ class SchedulingStrategy(Protocol[T]):
         """The tasks that begin with the job."""
 
     def data_produced(self, task: T) -> Groups[T]:
-        """The task runs: who reads rows while they are made has something to read."""
+        """The tasks that begin because the output of this running task can be read."""
 
     def finished(self, task: T) -> Groups[T]:
-        """The task has finished: its results are whole."""
+        """The tasks that begin because this task has finished and its results are complete."""
 
     def reset(self, tasks: Collection[T]) -> None:
-        """A failover has begun for these: what they have made can no longer be read."""
+        """Record that a failover of these tasks has begun: their results can no longer be read."""
 
     def restart(self, tasks: Collection[T]) -> Groups[T]:
-        """Resets these tasks, and returns those of them that begin at once."""
+        """Reset these tasks, and return those of them that begin at once."""
 
 
 class EagerSchedulingStrategy(Generic[T]):
-    """Everything begins at once, and restarts together (Flink's EagerSchedulingStrategy)."""
+    """All tasks begin at once, and restart together (Flink's EagerSchedulingStrategy)."""
 
     def __init__(self, topology: SchedulingTopology[T]) -> None:
         self._topology = topology
@@ -51,7 +51,7 @@ class EagerSchedulingStrategy(Generic[T]):
         return []
 
     def reset(self, tasks: Collection[T]) -> None:
-        """Nobody waits for what they have made."""
+        """Do nothing: no task waits for results."""
 
     def restart(self, tasks: Collection[T]) -> Groups[T]:
         return [in_order(self._topology, tasks)]
@@ -59,12 +59,12 @@ class EagerSchedulingStrategy(Generic[T]):
 
 def in_order(topology: SchedulingTopology[T], tasks: Collection[T]) -> tuple[T, ...]:
     """The tasks of these regions in the order of the job."""
-    wanted = [task for region in sorted(topology.regions_of(tasks)) for task in topology.regions[region]]
-    return tuple(task for task in wanted if task in tasks)
+    ordered = [task for region in sorted(topology.regions_of(tasks)) for task in topology.regions[region]]
+    return tuple(task for task in ordered if task in tasks)
 
 
 class PipelinedRegionSchedulingStrategy(Generic[T]):
-    """A region begins when all that it reads from other regions is whole (Flink's strategy of the same name)."""
+    """A region begins when all that it reads from other regions is complete (Flink's strategy of the same name)."""
 
     def __init__(self, topology: SchedulingTopology[T]) -> None:
         self._topology = topology
@@ -84,11 +84,11 @@ class PipelinedRegionSchedulingStrategy(Generic[T]):
         return self._schedule(range(len(self._topology.regions)))
 
     def data_produced(self, task: T) -> Groups[T]:
-        """Nothing begins: pipelined consumers are in the region of their producer."""
+        """Return no tasks: pipelined consumers are in the region of their producer."""
         return []
 
     def finished(self, task: T) -> Groups[T]:
-        """The regions that waited for this task last."""
+        """The regions whose last missing input this task has completed."""
         if task in self._finished:
             return []
         self._finished.add(task)
@@ -102,14 +102,14 @@ class PipelinedRegionSchedulingStrategy(Generic[T]):
         return self._schedule(dict.fromkeys(ready))
 
     def reset(self, tasks: Collection[T]) -> None:
-        """The regions that read what these have made wait for it again."""
+        """Let the regions that read results of these tasks wait for them again."""
         for region in self._topology.regions_of(tasks):
             self._scheduled.discard(region)
             for task in self._topology.regions[region]:
                 self._unfinish(task)
 
     def restart(self, tasks: Collection[T]) -> Groups[T]:
-        """The regions whose inputs are whole; the others follow when they are."""
+        """The regions whose inputs are complete; the others follow when theirs are."""
         self.reset(tasks)
         return self._schedule(sorted(self._topology.regions_of(tasks)))
 
@@ -130,10 +130,10 @@ class PipelinedRegionSchedulingStrategy(Generic[T]):
 
 
 class LazyFromSourcesSchedulingStrategy(Generic[T]):
-    """A task begins when there is something for it to read (Flink's LazyFromSourcesSchedulingStrategy).
+    """A task begins when it has input to read (Flink's LazyFromSourcesSchedulingStrategy).
 
-    An input that is read while it is made can be read as soon as one of its producers runs, a blocking one when
-    all tasks that make the result have finished. Whether one such input is enough says the constraint.
+    A pipelined input can be read as soon as one of its producers runs, a blocking one when all tasks that produce the
+    result have finished. The constraint determines whether one such input is enough.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return self._schedule(self._topology.tasks)
 
     def data_produced(self, task: T) -> Groups[T]:
-        """The consumers of the task that can read enough now, and could not before."""
+        """The consumers of the task that have enough inputs now, and had not before."""
         if task in self._producing:
             return []
         self._producing.add(task)
@@ -170,7 +170,7 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return self._schedule(first)
 
     def finished(self, task: T) -> Groups[T]:
-        """The tasks that can read what this task has made, now that all of it is whole."""
+        """The tasks that can read a result that this task has completed."""
         if task in self._finished:
             return []
         self._finished.add(task)
@@ -183,7 +183,7 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return self._schedule(ready)
 
     def reset(self, tasks: Collection[T]) -> None:
-        """Consumers of these tasks wait for their results again."""
+        """Let consumers of these tasks wait for their results again."""
         for task in tasks:
             self._scheduled.discard(task)
             for exchange in self._topology.produced(task):
@@ -194,7 +194,7 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
             self._finished.discard(task)
 
     def restart(self, tasks: Collection[T]) -> Groups[T]:
-        """The tasks that can read enough; the others follow when they can."""
+        """The tasks that have enough inputs; the others follow when they have."""
         self.reset(tasks)
         return self._schedule(in_order(self._topology, tasks))
 
@@ -203,7 +203,7 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return tuple(map(self._is_consumable, self._topology.consumed(task)))
 
     def is_satisfied(self, task: T) -> bool:
-        """True if the task has enough to read to begin; a source reads nothing."""
+        """True if the task has enough inputs to begin; a source needs no input."""
         inputs = self.consumable(task)
         return not inputs or self._enough(inputs)
 

@@ -1,10 +1,10 @@
 """The topology of tasks and their exchanges, with pipelined regions (Flink's SchedulingTopology).
 
-Tasks that exchange rows while these are made are one pipelined region, however far they are connected: what is deployed
-together, and what fails together. Regions that depend on each other in a circle are one as well, and so is a whole job
-in which tasks have to share a slot by co-location. Built once; every look at it afterwards costs what it returns.
+Tasks that are connected, directly or not, by pipelined exchanges form a pipelined region, which is deployed together
+and fails together. Regions that depend on each other in a cycle are merged, and so is a whole job whose tasks have to
+share slots by co-location. Built once; every later query costs only what it returns.
 
-A task is anything hashable. Not here: slots, states, what restarts.
+A task is any hashable value. Not here: slots, states, which tasks restart.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition(Generic[T]):
-    """The partition that one task makes for the readers of one result."""
+    """The partition that one task produces for the readers of one result."""
 
     producer: T
     result: Hashable
@@ -28,7 +28,7 @@ class Partition(Generic[T]):
 class Exchange(Generic[T]):
     """Each of the `consumers` reads a partition of each of the `producers`: a group of partitions of one `result`.
 
-    A result whose edge is point-wise has many of them, and no producer is in two.
+    A result of a point-wise edge has many groups, and each producer is in one of them.
     """
 
     result: Hashable
@@ -43,7 +43,9 @@ class Exchange(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegionInput(Generic[T]):
-    """These regions can begin when all these tasks of others have finished: the results they read are blocking."""
+    """The regions that can begin when all these tasks of other regions have finished, because their results are
+    blocking.
+    """
 
     producers: tuple[T, ...]
     regions: tuple[int, ...]
@@ -64,7 +66,7 @@ class SchedulingTopology(Generic[T]):
         self.region_inputs = tuple(self._region_inputs())
 
     def consumed(self, task: T) -> Sequence[Exchange[T]]:
-        """The partitions that a task reads, in the order of its inputs."""
+        """The groups of partitions that a task reads, in the order of its inputs."""
         return self._consumed.get(task, ())
 
     def produced(self, task: T) -> Sequence[Exchange[T]]:
@@ -90,7 +92,7 @@ class SchedulingTopology(Generic[T]):
 
 
 def pipelined_regions(tasks: Sequence[T], exchanges: Iterable[Exchange[T]]) -> tuple[tuple[T, ...], ...]:
-    """The tasks that exchange rows while these are made, however far they are connected."""
+    """The groups of tasks that are connected, directly or not, by pipelined exchanges."""
     root = {task: task for task in tasks}
 
     def find(task: T) -> T:
@@ -108,10 +110,10 @@ def pipelined_regions(tasks: Sequence[T], exchanges: Iterable[Exchange[T]]) -> t
 
 
 def without_cycles(regions: tuple[tuple[T, ...], ...], exchanges: Iterable[Exchange[T]]) -> tuple[tuple[T, ...], ...]:
-    """Regions that wait for each other in a circle are one (as in Flink since 1.11): none of them could begin."""
+    """Merge regions that wait for each other in a cycle (as Flink since 1.11): otherwise they could not begin."""
     blocking = [exchange for exchange in exchanges if exchange.is_blocking]
     region_of = {task: number for number, region in enumerate(regions) for task in region}
-    # An exchange is a node too: between all its producers and all its consumers there would be too many edges.
+    # Exchanges are nodes too: edges from each producer to each consumer would be too many.
     leads_to: dict[int, list[int]] = {number: [] for number in range(len(regions))}
     for node, exchange in enumerate(blocking, start=len(regions)):
         for region in dict.fromkeys(region_of[task] for task in exchange.producers):
@@ -122,7 +124,7 @@ def without_cycles(regions: tuple[tuple[T, ...], ...], exchanges: Iterable[Excha
 
 
 def _strongly_connected(leads_to: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """For each node, one that stands for all that lead to it and that it leads to (Tarjan's algorithm)."""
+    """For each node, a representative of its strongly connected component (Tarjan's algorithm)."""
     reached: dict[int, int] = {}
     lowest: dict[int, int] = {}
     circle_of: dict[int, int] = {}
@@ -152,9 +154,9 @@ def _strongly_connected(leads_to: Mapping[int, Sequence[int]]) -> dict[int, int]
     return circle_of
 
 
-def _grouped(named: Iterable[tuple[Hashable, T]]) -> tuple[tuple[T, ...], ...]:
+def _grouped(keyed_tasks: Iterable[tuple[Hashable, T]]) -> tuple[tuple[T, ...], ...]:
     groups: dict[Hashable, list[T]] = {}
-    for name, task in named:
+    for name, task in keyed_tasks:
         groups.setdefault(name, []).append(task)
     return tuple(map(tuple, groups.values()))
 

@@ -1,4 +1,4 @@
 """Slots: offered, requested, shared and allocated.
 
-Not here: what runs in a slot (`graph`, `attempt`).
+Not here: the tasks that run in a slot (`graph`, `attempt`).
 """

@@ -1,21 +1,21 @@
-"""Allocates a slot for each attempt of a job: one that it shares, a free one, or one to be requested.
+"""Allocates a slot for each attempt of a job: a shared one, a free one, or a requested one.
 
-Follows Flink's SchedulerImpl and its ExecutionSlotAllocator. The first of these that there is, is taken:
+Follows Flink's SchedulerImpl and its ExecutionSlotAllocator. It takes the first of these that exists:
 
-1. the slot of the tasks with the same co-location constraint, or, when that is gone, a slot of its TaskManager;
-2. the slot that the subtask had before, where its state may still lie (PreviousAllocationSlotSelectionStrategy);
-3. the shared slot of a task that it reads from (LocalInputPreferredSlotSharingStrategy);
+1. the slot of the tasks with the same co-location constraint or, if that is lost, a slot of its TaskManager;
+2. the slot of the subtask's previous attempt, which may still have its state
+   (PreviousAllocationSlotSelectionStrategy);
+3. the shared slot of a task whose output it reads (LocalInputPreferredSlotSharingStrategy);
 4. a shared slot on a preferred TaskManager, then a free slot on one;
-5. any shared slot, then any free one, then one that is kept for others with whom the attempt may share it;
-6. a shared slot that has been asked for, and else a new one.
+5. any shared slot, then any free one, then one that is reserved for others with whom the attempt may share it;
+6. a shared slot that is already requested, and else a new one.
 
-The attempts of a vertex that find what they prefer come before those that take anything. Until the slots of new shared
-slots are asked for, all attempts of one call have joined, so that slots are asked for that are large enough for all.
+The attempts of a vertex that find a preferred slot come before those that take any. New shared slots are requested
+after all attempts of one call have joined them, so that the requests are large enough for all. If the assigned slot is
+too small for its members, those that fit stay, and the others are placed again. If no member fits, all of them fail:
+another request would bring the same result.
 
-A slot that turns out to be too small for its members keeps those that it has room for, and the others are placed again.
-Where it has room for none, they fail: asking again would bring the same.
-
-Not here: which slots are shared by whom (`slot_sharing`) and which slots the job holds (`slot_pool`).
+Not here: which attempts share a slot (`slot_sharing`) and which slots the job holds (`slot_pool`).
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ AllocatorEffect = SlotAnswer | slot_pool.OutwardEffect
 
 
 class ExecutionSlotAllocator:
-    """The attempts of one job and their slots. `name` is what its allocations are numbered behind.
+    """The attempts of one job and their slots. `name` is the prefix of its allocation ids.
 
-    With `batch` no place is kept for an attempt that will return: those that come before it may need the slot.
+    With `batch` no place is reserved for an attempt that will return: earlier attempts may need the slot.
     """
 
     def __init__(
@@ -81,44 +81,46 @@ class ExecutionSlotAllocator:
             case ForgetPriorSlots():
                 free = filter(self.pool.is_free, self.sharing.forget_all())
                 return [
-                    each for slot in free for each in self._tell_pool(slot_pool.SlotUnkept(allocation_id=slot), now)
+                    each
+                    for slot in free
+                    for each in self._handle_in_pool(slot_pool.SlotReservationReleased(allocation_id=slot), now)
                 ]
             case TaskManagerLost():
                 return self._on_task_manager_lost(event, now)
             case _:
-                return self._tell_pool(event, now)
+                return self._handle_in_pool(event, now)
 
     def check(self) -> None:
         self.pool.check()
         self.sharing.check()
 
-    # Placing
+    # Placement
 
     def _place_all(self, requests: Iterable[SlotRequest], now: int) -> list[AllocatorEffect]:
         effects: list[AllocatorEffect] = []
-        asked: list[SharedSlot] = []
+        new_slots: list[SharedSlot] = []
         for _, of_vertex in groupby(requests, lambda request: request.vertex_id):
             others: list[SlotRequest] = []
             for request in of_vertex:
-                assert self.sharing.shared_slot_of(request.attempt) is None, f"{request.attempt} has asked before"
-                placed = self._place_where_preferred(request, now)
-                if placed is None:
+                assert self.sharing.shared_slot_of(request.attempt) is None, f"{request.attempt} has a request already"
+                placements = self._place_where_preferred(request, now)
+                if placements is None:
                     others.append(request)
                 else:
-                    effects += placed
+                    effects += placements
             for request in others:
-                effects += self._place_anywhere(request, asked, now)
-        for shared in asked:
-            # One that was kept for an attempt which has found another place may be free by now.
-            held = self.pool.choose(shared.required)
-            wanted = slot_pool.SlotWanted(
-                request_id=shared.request_id, resources=shared.required, held=held, is_batch=self._batch
+                effects += self._place_anywhere(request, new_slots, now)
+        for shared in new_slots:
+            # A reserved slot may be free by now, because its attempt has found another place.
+            free = self.pool.choose(shared.required)
+            request_event = slot_pool.SlotRequested(
+                request_id=shared.request_id, resources=shared.required, held=free, is_batch=self._batch
             )
-            effects += self._tell_pool(wanted, now)
+            effects += self._handle_in_pool(request_event, now)
         return effects
 
     def _place_where_preferred(self, request: SlotRequest, now: int) -> list[AllocatorEffect] | None:
-        """Place the attempt in its preferred slot; None where it may be anywhere."""
+        """Place the attempt in a preferred slot; `None` if it has no such slot and may be placed anywhere."""
         constraint = request.co_location
         if constraint is not None:
             shared = self.sharing.shared_slot_of_constraint(constraint)
@@ -144,7 +146,7 @@ class ExecutionSlotAllocator:
     def _place_on(
         self, request: SlotRequest, task_managers: Iterable[TaskManagerId], now: int
     ) -> list[AllocatorEffect] | None:
-        """The same on one of these TaskManagers: with others rather than alone."""
+        """Place the attempt on one of these TaskManagers, preferably in a shared slot."""
         preferred = tuple(task_managers)
         for task_manager in preferred:
             shared = self.sharing.room(request, task_manager)
@@ -156,49 +158,51 @@ class ExecutionSlotAllocator:
                 return self._occupy(free, request, now)
         return None
 
-    def _place_anywhere(self, request: SlotRequest, asked: list[SharedSlot], now: int) -> list[AllocatorEffect]:
+    def _place_anywhere(self, request: SlotRequest, new_slots: list[SharedSlot], now: int) -> list[AllocatorEffect]:
         shared = self.sharing.room(request)
         if shared is not None:
             return self._join(shared, request, now)
         free = self.pool.choose(request.resources)
         if free is not None:
             return self._occupy(free, request, now)
-        kept = (each for each in self.sharing.kept_with_room(request) if self.pool.is_free(each, request.resources))
-        with_others = next(kept, None)
+        reserved = (
+            each for each in self.sharing.reserved_with_room(request) if self.pool.is_free(each, request.resources)
+        )
+        with_others = next(reserved, None)
         if with_others is not None:
-            # A returning attempt shares it: another slot might never come.
+            # A returning attempt shares the slot: another slot might never come.
             return self._occupy(with_others, request, now)
         shared = self.sharing.room_in_pending(request)
         if shared is None:
             shared = self.sharing.create(request.slot_sharing_group)
-            asked.append(shared)
+            new_slots.append(shared)
         return self._join(shared, request, now)
 
     def _occupy(self, free: AllocationId, request: SlotRequest, now: int) -> list[AllocatorEffect]:
-        """A free slot becomes a shared one."""
+        """Make a free slot a shared one."""
         shared = self.sharing.create(request.slot_sharing_group)
-        for effect in self.pool.handle(slot_pool.SlotWanted(request_id=shared.request_id, held=free), now):
+        for effect in self.pool.handle(slot_pool.SlotRequested(request_id=shared.request_id, held=free), now):
             assert isinstance(effect, slot_pool.SlotAssigned), f"a free slot was not simply taken: {effect}"
             self.sharing.resolve(shared, effect.slot)
         return self._join(shared, request, now)
 
     def _join(self, shared: SharedSlot, request: SlotRequest, now: int) -> list[AllocatorEffect]:
-        released = self.sharing.keep_no_longer(request)
+        unreserved = self.sharing.drop_reservation(request)
         self.sharing.join(shared, request)
         effects: list[AllocatorEffect] = []
         if shared.slot is not None:
             effects.append(self._placed(shared, (request,)))
-        if released is not None and self.pool.is_free(released):
-            effects += self._tell_pool(slot_pool.SlotUnkept(allocation_id=released), now)
+        if unreserved is not None and self.pool.is_free(unreserved):
+            effects += self._handle_in_pool(slot_pool.SlotReservationReleased(allocation_id=unreserved), now)
         return effects
 
     def _placed(self, shared: SharedSlot, members: Iterable[SlotRequest]) -> SlotAllocated:
         assert shared.slot is not None
-        placed = tuple(members)
-        for member in placed:
+        requests = tuple(members)
+        for member in requests:
             if member.co_location is not None:
                 self._locations[member.co_location] = shared.slot.task_manager_id
-        return SlotAllocated(attempts=tuple(member.attempt for member in placed), slot=shared.slot)
+        return SlotAllocated(attempts=tuple(member.attempt for member in requests), slot=shared.slot)
 
     def _reject(self, request: SlotRequest) -> list[AllocatorEffect]:
         constraint = request.co_location
@@ -207,20 +211,20 @@ class ExecutionSlotAllocator:
         reason = f"{request.attempt} has to be where the other tasks of {constraint.group!r} are, and {where} is full"
         return [_failed((request.attempt,), reason)]
 
-    # What becomes of slots
+    # Returned and lost slots
 
     def _on_returned(self, attempt: ExecutionAttemptId, now: int, *, will_return: bool) -> list[AllocatorEffect]:
         shared = self.sharing.leave(attempt, will_return=will_return and not self._batch)
         if shared is None:
-            return [Ignore(reason=f"{attempt} has no slot and waits for none")]
+            return [Ignore(reason=f"{attempt} has no slot and no slot request")]
         return [] if shared.members else self._give_back(shared, now)
 
     def _give_back(self, shared: SharedSlot, now: int) -> list[AllocatorEffect]:
         self.sharing.drop(shared)
         is_kept = shared.slot is not None and self.sharing.is_kept(shared.slot.allocation_id)
-        return self._tell_pool(slot_pool.SlotReturned(request_id=shared.request_id, is_kept=is_kept), now)
+        return self._handle_in_pool(slot_pool.SlotReturned(request_id=shared.request_id, is_kept=is_kept), now)
 
-    def _tell_pool(self, event: slot_pool.SlotPoolEvent, now: int) -> list[AllocatorEffect]:
+    def _handle_in_pool(self, event: slot_pool.SlotPoolEvent, now: int) -> list[AllocatorEffect]:
         effects: list[AllocatorEffect] = []
         for effect in self.pool.handle(event, now):
             match effect:
@@ -238,11 +242,11 @@ class ExecutionSlotAllocator:
         return effects
 
     def _on_task_manager_lost(self, event: TaskManagerLost, now: int) -> list[AllocatorEffect]:
-        """All slots of the TaskManager are lost for one reason: that is one failure of the job, not many.
+        """Report the loss of all slots of the TaskManager as one failure of the job.
 
-        Results that were kept there are lost as well, so the job hears of it where nothing ran.
+        Its results are lost as well, so the loss is reported even if no attempt ran there.
         """
-        effects = self._tell_pool(event, now)
+        effects = self._handle_in_pool(event, now)
         if any(isinstance(effect, Ignore) for effect in effects):
             return effects
         attempts = tuple(each for effect in effects if isinstance(effect, SlotsLost) for each in effect.attempts)
@@ -251,11 +255,11 @@ class ExecutionSlotAllocator:
 
     def _drop(self, request_id: SlotRequestId) -> tuple[ExecutionAttemptId, ...]:
         shared = self.sharing.get(request_id)
-        assert shared is not None, f"{request_id} is nobody's"
+        assert shared is not None, f"{request_id} is unknown"
         return tuple(member.attempt for member in self.sharing.drop(shared))
 
     def _forget(self, allocation_id: AllocationId, task_manager: TaskManagerId) -> None:
-        """Nobody comes back to the slot; nor is anybody bound to a TaskManager of which the job has nothing."""
+        """Remove the reservations of the slot, and the constraints bound to a TaskManager without slots of the job."""
         self.sharing.forget(allocation_id)
         if not self.pool.report(task_manager):
             for constraint in [each for each, where in self._locations.items() if where == task_manager]:
@@ -263,7 +267,7 @@ class ExecutionSlotAllocator:
 
     def _on_assigned(self, assigned: slot_pool.SlotAssigned, now: int) -> list[AllocatorEffect]:
         shared = self.sharing.get(assigned.request_id)
-        assert shared is not None, f"{assigned.request_id} is nobody's"
+        assert shared is not None, f"{assigned.request_id} is unknown"
         self.sharing.resolve(shared, assigned.slot)
         fitting, evicted = _fitting(shared.members.values(), assigned.slot.size)
         if not fitting:
@@ -271,7 +275,7 @@ class ExecutionSlotAllocator:
             slot = assigned.slot
             reason = f"{slot.allocation_id} at {slot.task_manager_id} is too small for any of {', '.join(attempts)}"
             self.sharing.drop(shared)
-            returned = self._tell_pool(slot_pool.SlotReturned(request_id=shared.request_id), now)
+            returned = self._handle_in_pool(slot_pool.SlotReturned(request_id=shared.request_id), now)
             return [_failed(attempts, reason), *returned]
         for request in evicted:
             self.sharing.leave(request.attempt, will_return=False)
@@ -281,7 +285,7 @@ class ExecutionSlotAllocator:
 def _failed(
     attempts: tuple[ExecutionAttemptId, ...], reason: str, *, is_temporary: bool = False
 ) -> SlotAllocationFailed:
-    # The second one is final: a restart would wait as long, and for the same.
+    # NoResourceAvailableError is final: a restart would wait as long for the same slot.
     name = "SlotAllocationError" if is_temporary else "NoResourceAvailableError"
     return SlotAllocationFailed(attempts=attempts, cause=SerializedThrowable(type_name=name, message=reason))
 
@@ -291,19 +295,19 @@ def _lost(task_manager: TaskManagerId, reason: str) -> SerializedThrowable:
 
 
 def _fitting(members: Iterable[SlotRequest], size: ResourceSpec) -> tuple[list[SlotRequest], list[SlotRequest]]:
-    """Split the requests by whether a slot has room. Co-located ones fit together or not at all."""
+    """Split the requests by whether they fit into a slot. Co-located ones fit only together."""
     units: dict[CoLocationConstraint | ExecutionAttemptId, list[SlotRequest]] = {}
     for member in members:
         units.setdefault(member.co_location or member.attempt, []).append(member)
     fitting: list[SlotRequest] = []
     evicted: list[SlotRequest] = []
-    taken = UNSPECIFIED
+    used = UNSPECIFIED
     for unit in units.values():
-        needed = taken
+        needed = used
         for member in unit:
             needed = merged(needed, member.resources)
         if fits(needed, size):
-            taken = needed
+            used = needed
             fitting += unit
         else:
             evicted += unit

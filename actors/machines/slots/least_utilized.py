@@ -1,9 +1,8 @@
 """Picks a free slot of the least used TaskManager (Flink's LeastUtilizationSlotMatchingStrategy).
 
-Ties go to the TaskManager that was there first. For each size of slots the order lives in a heap whose entries may be
-outdated; one that no longer says the truth is dropped when it comes up, and each TaskManager has at most one entry per
-utilization. So a slot is found in logarithmic time, however many TaskManagers there are, as long as their slots are of
-a few sizes.
+Ties go to the TaskManager that registered first. For each slot size a heap has the order; its entries may be outdated,
+and an outdated one is dropped when it reaches the top. Each TaskManager has at most one entry per utilization. So a
+slot is found in logarithmic time with any number of TaskManagers, as long as their slots have only a few sizes.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _Entry = tuple[float, int, TaskManagerId]
 
 @dataclass(slots=True, kw_only=True)
 class _Candidate:
-    """A TaskManager's slots by their sizes, and the free ones of each size in the order in which they became so."""
+    """A TaskManager's slots by their sizes, and the free ones of each size in the order in which they became free."""
 
     order: int
     sizes: dict[SlotId, ResourceSpec] = field(default_factory=dict)
@@ -38,8 +37,6 @@ class _Candidate:
 
 
 class LeastUtilized:
-    """The free slots of all TaskManagers."""
-
     def __init__(self) -> None:
         self._candidates: dict[TaskManagerId, _Candidate] = {}
         self._heaps: dict[ResourceSpec, list[_Entry]] = {}
@@ -80,12 +77,12 @@ class LeastUtilized:
         self._queue(task_manager)
 
     def next(self, required: ResourceSpec) -> SlotId | None:
-        """The free slot that should be used next for what is required; it stays free until it is occupied."""
+        """The free slot to use next for the required resources; it stays free until it is occupied."""
         best = min((top for size in self._heaps if fits(required, size) and (top := self._top(size))), default=None)
         return self._candidates[best[2]].first_free(required) if best else None
 
     def next_on(self, task_manager: TaskManagerId, required: ResourceSpec) -> SlotId | None:
-        """The same of one TaskManager, which need not be known."""
+        """The same for one TaskManager, which may be unknown."""
         candidate = self._candidates.get(task_manager)
         return candidate.first_free(required) if candidate else None
 
@@ -113,7 +110,7 @@ class LeastUtilized:
                 assert not slots or queued, f"the free slots of {task_manager} cannot come up"
 
     def _top(self, size: ResourceSpec) -> _Entry | None:
-        """The least used TaskManager with a free slot of this size."""
+        """The heap entry of the least used TaskManager with a free slot of this size."""
         heap = self._heaps[size]
         while heap:
             utilization, order, task_manager = heap[0]

@@ -1,7 +1,7 @@
-"""Matches sizes of slots (Flink's ResourceProfile.isMatching), and keeps account of what slots have of a TaskManager.
+"""Matches slot sizes (Flink's ResourceProfile.isMatching), and accounts for the resources of a TaskManager.
 
-What a request does not say it does not need; what a slot does not say it has as much of as anybody needs (Flink's
-UNKNOWN and ANY). So where nobody says anything every slot serves everybody.
+A request needs nothing of a resource that it does not specify; a slot has enough of a resource that it does not specify
+(Flink's UNKNOWN and ANY). So if no sizes are specified, every slot matches every request.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from flykka.messages.graph.job_graph import ResourceSpec
 
 MIB = 1 << 20
 UNSPECIFIED = ResourceSpec()
-"""Of a request: nothing in particular. Of a slot: as much as anybody needs."""
+"""Of a request: no required resources. Of a slot: enough of every resource."""
 
 
 def fits(required: ResourceSpec, slot: ResourceSpec) -> bool:
@@ -28,22 +28,22 @@ def total_of(specs: Iterable[ResourceSpec]) -> ResourceSpec:
 
 
 def share_of(total: ResourceSpec, slots: int) -> ResourceSpec:
-    """The size of each of so many slots of equal share: of what is declared at least 1, for 0 is not said."""
+    """The size of each of `slots` equal slots: at least 1 of each declared resource, because 0 means undeclared."""
     return of_figures(max(each // slots, 1) if each else 0 for each in figures(total))
 
 
 def cut_for(required: ResourceSpec, default: ResourceSpec) -> ResourceSpec:
-    """The size of the slot that is cut for a request: what it does not say it has as a slot of the default size."""
+    """The size of the slot that is cut for a request: resources that it does not specify have the default size."""
     return of_figures(own or other for own, other in zip(figures(required), figures(default), strict=True))
 
 
-def shown(spec: ResourceSpec) -> str:
+def resources_text(spec: ResourceSpec) -> str:
     words = [
         f"{spec.cpu_millis / 1000:g} {'core' if spec.cpu_millis == 1000 else 'cores'}" if spec.cpu_millis else "",
         f"{spec.heap_mib} MiB of memory" if spec.heap_mib else "",
         f"{spec.managed_mib} MiB of managed memory" if spec.managed_mib else "",
     ]
-    return ", ".join(filter(None, words)) or "nothing in particular"
+    return ", ".join(filter(None, words)) or "no resource of its own"
 
 
 def figures(spec: ResourceSpec) -> tuple[int, int, int]:
@@ -56,14 +56,16 @@ def of_figures(numbers: Iterable[int]) -> ResourceSpec:
 
 
 def too_large(required: ResourceSpec, largest: Iterable[ResourceSpec]) -> str:
-    """The reason for which a request is refused, where these are the largest slots that there can be."""
+    """The reason for a refused request, if `largest` are the largest possible slots."""
     there = sorted(largest, key=figures, reverse=True)
-    offered = f"the largest that there can be has {' or '.join(map(shown, there))}" if there else "there will be none"
-    return f"no slot is large enough: {shown(required)} is needed, and {offered}"
+    offered = (
+        f"the largest possible one has {' or '.join(map(resources_text, there))}" if there else "there will be no slots"
+    )
+    return f"no slot is large enough: {resources_text(required)} is needed, and {offered}"
 
 
 class ResourceBudget:
-    """The resources of one TaskManager, and what is left of them (Flink's ResourceBudgetManager).
+    """The resources of one TaskManager, and the rest that is free (Flink's ResourceBudgetManager).
 
     A resource that the TaskManager has not declared never runs out.
     """
@@ -74,41 +76,37 @@ class ResourceBudget:
 
     @property
     def remaining(self) -> ResourceSpec:
-        """The resources that no slot has; 0 where nothing is left, and where nothing was declared."""
-        return of_figures(max(there - taken, 0) for there, taken in zip(figures(self.total), self._taken, strict=True))
+        """The free resources; 0 if nothing is left, and if nothing was declared."""
+        return of_figures(max(there - used, 0) for there, used in zip(figures(self.total), self._taken, strict=True))
 
     @property
     def utilization(self) -> float:
         """The used part of the resource that is used most, from 0 to 1."""
-        return max(
-            taken / there if there else 0.0 for there, taken in zip(figures(self.total), self._taken, strict=True)
-        )
+        return max(used / there if there else 0.0 for there, used in zip(figures(self.total), self._taken, strict=True))
 
     def has_room_for(self, size: ResourceSpec) -> bool:
-        """True if a slot of this size can be had of what is left."""
+        """True if a slot of this size fits into the free resources."""
         needed = zip(figures(size), figures(self.total), self._taken, strict=True)
-        return all(not there or taken + own <= there for own, there, taken in needed)
+        return all(not there or used + own <= there for own, there, used in needed)
 
     def slots_left(self, size: ResourceSpec, at_most: int) -> int:
-        """The number of slots of this size that can be had of what is left, `at_most` of them."""
+        """The number of slots of this size, up to `at_most`, that fit into the free resources."""
         needed = zip(figures(size), figures(self.total), self._taken, strict=True)
-        return min([at_most, *(max(there - taken, 0) // own for own, there, taken in needed if own and there)])
+        return min([at_most, *(max(there - used, 0) // own for own, there, used in needed if own and there)])
 
     def take(self, size: ResourceSpec) -> None:
-        """A slot of this size is there. More than there is may be taken: a slot that is reported is there."""
-        self._taken = tuple(taken + own for taken, own in zip(self._taken, figures(size), strict=True))
+        """Count a slot of this size. The total may be exceeded, because a slot that is reported exists."""
+        self._taken = tuple(used + own for used, own in zip(self._taken, figures(size), strict=True))
 
     def give_back(self, size: ResourceSpec) -> None:
-        self._taken = tuple(taken - own for taken, own in zip(self._taken, figures(size), strict=True))
-        assert min(self._taken) >= 0, "more was given back than was taken"
+        self._taken = tuple(used - own for used, own in zip(self._taken, figures(size), strict=True))
+        assert min(self._taken) >= 0, "more was returned than was used"
 
 
 def task_managers_needed(sizes: Iterable[tuple[ResourceSpec, int]], total: ResourceSpec) -> int:
-    """Packs slots of declared sizes into TaskManagers that are still to come (Flink's
-    DefaultResourceAllocationStrategy).
+    """Packs slots of declared sizes into new TaskManagers (Flink's DefaultResourceAllocationStrategy).
 
-    Each goes to the TaskManager that is used most of those that have room for it, so that large ones find room
-    beside.
+    Each slot goes to the most used TaskManager that has room for it, so that room for large ones remains elsewhere.
     """
     budgets: list[ResourceBudget] = []
     for size, number in sizes:
@@ -123,8 +121,8 @@ def task_managers_needed(sizes: Iterable[tuple[ResourceSpec, int]], total: Resou
 
 
 def _fill(budget: ResourceBudget, size: ResourceSpec, number: int) -> int:
-    """Take up to so many slots; how many were taken."""
-    taken = min(number, budget.slots_left(size, number))
-    for _ in range(taken):
+    """Count up to `number` slots; returns how many fitted."""
+    count = min(number, budget.slots_left(size, number))
+    for _ in range(count):
         budget.take(size)
-    return taken
+    return count

@@ -1,12 +1,11 @@
-"""The machine of the ResourceManager: which slot serves which request, which TaskManagers are started.
+"""The state machine of the ResourceManager: which slot serves which request, and which TaskManagers are started.
 
-Mirrors Flink's SlotManager. A slot is FREE, PENDING (given to a request; its TaskManager has not answered) or
-ALLOCATED. What a TaskManager reports is the truth: a request whose slot turns out to be taken moves to another one, and
-an allocation that was not known is adopted. Requests are served in the order in which they came, by slots that are
-large enough. One that no slot serves makes another TaskManager start, where there may be more (`task_manager_tracker`),
-and fails when it has waited for too long.
+Mirrors Flink's SlotManager. A slot is FREE, PENDING (assigned to a request; its TaskManager has not answered) or
+ALLOCATED. Reports of TaskManagers are authoritative: a request whose slot is occupied moves to another one, and an
+unknown allocation is adopted. Requests are served in order by slots that are large enough. If no slot serves a request,
+another TaskManager is started, up to the limit (`task_manager_tracker`); after its timeout the request fails.
 
-Not here: who the TaskManagers and JobMasters are (the shell holds their refs) and their heartbeat deadlines.
+Not here: the refs of TaskManagers and JobMasters (the actor holds them) and their heartbeat deadlines.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceManagerStarted:
-    """The ResourceManager begins; these TaskManagers of an earlier one live and are about to register."""
+    """The ResourceManager starts; these TaskManagers of its predecessor are alive and will register again."""
 
     task_managers: tuple[TaskManagerId, ...] = ()
 
@@ -44,7 +43,7 @@ class ResourceManagerStarted:
 class TaskManagerGone:
     """A TaskManager has ended or is silent; also one that was started and never registered.
 
-    Where it `is_superseded`, its successor, or it itself, registers under its name.
+    If it `is_superseded`, its successor, or the same TaskManager, registers under its name.
     """
 
     task_manager: TaskManagerId
@@ -75,7 +74,7 @@ SlotManagerEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptTaskManager:
-    """Acknowledge the registration of the TaskManager, under a session of its own."""
+    """Acknowledge the registration of the TaskManager, with a new session."""
 
     task_manager: TaskManagerId
 
@@ -88,10 +87,10 @@ class ForgetTaskManager:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GiveSlot:
+class AssignSlot:
     """Have the TaskManager allocate the slot to the job, whose JobMaster the actor adds.
 
-    One that is `cut` is made for it, of this size.
+    With `cut` a new slot of this size is created for it.
     """
 
     task_manager: TaskManagerId
@@ -102,19 +101,17 @@ class GiveSlot:
 
 
 SlotManagerEffect = (
-    StartTaskManager | AcceptTaskManager | ForgetTaskManager | GiveSlot | Tell[TaskManagerId | JobMasterOf] | Ignore
+    StartTaskManager | AcceptTaskManager | ForgetTaskManager | AssignSlot | Tell[TaskManagerId | JobMasterOf] | Ignore
 )
 
 
 REQUEST_TIMEOUT_MS = 300_000
-"""Flink's slot.request.timeout, which the SlotPool of the job keeps as well."""
+"""Flink's slot.request.timeout, which also holds in the SlotPool of the job."""
 ALLOCATE_TIMEOUT_MS = 10_000
-"""Milliseconds that a TaskManager may take to answer (Flink's akka.ask.timeout)."""
+"""Milliseconds in which a TaskManager has to answer (Flink's akka.ask.timeout)."""
 
 
 class SlotManager:
-    """The slots of all TaskManagers and the requests of all jobs."""
-
     def __init__(self, workers: WorkerCounts, *, request_timeout_ms: int = REQUEST_TIMEOUT_MS) -> None:
         self._tracker = TaskManagerTracker(workers)
         self._request_timeout_ms = request_timeout_ms
@@ -142,7 +139,7 @@ class SlotManager:
             case registration.HeartbeatDue():
                 return self._check_timeouts()
             case registration.StartUpPeriodElapsed():
-                # Before, a TaskManager might come with slots that are larger than those known.
+                # Before that, a TaskManager might register with larger slots than those known.
                 self._refuses_unfulfillable = True
                 return self._fail_unfulfillable()
             case slots.RequestSlot():
@@ -175,12 +172,12 @@ class SlotManager:
 
     @property
     def allocations(self) -> dict[SlotId, AllocationId | None]:
-        """The allocation that holds every known slot, or that it is PENDING for."""
+        """The allocation that holds each known slot, or for which the slot is PENDING."""
         return {slot.slot_id: slot.allocation_id for slot in self._slots}
 
     @property
     def requests(self) -> tuple[AllocationId, ...]:
-        """The requests that are not fulfilled, with a slot that is PENDING or without."""
+        """The requests that are not fulfilled, with a PENDING slot or without a slot."""
         return tuple(self._requests)
 
     @property
@@ -201,7 +198,7 @@ class SlotManager:
                 assert slot.allocation_id is not None
                 assert self._allocated.get(slot.allocation_id) is slot, f"{slot} is not found by its allocation"
         assert all(slot.state is SlotState.ALLOCATED for slot in self._allocated.values())
-        assert not self._allocated.keys() & self._requests.keys(), "an allocation is had and still asked for"
+        assert not self._allocated.keys() & self._requests.keys(), "an allocation is fulfilled and still requested"
         for allocation_id, request in self._requests.items():
             assert (request.slot_id is None) == (request in self._waiting), f"{request} waits and has a slot"
             if request.slot_id is not None:
@@ -226,7 +223,7 @@ class SlotManager:
                 self._tracker.fulfil_expectations(report)
             self._slots.register(task_manager, report.total, event.network_memory_bytes)
         self._adopt(task_manager, report)
-        self._note_use(task_manager)
+        self._record_use(task_manager)
         return [AcceptTaskManager(task_manager=task_manager), *self._serve()]
 
     def _on_slot_report(
@@ -258,8 +255,8 @@ class SlotManager:
         del self._allocated[slot.holder]
         if slot.job_id is None:
             return []
-        failed = slots.SlotRequestFailed(allocation_id=slot.holder, reason=reason)
-        return [Tell(to=JobMasterOf(slot.job_id), message=failed)]
+        failure = slots.SlotRequestFailed(allocation_id=slot.holder, reason=reason)
+        return [Tell(to=JobMasterOf(slot.job_id), message=failure)]
 
     def _adopt(self, task_manager: TaskManagerId, report: registration.SlotReport) -> None:
         for status in report.slots:
@@ -268,14 +265,14 @@ class SlotManager:
                 self._allocate(slot, status.allocation_id, status.job_id)
             elif slot.state is SlotState.ALLOCATED:
                 self._release(slot)
-            # A PENDING slot that is reported free was so when the report left; its answer is on its way.
+            # A PENDING slot that is reported free was free when the report was sent; the answer is still to come.
         for slot in self._slots.vanished(task_manager, report):
             self._release(slot)
 
-    def _note_use(self, task_manager: TaskManagerId) -> None:
-        self._tracker.note_use(task_manager, self._now, is_unused=self._slots.is_unused(task_manager))
+    def _record_use(self, task_manager: TaskManagerId) -> None:
+        self._tracker.record_use(task_manager, self._now, is_unused=self._slots.is_unused(task_manager))
 
-    # TaskManagers that are too many
+    # Idle TaskManagers
 
     def _check_timeouts(self) -> list[SlotManagerEffect]:
         effects: list[SlotManagerEffect] = []
@@ -304,7 +301,7 @@ class SlotManager:
     def _on_request_slot(self, event: slots.RequestSlot) -> list[SlotManagerEffect]:
         allocation_id = event.allocation_id
         if allocation_id in self._requests or allocation_id in self._allocated:
-            return [Ignore(reason=f"{allocation_id} was asked for before")]
+            return [Ignore(reason=f"{allocation_id} was requested before")]
         request = PendingSlotRequest(
             job_id=event.job_id, allocation_id=allocation_id, resources=event.resources, since_ms=self._now
         )
@@ -313,7 +310,7 @@ class SlotManager:
         return [*self._fail_unfulfillable(), *self._serve()]
 
     def _fail_unfulfillable(self) -> list[SlotManagerEffect]:
-        """Of the requests that wait, those that no slot will ever be large enough for."""
+        """Fail the waiting requests for which no slot will ever be large enough."""
         if not self._refuses_unfulfillable:
             return []
         sizes = self._slots.sizes() | self._tracker.sizes_to_come()
@@ -321,7 +318,7 @@ class SlotManager:
         return [self._fail_request(each, too_large(each.resources, sizes), is_unfulfillable=True) for each in hopeless]
 
     def _fail_hopeless(self, reason: str) -> list[SlotManagerEffect]:
-        """Nobody is to wait for a TaskManager where one after the other fails to start."""
+        """Fail the waiting requests if several TaskManagers in a row have failed to start."""
         if not self._tracker.keeps_failing:
             return []
         why = f"no TaskManager can be started: {reason}"
@@ -332,12 +329,12 @@ class SlotManager:
     ) -> Tell[JobMasterOf]:
         allocation_id = request.allocation_id
         self._drop_request(allocation_id)
-        failed = slots.SlotRequestFailed(allocation_id=allocation_id, reason=reason, is_unfulfillable=is_unfulfillable)
-        return Tell(to=JobMasterOf(request.job_id), message=failed)
+        failure = slots.SlotRequestFailed(allocation_id=allocation_id, reason=reason, is_unfulfillable=is_unfulfillable)
+        return Tell(to=JobMasterOf(request.job_id), message=failure)
 
     def _on_cancel_slot_request(self, allocation_id: AllocationId) -> list[SlotManagerEffect]:
         if allocation_id not in self._requests:
-            return [Ignore(reason=f"{allocation_id} is not asked for")]
+            return [Ignore(reason=f"{allocation_id} is not requested")]
         self._drop_request(allocation_id)
         return self._serve()
 
@@ -351,8 +348,6 @@ class SlotManager:
         self._waiting.discard(request)
         if request.slot_id is not None:
             self._release(self._slots[request.slot_id])
-
-    # Answers of TaskManagers
 
     def _on_confirmed(self, event: slots.AllocateSlotConfirmed) -> list[SlotManagerEffect]:
         slot = self._slots.get(event.slot_id) or self._slots.unknown_cut(event)
@@ -372,7 +367,7 @@ class SlotManager:
         return self._try_elsewhere(slot)
 
     def _try_elsewhere(self, slot: TaskManagerSlot) -> list[SlotManagerEffect]:
-        """The request that the slot was given to has not got it: it tries the others, and others try this one."""
+        """Try other slots for the request that did not get this one, and this slot for other requests."""
         request = self._requests[slot.holder]
         self._wait_again(slot)
         effects = self._serve()
@@ -394,17 +389,17 @@ class SlotManager:
     # Slots
 
     def _serve(self) -> list[SlotManagerEffect]:
-        """Give free slots to waiting requests for as long as there are both."""
+        """Assign free slots to waiting requests as long as both exist."""
         effects: list[SlotManagerEffect] = []
-        while (served := self._waiting.next(self._slots.choose)) is not None:
-            request, chosen = served
+        while (choice := self._waiting.next(self._slots.choose)) is not None:
+            request, chosen = choice
             self._waiting.discard(request)
             slot = self._slots.taken(chosen)
             self._slots.hold(slot, SlotState.PENDING, request.allocation_id, request.job_id)
-            self._note_use(slot.task_manager)
+            self._record_use(slot.task_manager)
             request.slot_id, request.given_at_ms = slot.slot_id, self._now
             effects.append(
-                GiveSlot(
+                AssignSlot(
                     task_manager=slot.task_manager,
                     slot_id=slot.slot_id,
                     job_id=request.job_id,
@@ -415,7 +410,7 @@ class SlotManager:
         return [*effects, *self._tracker.start_for(self._waiting.sizes())]
 
     def _allocate(self, slot: TaskManagerSlot, allocation_id: AllocationId, job_id: JobId | None) -> None:
-        """The slot is held by the allocation, whatever was believed before."""
+        """Record that the allocation holds the slot, in place of any earlier assignment."""
         if slot.state is SlotState.ALLOCATED and slot.allocation_id == allocation_id:
             return
         if slot.state is SlotState.ALLOCATED:
@@ -431,16 +426,16 @@ class SlotManager:
             self._release(elsewhere)
         self._slots.hold(slot, SlotState.ALLOCATED, allocation_id, job_id)
         self._allocated[allocation_id] = slot
-        self._note_use(slot.task_manager)
+        self._record_use(slot.task_manager)
 
     def _release(self, slot: TaskManagerSlot) -> None:
         if slot.state is SlotState.ALLOCATED:
             del self._allocated[slot.holder]
         self._slots.release(slot)
-        self._note_use(slot.task_manager)
+        self._record_use(slot.task_manager)
 
     def _wait_again(self, slot: TaskManagerSlot) -> None:
-        """The request that this slot was given to waits for another one, before all that came later."""
+        """Let the request of this slot wait for another one, ahead of all later requests."""
         request = self._requests[slot.holder]
         request.slot_id = None
         self._waiting.add_first(request)
@@ -448,7 +443,7 @@ class SlotManager:
 
 @dataclass(slots=True, kw_only=True)
 class PendingSlotRequest:
-    """A job wants a slot: it waits, or `slot_id` is PENDING for it since `given_at_ms` (Flink's PendingSlotRequest)."""
+    """A job's request for a slot: it waits, or `slot_id` is PENDING for it (Flink's PendingSlotRequest)."""
 
     job_id: JobId
     allocation_id: AllocationId
@@ -460,10 +455,10 @@ class PendingSlotRequest:
 
 
 class PendingSlotRequests:
-    """The waiting requests, by what they need: the first that a slot is large enough for, by its `order`, comes first.
+    """The waiting requests by size; of those that a slot can serve, the one with the least `order` is next.
 
-    Requests differ in few sizes. So the next one is found at once, however many wait for slots that are larger than
-    those that become free.
+    There are only a few sizes. So the next request is found at once, even if many wait for larger slots than those that
+    become free.
     """
 
     def __init__(self) -> None:
@@ -498,12 +493,12 @@ class PendingSlotRequests:
         return tuple((size, len(requests)) for size, requests in self._by_size.items() if requests)
 
     def next(self, choose: Callable[[ResourceSpec], ChosenSlot | None]) -> tuple[PendingSlotRequest, ChosenSlot] | None:
-        served: tuple[PendingSlotRequest, ChosenSlot] | None = None
+        best: tuple[PendingSlotRequest, ChosenSlot] | None = None
         for size, requests in self._by_size.items():
             request = next(iter(requests.values()), None)
-            if request is None or (served is not None and served[0].order < request.order):
+            if request is None or (best is not None and best[0].order < request.order):
                 continue
             chosen = choose(size)
             if chosen is not None:
-                served = request, chosen
-        return served
+                best = request, chosen
+        return best

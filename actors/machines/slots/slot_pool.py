@@ -1,14 +1,13 @@
 """The slots that a job holds, and its requests for more (Flink's SlotPool).
 
-A request takes a free slot of the pool that it names, or the ResourceManager is asked. An offered slot serves the
-request it was asked for, else the one that has waited longest and is served by it, whose own allocation is then
-withdrawn, and else stays here as a spare. A slot that nobody has needed for a while goes back.
+A request takes the free slot of the pool that it names, or a request is sent to the ResourceManager. An offered slot
+serves the request with the same allocation. Otherwise it serves the oldest request that fits, whose own allocation is
+then withdrawn, or it stays in the pool as a spare. A slot that was unused for a while is returned.
 
-A batch request does not time out: slots of the job that are in use will become free. Only where no slot of the job is
-large enough, for as long as a request may wait, it fails.
+A batch request does not time out while the job has a slot that is large enough, because that slot will become free. If
+the job has no such slot for the whole timeout, the request fails.
 
-Not here: which attempts share a slot and which free slot is best (`execution_slot_allocator`), and how anybody is
-reached.
+Not here: which attempts share a slot, which free slot is best (`execution_slot_allocator`), and refs of actors.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ from flykka.messages.wire.ref import Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotWanted:
-    """The job needs a slot of this size: the free one of `held`, or a new one from the ResourceManager.
+class SlotRequested:
+    """The job needs a slot of this size: the free one `held`, or a new one from the ResourceManager.
 
-    One that `is_batch` waits for slots that the job has, as long as one is large enough (Flink's batch slot request).
+    One that `is_batch` waits for slots of the job, as long as one is large enough (Flink's batch slot request).
     """
 
     request_id: SlotRequestId
@@ -57,14 +56,14 @@ class SlotWanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotReturned:
-    """The request needs its slot no longer; a slot that `is_kept` stays reserved until `SlotUnkept`."""
+    """The request has released its slot; a slot that `is_kept` stays reserved until `SlotReservationReleased`."""
 
     request_id: SlotRequestId
     is_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotUnkept:
+class SlotReservationReleased:
     """The reservation of the slot has ended, because its attempt has another slot; it can serve any request."""
 
     allocation_id: AllocationId
@@ -77,7 +76,7 @@ class ResourceManagerConnected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceManagerDisconnected:
-    """No ResourceManager is connected."""
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +85,9 @@ class PoolClosed:
 
 
 SlotPoolEvent = (
-    SlotWanted
+    SlotRequested
     | SlotReturned
-    | SlotUnkept
+    | SlotReservationReleased
     | ResourceManagerConnected
     | ResourceManagerDisconnected
     | RegisterTaskManager
@@ -140,7 +139,7 @@ class ReleaseEmptyTaskManager:
 
 PoolAddress = Literal[Role.RESOURCE_MANAGER] | TaskManagerId
 OutwardEffect = Tell[PoolAddress] | ReleaseEmptyTaskManager | StartTimer | CancelTimer | Ignore
-"""Effects of the pool that are not about slots of attempts."""
+"""Effects of the pool that do not concern the slots of attempts."""
 SlotPoolEffect = SlotAssigned | SlotRequestRejected | SlotRemoved | OutwardEffect
 
 
@@ -152,7 +151,7 @@ IDLE_TIMEOUT_MS = 50_000
 
 @dataclass(slots=True, kw_only=True)
 class _PooledSlot:
-    """A slot the job holds: for a request, or free since `free_since_ms`, for anybody or for those who come back."""
+    """A slot of the job: assigned to a request, or free since `free_since_ms`, possibly reserved (`is_kept`)."""
 
     allocation_id: AllocationId
     slot_id: SlotId
@@ -172,7 +171,9 @@ class _Pending:
 
 
 class SlotPool:
-    """The slots of one job, for which `job_master` asks. Allocations are numbered behind `name`, unique to the pool."""
+    """The slots of one job. Requests are sent in the name of `job_master`; `name` is the unique prefix of allocation
+    ids.
+    """
 
     def __init__(
         self,
@@ -210,12 +211,12 @@ class SlotPool:
                 return self._on_task_manager_lost(task_manager, reason)
             case _ if self._is_closed:
                 return [Ignore(reason="the job has ended")]
-            case SlotWanted():
-                return self._on_wanted(event)
+            case SlotRequested():
+                return self._on_requested(event)
             case SlotReturned(request_id=request_id, is_kept=is_kept):
                 return self._on_returned(request_id, now, is_kept=is_kept)
-            case SlotUnkept(allocation_id=allocation_id):
-                return self._on_unkept(allocation_id, now)
+            case SlotReservationReleased(allocation_id=allocation_id):
+                return self._on_reservation_released(allocation_id, now)
             case ResourceManagerConnected():
                 self._resource_manager_connected = True
                 return [effect for pending in self._pending.values() for effect in self._request(pending)]
@@ -239,7 +240,7 @@ class SlotPool:
             case _:
                 assert_never(event)
 
-    # What may be asked
+    # Queries
 
     @property
     def pending_requests(self) -> tuple[SlotRequestId, ...]:
@@ -250,12 +251,12 @@ class SlotPool:
         return allocation_id in self._slots
 
     def is_free(self, allocation_id: AllocationId, required: ResourceSpec = UNSPECIFIED) -> bool:
-        """True if the slot of this allocation, which may be kept, is not used and has what is required."""
+        """True if the slot of this allocation, which may be reserved, is unused and has the required resources."""
         slot = self._free.get(allocation_id)
         return slot is not None and fits(required, slot.size)
 
     def choose(self, required: ResourceSpec, task_manager: TaskManagerId | None = None) -> AllocationId | None:
-        """The free slot that is best for what is required: of this TaskManager, or of the one that is used least."""
+        """The best free slot for the required resources: on this TaskManager, or on the least used one."""
         if task_manager is None:
             slot_id = self._for_anybody.next(required)
         else:
@@ -263,7 +264,7 @@ class SlotPool:
         return None if slot_id is None else self._at[slot_id].allocation_id
 
     def utilization(self, task_manager: TaskManagerId) -> float:
-        """The used or kept part of the job's slots on a TaskManager, from 0 to 1."""
+        """The used or reserved part of the job's slots on a TaskManager, from 0 to 1."""
         return self._for_anybody.utilization(task_manager)
 
     def report(self, task_manager: TaskManagerId) -> Mapping[SlotId, AllocationId]:
@@ -272,23 +273,23 @@ class SlotPool:
 
     def check(self) -> None:
         self._for_anybody.check()
-        asked = {pending.allocation_id: request_id for request_id, pending in self._pending.items()}
-        assert asked == self._asked
+        requests = {pending.allocation_id: request_id for request_id, pending in self._pending.items()}
+        assert requests == self._asked
         assert not self._pending.keys() & self._assigned.keys(), "a request waits for a slot and has one"
         for pending in self._pending.values():
-            assert self.choose(pending.resources) is None, f"{pending} waits beside a free slot"
+            assert self.choose(pending.resources) is None, f"{pending} waits although a slot is free"
         for allocation_id, slot in self._slots.items():
             assert (allocation_id in self._free) == (slot.request_id is None)
             assert slot.request_id is None or self._assigned[slot.request_id] is slot
             assert self._at[slot.slot_id] is self._slots_of[slot.task_manager][slot.slot_id] is slot
             for_anybody = self._for_anybody.is_free(slot.task_manager, slot.slot_id)
-            assert for_anybody == (slot.request_id is None and not slot.is_kept), f"{slot} is offered to the wrong"
+            assert for_anybody == (slot.request_id is None and not slot.is_kept), f"{slot} is in the wrong index"
         assert len(self._free) + len(self._assigned) == len(self._slots) == len(self._at)
         assert sum(len(slots) for slots in self._slots_of.values()) == len(self._slots)
 
     # Requests
 
-    def _on_wanted(self, event: SlotWanted) -> list[SlotPoolEffect]:
+    def _on_requested(self, event: SlotRequested) -> list[SlotPoolEffect]:
         request_id = event.request_id
         if request_id in self._pending or request_id in self._assigned:
             return [Ignore(reason=f"{request_id} was made before")]
@@ -308,9 +309,9 @@ class SlotPool:
         request = RequestSlot(
             job_id=self._job_id, allocation_id=allocation_id, job_master=self._job_master, resources=resources
         )
-        return self._tell_resource_manager(request)
+        return self._send_to_resource_manager(request)
 
-    def _tell_resource_manager(self, message: Message) -> list[Tell[PoolAddress]]:
+    def _send_to_resource_manager(self, message: Message) -> list[Tell[PoolAddress]]:
         return [Tell(to=Role.RESOURCE_MANAGER, message=message)] if self._resource_manager_connected else []
 
     def _on_returned(self, request_id: SlotRequestId, now: int, *, is_kept: bool) -> list[SlotPoolEffect]:
@@ -323,10 +324,10 @@ class SlotPool:
         self._free[slot.allocation_id] = slot
         return [] if is_kept else self._release(slot)
 
-    def _on_unkept(self, allocation_id: AllocationId, now: int) -> list[SlotPoolEffect]:
+    def _on_reservation_released(self, allocation_id: AllocationId, now: int) -> list[SlotPoolEffect]:
         slot = self._free.get(allocation_id)
         if slot is None or not slot.is_kept:
-            return [Ignore(reason=f"{allocation_id} is kept for nobody")]
+            return [Ignore(reason=f"{allocation_id} is not reserved")]
         slot.is_kept, slot.free_since_ms = False, now
         return self._release(slot)
 
@@ -354,12 +355,12 @@ class SlotPool:
             is_unfulfillable = isinstance(event, SlotRequestFailed) and event.is_unfulfillable
             if self._pending[request_id].is_batch and not is_unfulfillable:
                 return [Ignore(reason=f"{request_id} waits for slots that the job has")]
-            # Withdrawn all the same: what is called a failure may be an answer that was late.
+            # Withdrawn anyway: the failure may be an answer that was late.
             rejection = SlotRequestRejected(request_id=request_id, reason=reason, is_temporary=not is_unfulfillable)
             return [*self._withdraw(request_id), rejection]
         slot = self._slots.get(allocation_id)
         if slot is None:
-            return [Ignore(reason=f"{allocation_id} is neither held nor asked for")]
+            return [Ignore(reason=f"{allocation_id} is neither held nor requested")]
         effects: list[SlotPoolEffect] = [self._remove(slot, reason), _free_at_task_manager(slot)]
         if not self._slots_of[slot.task_manager]:
             effects.append(ReleaseEmptyTaskManager(task_manager=slot.task_manager, reason=reason))
@@ -369,7 +370,7 @@ class SlotPool:
         pending = self._pending.pop(request_id)
         del self._asked[pending.allocation_id]
         withdrawal = CancelSlotRequest(allocation_id=pending.allocation_id)
-        return [*_cancel_timer(request_id, pending), *self._tell_resource_manager(withdrawal)]
+        return [*_cancel_timer(request_id, pending), *self._send_to_resource_manager(withdrawal)]
 
     # Slots
 
@@ -379,19 +380,19 @@ class SlotPool:
             return [Ignore(reason=f"{task_manager} is not connected")]
         answers = [(offer.allocation_id, self._accept(task_manager, offer, now)) for offer in event.offers]
         accepted = tuple(allocation_id for allocation_id, effects in answers if effects is not None)
-        # The TaskManager hears that a slot is taken before the first task for it arrives.
+        # The TaskManager gets the acceptance of a slot before the first task for it.
         answer = AcceptSlots(job_id=self._job_id, accepted=accepted, offer=event.offer)
         return [Tell(to=task_manager, message=answer), *(effect for _, effects in answers for effect in effects or ())]
 
     def _accept(self, task_manager: TaskManagerId, offer: SlotOffer, now: int) -> list[SlotPoolEffect] | None:
-        """Accept the offered slot; None where it is not wanted."""
+        """Accept the offered slot; `None` if it is refused."""
         if self._is_closed:
             return None
-        held = self._slots.get(offer.allocation_id)
-        if held is not None:
-            return [] if (held.slot_id, held.task_manager) == (offer.slot_id, task_manager) else None
+        known_slot = self._slots.get(offer.allocation_id)
+        if known_slot is not None:
+            return [] if (known_slot.slot_id, known_slot.task_manager) == (offer.slot_id, task_manager) else None
         outdated = self._at.get(offer.slot_id)
-        lost = [] if outdated is None else [self._remove(outdated, "its TaskManager has given the slot again")]
+        removals = [] if outdated is None else [self._remove(outdated, "its TaskManager has allocated the slot again")]
         slot = _PooledSlot(
             allocation_id=offer.allocation_id,
             slot_id=offer.slot_id,
@@ -404,16 +405,16 @@ class SlotPool:
         self._for_anybody.add_slot(task_manager, slot.slot_id, slot.size)
         request_id = self._asked.pop(offer.allocation_id, None)
         if request_id is None:
-            return [*lost, *self._put_to_use(slot)]
+            return [*removals, *self._put_to_use(slot)]
         pending = self._pending.pop(request_id)
-        return [*lost, *_cancel_timer(request_id, pending), self._assign(slot, request_id)]
+        return [*removals, *_cancel_timer(request_id, pending), self._assign(slot, request_id)]
 
     def _release(self, slot: _PooledSlot) -> list[SlotPoolEffect]:
         self._for_anybody.release(slot.task_manager, slot.slot_id)
         return self._put_to_use(slot)
 
     def _put_to_use(self, slot: _PooledSlot) -> list[SlotPoolEffect]:
-        """Give the free slot to the request that has waited longest of those that it serves."""
+        """Assign the free slot to the longest waiting request that fits."""
         request_id = next((each for each, pending in self._pending.items() if fits(pending.resources, slot.size)), None)
         if request_id is None:
             return []
@@ -458,7 +459,7 @@ class SlotPool:
 
     def _release_idle_slots(self, now: int) -> list[SlotPoolEffect]:
         idle = [slot for slot in self._free.values() if now - slot.free_since_ms >= self._idle_timeout_ms]
-        removed = [self._remove(slot, "nobody needed it") for slot in idle]
+        removed = [self._remove(slot, "it was idle") for slot in idle]
         return [*removed, *(_free_at_task_manager(slot) for slot in idle)]
 
     def _on_closed(self) -> list[SlotPoolEffect]:

@@ -1,4 +1,4 @@
-"""Requests for slots by the tasks of a job, made by the ExecutionGraph per attempt, and their answers."""
+"""Slot requests of the ExecutionGraph, one for each attempt, and the answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flykka.messages.wire.ref import Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedSlot:
-    """A slot that the job holds, where it is, and its size."""
+    """A slot that the job holds, its TaskManager, and its size."""
 
     allocation_id: AllocationId
     task_manager_id: TaskManagerId
@@ -23,7 +23,7 @@ class AssignedSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoLocationConstraint:
-    """All tasks that have the same one run in the same slot (Flink's CoLocationConstraint)."""
+    """All tasks with an equal constraint run in the same slot (Flink's CoLocationConstraint)."""
 
     group: str
     index: int
@@ -33,8 +33,8 @@ class CoLocationConstraint:
 class SlotRequest:
     """An attempt needs room in a slot of its sharing group.
 
-    It should be where the attempts in `inputs` are, which it reads from, else on one of the TaskManagers in
-    `preferred`. A later attempt at the same `subtask` of the vertex goes back to the slot of the one before.
+    It should run near the attempts in `inputs`, whose output it reads, else on one of the TaskManagers in `preferred`.
+    A later attempt of the same `subtask` of the vertex returns to the slot of its predecessor.
     """
 
     attempt: ExecutionAttemptId
@@ -49,16 +49,16 @@ class SlotRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSlots:
-    """Get room for each of these attempts, which are in topological order."""
+    """Allocate room for each of these attempts, which are in topological order."""
 
     requests: tuple[SlotRequest, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnSlot:
-    """Release the room of the attempt, whether it has it or waits for it.
+    """Release the room of the attempt, or its request.
 
-    Where it `will_return`, another attempt at the same subtask is going to follow: the slot is kept for it.
+    If it `will_return`, another attempt of the same subtask will follow, and the slot is reserved for it.
     """
 
     attempt: ExecutionAttemptId
@@ -67,20 +67,18 @@ class ReturnSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetPriorSlots:
-    """No subtask comes back to the slot it had: the job is about to be another one."""
+    """Drop all reservations: the subtasks of the job are about to be replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotAllocated:
-    """These attempts have room in this slot."""
-
     attempts: tuple[ExecutionAttemptId, ...]
     slot: AssignedSlot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotAllocationFailed:
-    """There is no room for these attempts."""
+    """No slot was found for these attempts."""
 
     attempts: tuple[ExecutionAttemptId, ...]
     cause: SerializedThrowable
@@ -88,9 +86,9 @@ class SlotAllocationFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotsLost:
-    """Slots are gone with the attempts in them, all for one `cause`.
+    """Slots are lost with the attempts in them, all for one `cause`.
 
-    Where that is the loss of a whole TaskManager it is named, and what was kept there of other attempts is gone too.
+    If a whole TaskManager was lost it is named, and results of other attempts that it retained are lost, too.
     """
 
     attempts: tuple[ExecutionAttemptId, ...]

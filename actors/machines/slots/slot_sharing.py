@@ -1,11 +1,11 @@
-"""The shared slots of a job: which attempts are in which, and who may still join (Flink's SlotSharingManager).
+"""The shared slots of a job: their attempts, and the room for further ones (Flink's SlotSharingManager).
 
-A shared slot belongs to a sharing group and holds at most one subtask of each vertex, and of each co-location group the
-tasks of one constraint. It is asked for by its first member and given back when its last one has left. A place that a
-subtask will come back to is kept free for it, as Flink keeps other tasks off prior allocations.
+A shared slot belongs to a sharing group and holds at most one subtask of each vertex, and for each co-location group
+the tasks of one constraint. It is requested by its first member and returned when its last one has left. The place of a
+subtask that will return is reserved, as Flink reserves prior allocations.
 
-For each group it is known in which slots a further subtask of a vertex has room, by TaskManager; so a place is found at
-once, however many tasks there are.
+For each group an index has the slots in which a further subtask of a vertex has room, by TaskManager; so a place is
+found at once with any number of tasks.
 
 Not here: free slots and the ResourceManager (`slot_pool`), and which of several places is best
 (`execution_slot_allocator`).
@@ -23,21 +23,20 @@ from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobVertex
 from flykka.messages.wire.tags import trace_tag
 
 Place = tuple[str, str]
-"""The unit that fits once into a shared slot: a vertex, or a co-location group."""
+"""A unit that a shared slot holds at most once: a vertex, or a co-location group."""
 Subtask = tuple[JobVertexId, int]
 
 
 @dataclass(slots=True, kw_only=True)
 class SharedSlot:
-    """A slot asked for, or held, and who is in it."""
+    """A slot that is requested or held, with its members."""
 
     request_id: SlotRequestId
     group: str
     slot: AssignedSlot | None = None
-    # Dicts for their order: what follows from it must not depend on hashes.
+    # Dicts for their order: decisions must not depend on hashes.
     members: dict[ExecutionAttemptId, SlotRequest] = field(default_factory=dict)
     constraints: dict[str, CoLocationConstraint] = field(default_factory=dict)
-    """By co-location group."""
 
     @property
     def required(self) -> ResourceSpec:
@@ -47,13 +46,13 @@ class SharedSlot:
         return total
 
     def has_room_for(self, request: SlotRequest) -> bool:
-        """True if the slot is large enough for one more, as far as that is known."""
+        """True if the slot is known to be large enough for one more attempt, or its size is not known yet."""
         return self.slot is None or fits(merged(self.required, request.resources), self.slot.size)
 
 
 @dataclass(slots=True)
 class _Open:
-    """The slots of a group that one place is open in: all, those that are not there yet, the others by TaskManager."""
+    """The slots of a group with room for one place: the requested ones, and the held ones by TaskManager."""
 
     pending: dict[SlotRequestId, SharedSlot] = field(default_factory=dict)
     resolved: dict[SlotRequestId, SharedSlot] = field(default_factory=dict)
@@ -89,11 +88,10 @@ class SlotSharing:
         self._by_constraint: dict[CoLocationConstraint, SharedSlot] = {}
         self._kept_for: dict[AllocationId, dict[Subtask, Place]] = {}
         self._kept_in: dict[str, dict[AllocationId, None]] = {}
-        """By sharing group."""
         self._prior: dict[Subtask, AllocationId] = {}
         self._created = 0
 
-    # What is there
+    # Queries
 
     def get(self, request_id: SlotRequestId) -> SharedSlot | None:
         return self._by_request.get(request_id)
@@ -111,24 +109,24 @@ class SlotSharing:
         return tuple(self._groups[group].slots.values()) if group in self._groups else ()
 
     def prior(self, request: SlotRequest) -> AllocationId | None:
-        """The slot where the subtask was before, if that is kept for it."""
+        """The slot of the subtask's previous attempt, if it is reserved."""
         return self._prior.get(_subtask(request))
 
     def is_kept(self, allocation_id: AllocationId) -> bool:
-        """True if subtasks will come back to this slot."""
+        """True if subtasks will return to this slot."""
         return allocation_id in self._kept_for
 
-    # Where a request finds room
+    # Room for requests
 
     def room(self, request: SlotRequest, task_manager: TaskManagerId | None = None) -> SharedSlot | None:
-        """A slot that is there and can be joined: the first, or the first of a TaskManager."""
+        """The first held slot that the request can join, of any TaskManager or of this one."""
         opened = self._open(request.slot_sharing_group, _place(request))
         if task_manager is None:
             return self._joinable(request, opened.resolved.values())
         return self._joinable(request, opened.by_task_manager.get(task_manager, {}).values())
 
     def room_in_pending(self, request: SlotRequest) -> SharedSlot | None:
-        """A slot that is asked for and can be joined."""
+        """A requested slot that the request can join."""
         return self._joinable(request, self._open(request.slot_sharing_group, _place(request)).pending.values())
 
     def can_join(self, request: SlotRequest, shared: SharedSlot) -> bool:
@@ -138,8 +136,8 @@ class SlotSharing:
             and shared.has_room_for(request)
         )
 
-    def kept_with_room(self, request: SlotRequest) -> Iterator[AllocationId]:
-        """Slots that nobody is in, kept for others of the group than the vertex of the request."""
+    def reserved_with_room(self, request: SlotRequest) -> Iterator[AllocationId]:
+        """Slots without members that are reserved only for other vertices of the group."""
         place = ("vertex", str(request.vertex_id))
         for allocation_id in self._kept_in.get(request.slot_sharing_group, ()):
             if allocation_id not in self._by_allocation and place not in self._kept_for[allocation_id].values():
@@ -148,7 +146,7 @@ class SlotSharing:
     def _joinable(self, request: SlotRequest, candidates: Iterable[SharedSlot]) -> SharedSlot | None:
         return next((shared for shared in candidates if self.can_join(request, shared)), None)
 
-    # What changes
+    # Changes
 
     def create(self, group: str, slot: AssignedSlot | None = None) -> SharedSlot:
         self._created += 1
@@ -171,7 +169,7 @@ class SlotSharing:
             self._sort_in(shared, place)
 
     def leave(self, attempt: ExecutionAttemptId, *, will_return: bool) -> SharedSlot | None:
-        """Take an attempt out of the slot it is in; a slot without members is still there until it is dropped."""
+        """Remove an attempt from its slot; a slot without members exists until it is dropped."""
         shared = self._by_attempt.pop(attempt, None)
         if shared is None:
             return None
@@ -199,7 +197,7 @@ class SlotSharing:
             self._sort_in(shared, place)
 
     def drop(self, shared: SharedSlot) -> tuple[SlotRequest, ...]:
-        """The slot is given back, or lost; who was in it."""
+        """Remove a slot that is returned or lost; returns its members."""
         group = self._groups[shared.group]
         del group.slots[shared.request_id]
         del self._by_request[shared.request_id]
@@ -213,8 +211,8 @@ class SlotSharing:
             del self._by_attempt[attempt]
         return tuple(shared.members.values())
 
-    def keep_no_longer(self, request: SlotRequest) -> AllocationId | None:
-        """The subtask has room, or needs none; the slot it was kept, if nobody else comes back to that one."""
+    def drop_reservation(self, request: SlotRequest) -> AllocationId | None:
+        """Drop the reservation of a subtask that has a place; returns the slot if no other reservation is left."""
         allocation_id = self._prior.pop(_subtask(request), None)
         if allocation_id is None:
             return None
@@ -230,22 +228,22 @@ class SlotSharing:
         return allocation_id
 
     def forget(self, allocation_id: AllocationId) -> None:
-        """The job has the slot no more: there is nothing to come back to."""
+        """Drop the reservations of a slot that the job has lost."""
         for subtask in self._kept_for.pop(allocation_id, {}):
             del self._prior[subtask]
-        for kept in self._kept_in.values():
-            kept.pop(allocation_id, None)
+        for reserved in self._kept_in.values():
+            reserved.pop(allocation_id, None)
 
     def forget_all(self) -> tuple[AllocationId, ...]:
-        """Nobody comes back to any slot; those that were kept."""
-        kept = tuple(self._kept_for)
-        for allocation_id in kept:
+        """Drop all reservations; returns their slots."""
+        reserved = tuple(self._kept_for)
+        for allocation_id in reserved:
             places = dict.fromkeys(self._kept_for[allocation_id].values())
             self.forget(allocation_id)
             if (holder := self._by_allocation.get(allocation_id)) is not None:
                 for place in places:
                     self._sort_in(holder, place)
-        return kept
+        return reserved
 
     def check(self) -> None:
         slots = list(self._by_request.values())
@@ -262,8 +260,8 @@ class SlotSharing:
             for place, opened in self._groups[shared.group].open.items():
                 where = opened.pending if shared.slot is None else opened.resolved
                 assert (shared.request_id in where) == self._is_open(shared, place), (shared, place)
-        kept = {subtask: allocation for allocation, for_whom in self._kept_for.items() for subtask in for_whom}
-        assert kept == self._prior, "what is kept is not kept for those who come back to it"
+        reservations = {subtask: allocation for allocation, for_whom in self._kept_for.items() for subtask in for_whom}
+        assert reservations == self._prior, "reservations and prior slots differ"
         assert all(self._kept_for.values())
         assert sorted(each for kept_in in self._kept_in.values() for each in kept_in) == sorted(self._kept_for)
 
@@ -287,14 +285,14 @@ class SlotSharing:
                 opened.add(shared)
 
     def _is_open(self, shared: SharedSlot, place: Place, subtask: Subtask | None = None) -> bool:
-        """True if the place is free, and kept for no other subtask than `subtask`."""
+        """True if the place is free, and not reserved for another subtask than `subtask`."""
         kind, name = place
         if kind == "co-location":
             return name not in shared.constraints
         if any(member.vertex_id == name for member in shared.members.values()):
             return False
         kept_for = self._kept_for.get(shared.slot.allocation_id, {}) if shared.slot else {}
-        return all(kept != place for returning, kept in kept_for.items() if returning != subtask)
+        return all(reserved != place for returning, reserved in kept_for.items() if returning != subtask)
 
 
 def _subtask(request: SlotRequest) -> Subtask:

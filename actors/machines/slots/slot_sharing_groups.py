@@ -1,7 +1,7 @@
-"""Slot sharing groups: the slots that they take, and what would run in fewer (Flink's SlotSharingSlotAllocator).
+"""Slot sharing groups: the slots that they need, and the parallelism for fewer (Flink's SlotSharingSlotAllocator).
 
-Subtasks of one vertex never share a slot, so a group needs as many as its widest vertex has subtasks, and the groups
-need theirs beside each other.
+Subtasks of one vertex never share a slot, so a group needs as many slots as its widest vertex has subtasks, and
+different groups do not share slots.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ def slot_sharing_groups(vertices: Iterable[JobVertex]) -> Mapping[str, tuple[Job
 
 
 def slots_needed(vertices: Iterable[JobVertex]) -> int:
-    """The number of slots it takes to run all of these vertices at once."""
+    """The number of slots needed to run all of these vertices at once."""
     groups = slot_sharing_groups(vertices)
     return sum(max(vertex.parallelism for vertex in members) for members in groups.values())
 
 
 def slots_needed_at_once(job_graph: JobGraph) -> int:
-    """Below this the job never runs.
+    """The least number of slots with which the job can run.
 
-    The tasks of a batch job take turns, each in any slot of its group, but for those with a sink: they keep their slots
-    until all others have come to their end. With the adaptive scheduler one subtask of each vertex is enough.
+    The tasks of a batch job run one after the other, each in any slot of its group, except those with a sink, which
+    keep their slots until all others have ended. With the adaptive scheduler one subtask of each vertex is enough.
     """
     if job_graph.scheduler_type is SchedulerType.ADAPTIVE:
         return len(slot_sharing_groups(job_graph.vertices))
@@ -46,7 +46,7 @@ def _has_sink(vertex: JobVertex) -> bool:
 
 
 def parallelism_for(vertices: Iterable[JobVertex], slots: int) -> Mapping[JobVertexId, int] | None:
-    """The parallelism at which the vertices run in so many slots, shared evenly by the groups; None if they cannot."""
+    """The parallelism of each vertex for this number of slots, divided evenly among the groups; `None` if too few."""
     groups = slot_sharing_groups(vertices)
     for_each = slots // len(groups)
     if for_each == 0:

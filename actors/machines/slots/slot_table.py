@@ -1,13 +1,14 @@
-"""The slots of one TaskManager: who holds them and which tasks run in them (Flink's TaskSlotTable).
+"""The slots of one TaskManager: their allocations and their tasks (Flink's TaskSlotTable).
 
-A slot is FREE, ALLOCATED (given to a job that has not taken it yet), ACTIVE (taken) or RELEASING (given up, with tasks
-that have not ended). A task may arrive before the offer of its slot is acknowledged: then the JobMaster has evidently
-taken the slot. A slot lives on without tasks until its JobMaster frees it, and is free only when its last task has
-ended. One offer per JobMaster is under way at a time, so that an answer leaves no doubt about what it refuses; it is
-made again, under the same number, until it is answered. A slot that no JobMaster takes is free again after a while.
-Slots that are cut to a request are there until they are free; all together never take more than the `ResourceBudget`.
+A slot is FREE, ALLOCATED (for a job that has not accepted it yet), ACTIVE (accepted) or RELEASING (given up, while its
+tasks end). If a task arrives before its slot is accepted, the JobMaster has evidently accepted the slot. A slot without
+tasks stays allocated until its JobMaster frees it, and is free only when its last task has ended.
 
-Not here: refs, sessions, and how a task is run.
+There is at most one unanswered offer per JobMaster, so that an answer is unambiguous; it is repeated with the same
+number until it is answered. A slot that no JobMaster accepts is freed after a timeout. Slots that are cut for a request
+exist until they are free; together they never exceed the `ResourceBudget`.
+
+Not here: refs, sessions, and how a task runs.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class RunTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """Stop the TaskManager: nothing runs here, and nothing will."""
+    """Stop the TaskManager, which has no tasks and will get none."""
 
 
 TableAddress = Literal[Role.RESOURCE_MANAGER] | JobMasterOf | ExecutionAttemptId
@@ -111,9 +112,9 @@ SlotTableEffect = Tell[TableAddress] | RunTask | StartTimer | CancelTimer | End 
 
 
 OFFER_TIMEOUT_MS = 10_000
-"""After which a JobMaster that has not answered is offered its slots again (Flink's akka.ask.timeout)."""
+"""The timeout after which an unanswered offer is repeated (Flink's akka.ask.timeout)."""
 SLOT_TIMEOUT_MS = 60_000
-"""After which a slot that no JobMaster has taken is free again (Flink's taskmanager.slot.timeout)."""
+"""The timeout after which a slot that no JobMaster has accepted is freed (Flink's taskmanager.slot.timeout)."""
 
 
 class TaskSlotState(Enum):
@@ -148,7 +149,7 @@ class _TaskSlot:
 
 @dataclass(slots=True)
 class _Job:
-    """The slots of a JobMaster: those accepted, the offer it has not answered, and those not yet offered."""
+    """The slots of a JobMaster, its unanswered offer, and the slots not offered yet."""
 
     connected: bool = False
     offer: int = 0
@@ -158,7 +159,7 @@ class _Job:
 
 
 class SlotTable:
-    """All slots of one TaskManager: some of one size, and those that are cut of its `total` resources."""
+    """All slots of one TaskManager: those of equal size, and those that are cut from its `total` resources."""
 
     def __init__(
         self,
@@ -242,13 +243,13 @@ class SlotTable:
         for slot in self._slots.values():
             assert (slot.state is TaskSlotState.FREE) == (slot.allocation_id is None) == (slot.job_id is None), slot
             assert not slot.tasks or slot.state in (TaskSlotState.ACTIVE, TaskSlotState.RELEASING), slot
-            assert slot.tasks or slot.state is not TaskSlotState.RELEASING, f"{slot} waits for nothing"
+            assert slot.tasks or slot.state is not TaskSlotState.RELEASING, f"{slot} has no tasks to wait for"
             assert all(self._tasks[task] is slot for task in slot.tasks)
             if slot.allocation_id is not None:
                 assert self._allocations[slot.allocation_id] is slot
-            assert not (slot.is_dynamic and slot.state is TaskSlotState.FREE), f"{slot} was cut for nobody"
+            assert not (slot.is_dynamic and slot.state is TaskSlotState.FREE), f"{slot} was cut for no request"
         used = total_of(slot.size for slot in self._slots.values() if slot.state is not TaskSlotState.FREE)
-        assert fits(used, self._budget.total), "slots have more than there is"
+        assert fits(used, self._budget.total), "slots exceed the total resources"
         assert len(self._tasks) == sum(len(slot.tasks) for slot in self._slots.values())
         assert all(slot.allocation_id == allocation_id for allocation_id, slot in self._allocations.items())
         for job in self._jobs.values():
@@ -288,7 +289,7 @@ class SlotTable:
         return [*timer, Tell(to=Role.RESOURCE_MANAGER, message=confirmed), *self._offer(event.job_id, job)]
 
     def _offer(self, job_id: JobId, job: _Job) -> list[SlotTableEffect]:
-        """Offer what has not been offered, once the last offer is answered."""
+        """Offer the remaining slots, once the last offer is answered."""
         if not job.connected or job.offered or not job.to_offer:
             return []
         job.offer += 1
@@ -383,7 +384,7 @@ class SlotTable:
         return effects
 
     def _on_allocations_known(self, event: AllocationsKnown) -> list[SlotTableEffect]:
-        """Both sides forget what the other one does not know."""
+        """Release slots that the JobMaster does not know, and fail allocations that are unknown here."""
         job = self._jobs.get(event.job_id, _Job())
         unknown_here = [each for each in event.allocations if each not in job.slots]
         unknown_there = [
@@ -391,22 +392,22 @@ class SlotTable:
             for allocation_id, slot in job.slots.items()
             if slot.state is TaskSlotState.ACTIVE and allocation_id not in event.allocations
         ]
-        reason = f"{self._id} knows nothing of it"
-        failed = [FailSlot(task_manager_id=self._id, allocation_id=each, reason=reason) for each in unknown_here]
-        reports = [Tell(to=JobMasterOf(event.job_id), message=each) for each in failed]
+        reason = f"{self._id} does not know it"
+        failures = [FailSlot(task_manager_id=self._id, allocation_id=each, reason=reason) for each in unknown_here]
+        reports = [Tell(to=JobMasterOf(event.job_id), message=each) for each in failures]
         return [*reports, *(effect for slot in unknown_there for effect in self._release(slot))]
 
     def _end_when_empty(self) -> list[SlotTableEffect]:
         return [End()] if self.is_closed else []
 
     def _release(self, slot: _TaskSlot) -> list[SlotTableEffect]:
-        """Give the slot up: at once, or when its last task has ended."""
+        """Free the slot: at once, or when its last task has ended."""
         if slot.state is TaskSlotState.RELEASING:
             return [Ignore(reason=f"{slot.slot_id} is being given up")]
         if not slot.tasks:
             return self._free(slot)
         slot.move(TaskSlotState.RELEASING)
-        # Not a cancellation: nobody asked for one, and the JobMaster, where it still lives, has to act on it.
+        # Not a cancellation: none was requested, and a JobMaster that is alive has to handle the failure.
         return [Tell(to=attempt, message=self._given_up(attempt)) for attempt in slot.tasks]
 
     def _given_up(self, attempt: ExecutionAttemptId) -> FailTask:
@@ -419,7 +420,7 @@ class SlotTable:
         assert job_id is not None
         del self._allocations[allocation_id]
         job = self._jobs.get(job_id)
-        # A JobMaster that took the job over has claims of its own, not this one.
+        # A JobMaster that has taken over the job has its own claims.
         if job is not None and job.slots.get(allocation_id) is slot:
             del job.slots[allocation_id]
             job.to_offer.pop(allocation_id, None)
@@ -435,7 +436,7 @@ class SlotTable:
 
 
 def task_failed(attempt: ExecutionAttemptId, type_name: str, text: str) -> UpdateTaskExecutionState:
-    """Report an attempt that has failed without having run, or without a word."""
+    """Report the failure of an attempt that never ran, or that ended without a report."""
     failure = SerializedThrowable(type_name=type_name, message=text)
     reached = TaskExecutionState(attempt=attempt, state=ExecutionState.FAILED, failure=failure)
     return UpdateTaskExecutionState(state=reached)
@@ -455,7 +456,7 @@ def _start_slot_timer(allocation_id: AllocationId) -> StartTimer:
 
 
 def with_managed_memory(descriptor: TaskDeploymentDescriptor, size: ResourceSpec) -> TaskDeploymentDescriptor:
-    """The descriptor, with the task's part of its slot's managed memory where that is declared."""
+    """The descriptor with the task's part of its slot's managed memory, if that is declared."""
     if not size.managed_mib:
         return descriptor
     own = int(size.managed_mib * MIB * descriptor.vertex.managed_memory_fraction)

@@ -1,6 +1,6 @@
 """The slots of all TaskManagers as the ResourceManager knows them, and which of them are free.
 
-A request of a declared size gets a slot that is cut to it, where a TaskManager cuts slots (`DynamicSlots`).
+A request with a declared size gets a slot that is cut to it, if a TaskManager supports that (`DynamicSlots`).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ SLOT_MOVES: dict[SlotState, tuple[SlotState, ...]] = {
 
 @dataclass(slots=True, kw_only=True)
 class TaskManagerSlot:
-    """A slot (Flink's TaskManagerSlot). `job_id` is None where a refusal named an allocation without a request.
+    """A slot (Flink's TaskManagerSlot). `job_id` is None if only a refusal has named its allocation.
 
-    One that `is_dynamic` is there only as long as somebody has it.
+    One that `is_dynamic` exists only while it is allocated.
     """
 
     slot_id: SlotId
@@ -55,7 +55,7 @@ class TaskManagerSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The slots of a TaskManager, how many can be had, its declared resources, and what no slot has of them."""
+    """The slots of a TaskManager, the number of available ones, its declared resources, and the unused part of them."""
 
     slots: int
     free: int
@@ -86,7 +86,7 @@ class TaskManagerSlots:
         return tuple(self._of)
 
     def choose(self, required: ResourceSpec) -> ChosenSlot | None:
-        """The slot that should be used next: one to be cut, or a free one."""
+        """The slot to use next: one to cut, or a free one."""
         cut = self._dynamic.choose(required)
         if cut is not None:
             return cut
@@ -128,7 +128,7 @@ class TaskManagerSlots:
         self._dynamic.register(task_manager, total)
 
     def add(self, task_manager: TaskManagerId, status: SlotStatus) -> TaskManagerSlot:
-        """Add a slot, which is free, or about to be held where it is dynamic."""
+        """Add a slot: a free one, or a dynamic one that is about to be held."""
         slot = TaskManagerSlot(
             slot_id=status.slot_id, task_manager=task_manager, size=status.resources, is_dynamic=status.is_dynamic
         )
@@ -140,7 +140,7 @@ class TaskManagerSlots:
         return slot
 
     def unknown_cut(self, confirmed: AllocateSlotConfirmed) -> TaskManagerSlot | None:
-        """A slot that was cut, and that nobody waited for any more, is there; None where it cannot be."""
+        """Add a slot that was cut for a request that no longer waits; `None` if its TaskManager is unknown."""
         task_manager = task_manager_of(confirmed.slot_id)
         if confirmed.cut is None or task_manager not in self._of:
             return None
@@ -152,7 +152,7 @@ class TaskManagerSlots:
         return [slot for slot in cut if slot.state is SlotState.ALLOCATED and slot.slot_id not in reported]
 
     def remove(self, task_manager: TaskManagerId) -> list[TaskManagerSlot]:
-        """A TaskManager is there no more; the slots that it had, if it was known."""
+        """Remove a TaskManager; returns its slots, if it was known."""
         if task_manager not in self._of:
             return []
         self._free.forget(task_manager)
@@ -175,7 +175,7 @@ class TaskManagerSlots:
         self._block(slot.task_manager)
 
     def release(self, slot: TaskManagerSlot) -> None:
-        """The slot is free, or gone where it is dynamic."""
+        """Free the slot; a dynamic one is removed."""
         slot.state = next_phase(SLOT_MOVES, slot.state, SlotState.FREE)
         slot.allocation_id = slot.job_id = None
         self._dynamic.give_back(slot.task_manager, slot.size, is_dynamic=slot.is_dynamic)
@@ -186,7 +186,7 @@ class TaskManagerSlots:
         self._block(slot.task_manager)
 
     def _block(self, task_manager: TaskManagerId) -> None:
-        """Of the free slots, offer as many as there is room for."""
+        """Block or unblock free slots, so that as many are available as the free resources allow."""
         while (too_many := self._dynamic.to_block(task_manager)) != 0:
             if too_many < 0:
                 self._free.release(task_manager, self._dynamic.unblock(task_manager))
@@ -204,7 +204,7 @@ class TaskManagerSlots:
             is_free = slot.state is SlotState.FREE
             assert is_free == (slot.allocation_id is None), f"{slot} is free and held"
             if slot.is_dynamic:
-                assert not is_free, f"{slot} was cut for nobody"
+                assert not is_free, f"{slot} was cut for no request"
                 continue
             offered = self._free.is_free(slot.task_manager, slot.slot_id)
             assert offered == self.is_free(slot), f"{slot} is offered while it is held"
@@ -212,7 +212,7 @@ class TaskManagerSlots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenSlot:
-    """The slot that a request gets: one that is there, or one that is `cut` to this size."""
+    """The slot for a request: an existing one, or one to `cut` to this size."""
 
     task_manager: TaskManagerId
     slot_id: SlotId
@@ -224,29 +224,27 @@ class _Declared:
     budget: ResourceBudget
     default: ResourceSpec = UNSPECIFIED
     open: int = 0
-    """Free slots of the default size that can be had."""
+    """The number of available free slots of the default size."""
     blocked: dict[SlotId, None] = field(default_factory=dict)
-    """Free ones that cannot."""
+    """Free slots that are not available."""
     next_index: int = 0
 
 
 class DynamicSlots:
-    """Slots that are cut to the size of a request, out of what a TaskManager has left (Flink's fine-grained
-    resources).
+    """Cuts slots to the size of a request, from the free resources of a TaskManager (Flink's fine-grained resources).
 
-    Only TaskManagers that have declared their resources cut slots. Their slots of the default size, which are
-    there from the start, take the same resources when they are used: where not enough is left for one that is
-    free, it is blocked. A slot is cut at the TaskManager that is used most of those that have room, so that large
-    requests find some as well.
+    Only TaskManagers that have declared their resources cut slots. Their slots of the default size, which exist from
+    the start, use the same resources: free ones for which not enough is left are blocked. A slot is cut at the most
+    used TaskManager that has room, so that room for large requests remains elsewhere.
 
-    Not here: which slots are free and who has them (`task_manager_slots`).
+    Not here: which slots are free and which allocations hold them (`task_manager_slots`).
     """
 
     def __init__(self) -> None:
         self._declared: dict[TaskManagerId, _Declared] = {}
 
     def register(self, task_manager: TaskManagerId, total: ResourceSpec) -> None:
-        """A TaskManager without slots as yet; nothing to do where it has declared no resources."""
+        """Register a TaskManager without slots; does nothing if it has declared no resources."""
         if total != UNSPECIFIED:
             self._declared[task_manager] = _Declared(budget=ResourceBudget(total))
 
@@ -254,7 +252,7 @@ class DynamicSlots:
         self._declared.pop(task_manager, None)
 
     def note(self, task_manager: TaskManagerId, slot: SlotId, size: ResourceSpec, *, is_dynamic: bool) -> None:
-        """A slot is there, which is free where it is of the default size."""
+        """Add a slot; one of the default size is free."""
         own = self._declared.get(task_manager)
         if own is None:
             return
@@ -264,7 +262,7 @@ class DynamicSlots:
             own.open += 1
 
     def take(self, task_manager: TaskManagerId, slot: SlotId, size: ResourceSpec, *, is_dynamic: bool) -> bool:
-        """A slot that was free, or was not there, is used; True where it was blocked."""
+        """Count a slot that is now used, which was free or is new; True if it was blocked."""
         own = self._declared.get(task_manager)
         if own is None:
             return False
@@ -278,14 +276,14 @@ class DynamicSlots:
         return False
 
     def give_back(self, task_manager: TaskManagerId, size: ResourceSpec, *, is_dynamic: bool) -> None:
-        """A slot is free, or gone where it is dynamic."""
+        """Count a slot that is now free or, if dynamic, removed."""
         own = self._declared.get(task_manager)
         if own is not None:
             own.budget.give_back(size)
             own.open += not is_dynamic
 
     def to_block(self, task_manager: TaskManagerId) -> int:
-        """The number of free slots that cannot be had any more; below 0 that of blocked ones that can again."""
+        """The number of free slots to block; if negative, the number to unblock."""
         own = self._declared.get(task_manager)
         if own is None:
             return 0
@@ -298,14 +296,14 @@ class DynamicSlots:
         own.blocked[slot] = None
 
     def unblock(self, task_manager: TaskManagerId) -> SlotId:
-        """A blocked slot can be had again."""
+        """Make a blocked slot available again."""
         own = self._declared[task_manager]
         own.open += 1
         slot, _ = own.blocked.popitem()
         return slot
 
     def choose(self, required: ResourceSpec) -> ChosenSlot | None:
-        """The slot to be cut for a request; None where nobody has room, or it needs nothing in particular."""
+        """The slot to cut for a request; `None` if no TaskManager has room, or if the request specifies no size."""
         if required == UNSPECIFIED:
             return None
         candidates = [
@@ -320,21 +318,20 @@ class DynamicSlots:
         return ChosenSlot(task_manager=task_manager, slot_id=new, cut=cut_for(required, own.default))
 
     def is_unused(self, task_manager: TaskManagerId) -> bool:
-        """True if no slot has anything of a TaskManager, as far as that is known."""
+        """True if no slot uses resources of the TaskManager, or these are not known."""
         return task_manager not in self._declared or not self._declared[task_manager].budget.utilization
 
     def totals(self) -> dict[TaskManagerId, ResourceSpec]:
         return {task_manager: own.budget.total for task_manager, own in self._declared.items()}
 
     def resources(self, task_manager: TaskManagerId) -> tuple[ResourceSpec, ResourceSpec]:
-        """The resources of a TaskManager, and what is left of them; nothing in particular where they are not known."""
+        """The total and the free resources of a TaskManager; both unspecified if they are not known."""
         own = self._declared.get(task_manager)
         return (UNSPECIFIED, UNSPECIFIED) if own is None else (own.budget.total, own.budget.remaining)
 
     def is_blocked(self, task_manager: TaskManagerId, slot: SlotId) -> bool:
-        """True if a slot is free and cannot be had."""
         return task_manager in self._declared and slot in self._declared[task_manager].blocked
 
     def check(self) -> None:
         for task_manager in self._declared:
-            assert self.to_block(task_manager) == 0, f"{task_manager} has other free slots than there is room for"
+            assert self.to_block(task_manager) == 0, f"{task_manager} has the wrong number of available slots"

@@ -1,12 +1,12 @@
 """The sources of a job on the JobMaster's side: their split enumerators and the discovery of new splits.
 
 Mirrors Flink's SourceCoordinator and SourceCoordinatorContext. One enumerator per source operator decides which reader
-gets which split; here it is decided when splits are discovered, what of a source belongs to a checkpoint, and what
-happens when the tasks restart. At most one discovery of a source is under way at any time, also across restarts; one
-that began before a restart brings nothing, and is followed by another. Where more is there than one discovery brings,
-the next one follows when few splits are left.
+gets which split; this module decides when splits are discovered, which state of a source belongs to a checkpoint, and
+what happens when the tasks restart. At most one discovery of a source runs at any time, even during restarts; the
+result of one that began before a restart is ignored, and it is followed by another. If a discovery does not return all
+splits, the next one follows when few splits are left.
 
-Not here: the discovery itself, which may block, and at which attempt a subtask is.
+Not here: the discovery itself, which may block, and the current attempts of subtasks.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ from flykka.messages.wire.ids import (
 )
 
 FEW_SPLITS = 128
-"""A source that has fewer splits in line discovers the next ones, where there are more."""
+"""A source with fewer unassigned splits discovers the next ones, if there are more."""
 NumberedSplit = tuple[SourceSplit, int]
-"""A split, and how many had gone out before it when it first went out."""
+"""A split, and its number in the order of the first assignments."""
 
 Assignments = dict[int, list[NumberedSplit]]
-"""Splits by subtask, in the order in which they went out."""
+"""Splits by subtask, in the order in which they were assigned."""
 _NO_DISCOVERY = Ignore(reason="no discovery of this source's splits is under way")
 
 
@@ -97,7 +97,7 @@ class _Source:
     retained: str | None = None
     is_missing: bool = False
     is_due_again: bool = False
-    """True if there may be more than the discovery under way finds."""
+    """True if there may be more splits than the current discovery finds."""
 
     def move(self, discovery: DiscoveryPhase) -> None:
         self.discovery = next_phase(DISCOVERY_MOVES, self.discovery, discovery)
@@ -134,13 +134,13 @@ class SourceCoordinator:
             case RequestSplits():
                 return self._on_request_splits(event, now)
             case AttemptEnded(attempt=attempt):
-                return self._tell(self._source_of(attempt), event, now)
+                return self._dispatch(self._source_of(attempt), event, now)
             case AcknowledgeCheckpoint() | DeclineCheckpoint():
-                return self._tell(self._source_of(event.attempt), event, now)
+                return self._dispatch(self._source_of(event.attempt), event, now)
             case SubtaskReset(vertex_id=vertex_id):
-                return self._tell(self._of_vertex.get(vertex_id), event, now)
+                return self._dispatch(self._of_vertex.get(vertex_id), event, now)
             case CheckpointAborted() | CheckpointCompleted():
-                return [effect for source in self._sources.values() for effect in self._tell(source, event, now)]
+                return [effect for source in self._sources.values() for effect in self._dispatch(source, event, now)]
             case SnapshotOperatorCoordinators(checkpoint_id=checkpoint_id):
                 return [self._snapshot(checkpoint_id)]
             case _:
@@ -152,11 +152,11 @@ class SourceCoordinator:
 
     @property
     def retained(self) -> tuple[str, ...]:
-        """Texts on what others keep for the sources, as of the last look at each."""
+        """Texts about data that other systems retain for the sources, as of the last discovery of each."""
         return tuple(source.retained for source in self._sources.values() if source.retained is not None)
 
     def rescale(self, job_graph: JobGraph) -> None:
-        """The job has other subtasks from now on, which start from a checkpoint: `SourcesReset` follows."""
+        """Set the subtasks of the rescaled job, which start from a checkpoint: `SourcesReset` follows."""
         for vertex in job_graph.vertices:
             if (source := self._of_vertex.get(vertex.vertex_id)) is not None:
                 source.enumerator.set_parallelism(vertex.parallelism)
@@ -179,7 +179,7 @@ class SourceCoordinator:
         effects: list[SourceEffect] = []
         for source in self._sources.values():
             source.enumerator.restore(restored.get(source.operator_id))
-            # A discovery that is under way began before: its result is followed by another, if need be.
+            # A running discovery began before: its result is followed by another, if needed.
             if source.discovery is not DiscoveryPhase.UNDER_WAY:
                 effects += self._discover_unless_finished(source)
         return effects
@@ -188,7 +188,7 @@ class SourceCoordinator:
         source = self._sources.get(request.operator_id)
         if source is None or source is not self._source_of(request.attempt):
             return [Ignore(reason=f"{request.attempt} has no source {request.operator_id}")]
-        return self._tell(source, request, now)
+        return self._dispatch(source, request, now)
 
     def _on_discovery_failed(self, source: _Source | None) -> list[SourceEffect]:
         if source is None or source.discovery is not DiscoveryPhase.UNDER_WAY:
@@ -213,7 +213,7 @@ class SourceCoordinator:
         source.move(DiscoveryPhase.NONE)
         source.files_left = event.files_left
         source.retained = event.retained
-        effects = [*_warn_if_missing(source, event), *self._tell(source, event, now)]
+        effects = [*_warn_if_missing(source, event), *self._dispatch(source, event, now)]
         if event.finished:
             return effects
         if event.more:
@@ -248,14 +248,14 @@ class SourceCoordinator:
         )
         return SourcesSnapshotted(checkpoint_id=checkpoint_id, states=states)
 
-    def _tell(self, source: _Source | None, event: SplitEnumeratorEvent, now: int) -> list[SourceEffect]:
+    def _dispatch(self, source: _Source | None, event: SplitEnumeratorEvent, now: int) -> list[SourceEffect]:
         if source is None:
-            return [Ignore(reason="there is no source in that place")]
+            return [Ignore(reason="the attempt has no source")]
         return [*source.enumerator.handle(event, now), *self._discover_where_few_are_left(source)]
 
 
 def _warn_if_missing(source: _Source, event: SplitsDiscovered) -> list[SourceEffect]:
-    """Warn of a place where nothing is; once, until something has been there."""
+    """Warn once that the path of the source does not exist; again only after it has existed."""
     path = event.missing_path
     was_missing, source.is_missing = source.is_missing, path is not None
     if path is None or was_missing:
@@ -266,7 +266,7 @@ def _warn_if_missing(source: _Source, event: SplitsDiscovered) -> list[SourceEff
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """A subtask: its attempt, how many splits it waits for, and the checkpoints whose barrier it has yet to pass."""
+    """A subtask: its attempt, its requested splits, and the checkpoints whose barriers are to come."""
 
     attempt_number: int = 0
     is_over: bool = False
@@ -278,18 +278,19 @@ class _Reader:
 class SplitEnumerator:
     """Assigns the splits of one source to its readers (Flink's SplitEnumerator and the gateways to its subtasks).
 
-    Splits go out in the order in which they were found, whole, to the readers in the order in which they asked: one
-    split per reader and turn, so that a reader with a large appetite does not starve the others. A reader that asks
-    when nothing is left and nothing more can be found is told so, once.
+    Splits are assigned whole and in the order of their discovery, one per reader and turn, in the order of the
+    requests, so that a reader with large requests does not starve the others. If no splits are left and no more can be
+    discovered, a reader that requests some is notified once.
 
-    Between a checkpoint's snapshot of this state and a reader's own part in that checkpoint, nothing is handed to that
-    reader: its requests wait. So a split is either unassigned in the snapshot or in the reader's state, never both, and
-    no snapshot, however many overlap, sees a split on its way. What is behind the snapshot has always a later barrier.
+    From the snapshot of this state for a checkpoint until the reader's own part in it, a reader gets no splits: its
+    requests wait. So a split is either unassigned in the snapshot or in the reader's state, never both, and even with
+    overlapping checkpoints no snapshot contains a split in transit. A split assigned after the snapshot belongs after
+    its barrier.
 
-    What was found is remembered as a position that the source's discovery understands, and not by name: the state does
-    not grow with what was read. A reader registers with its first request. When its attempt is over it gets nothing
-    more, and what it got since the checkpoint that its subtask begins from is kept for the next attempt at that
-    subtask: others have gone on, and what they have read behind those splits may have moved event time past their rows.
+    Discovered data is remembered as a position that the source's discovery understands, and not by name: the state does
+    not grow with the data. A reader registers with its first request. When its attempt has ended it gets no more
+    splits. The splits assigned since the checkpoint from which its subtask restarts are reserved for the next attempt
+    of that subtask: other readers have continued, and later splits may have moved event time past the rows of these.
     """
 
     def __init__(self, job_id: JobId, vertex_id: JobVertexId, operator_id: OperatorId, *, parallelism: int) -> None:
@@ -298,7 +299,8 @@ class SplitEnumerator:
         self._vertex_id = vertex_id
         self._operator_id = operator_id
         self._readers = [_Reader() for _ in range(parallelism)]
-        # Who waits, the first to ask first. One that ends leaves from the middle, and at large jobs thousands do.
+        # The waiting readers in the order of their requests. One that ends leaves from the middle, and large jobs
+        # have thousands.
         self._turns: OrderedDict[int, None] = OrderedDict()
         self._unassigned: deque[SourceSplit] = deque()
         self._returned: dict[int, deque[NumberedSplit]] = {}
@@ -309,7 +311,7 @@ class SplitEnumerator:
 
     @property
     def position(self) -> bytes:
-        """The position of the next discovery; empty: the beginning."""
+        """The position of the next discovery; empty for the beginning."""
         return self._position
 
     @property
@@ -320,8 +322,8 @@ class SplitEnumerator:
     @property
     def files_unassigned(self) -> int:
         """The number of discovered files that wait for a reader."""
-        kept = (split for splits in self._returned.values() for split, _ in splits)
-        return files_in(self._unassigned) + files_in(kept)
+        reserved = (split for splits in self._returned.values() for split, _ in splits)
+        return files_in(self._unassigned) + files_in(reserved)
 
     @property
     def discovery_finished(self) -> bool:
@@ -338,31 +340,31 @@ class SplitEnumerator:
             case SubtaskReset(subtask=subtask, checkpoint_id=checkpoint_id):
                 return self._on_reset(subtask, checkpoint_id)
             case AcknowledgeCheckpoint() | DeclineCheckpoint():
-                # Barriers reach a task in the order of their ids: it has all those before this one behind it.
+                # Barriers reach a task in the order of their ids, so that it has passed all earlier ones.
                 subtask, _ = self._place(event.attempt)
                 later = tuple(each for each in self._readers[subtask].closed_for if each > event.checkpoint_id)
                 return self._reopen({subtask: later}, event.checkpoint_id)
             case CheckpointAborted(checkpoint_id=checkpoint_id):
                 return self._reopen_all(checkpoint_id)
             case CheckpointCompleted(checkpoint_id=checkpoint_id, is_retained=is_retained):
-                if is_retained:  # Attempts may begin from it.
+                if is_retained:  # Attempts may restore from it.
                     self._assigned.on_checkpoint_complete(checkpoint_id)
                 return self._reopen_all(checkpoint_id)
             case _:
                 assert_never(event)
 
     def snapshot(self, checkpoint_id: int) -> bytes:
-        """This state as it belongs to the checkpoint; from now on every reader waits until it has settled it.
+        """Return the state for the checkpoint; each reader then waits until it has passed the barrier.
 
-        A reader whose attempt has ended is closed as well: the next attempt of its subtask may take part before it asks
-        for splits. An attempt that takes no part waits until the checkpoint has completed or is aborted.
+        A reader whose attempt has ended is closed as well: the next attempt of its subtask may take part before it
+        requests splits. An attempt that does not take part waits until the checkpoint has completed or was aborted.
         """
         for reader in self._readers:
             reader.closed_for += (checkpoint_id,)
         self._turns.clear()
         self._assigned.on_checkpoint(checkpoint_id)
         state = SplitEnumeratorState(
-            unassigned=(*(split for kept in self._returned.values() for split, _ in kept), *self._unassigned),
+            unassigned=(*(split for splits in self._returned.values() for split, _ in splits), *self._unassigned),
             finished=self._finished,
             handed_out=self._handed_out,
             position=self._position,
@@ -370,7 +372,7 @@ class SplitEnumerator:
         return codec.encode(state)
 
     def restore(self, data: bytes | None) -> None:
-        """Go back to a checkpoint's state, or with None to where nothing was found. All readers are new ones.
+        """Restore the state of a checkpoint or, with `None`, the initial state. All readers start again.
 
         Raises:
             DecodeError: the bytes are not a state of this class.
@@ -388,20 +390,20 @@ class SplitEnumerator:
         self._turns.clear()
 
     def set_parallelism(self, parallelism: int) -> None:
-        """The vertex has other subtasks from now on: nobody reads until they ask, and `restore` comes before that."""
+        """Set the subtasks of the rescaled vertex, which have no requests yet; `restore` must follow."""
         self._readers = [_Reader() for _ in range(parallelism)]
         self._turns.clear()
 
     def check(self) -> None:
-        returned = [split for kept in self._returned.values() for split, _ in kept]
+        returned = [split for splits in self._returned.values() for split, _ in splits]
         waiting = [split.split_id for split in (*returned, *self._unassigned)]
-        assert len(waiting) == len(set(waiting)), "a split would be handed out twice"
+        assert len(waiting) == len(set(waiting)), "a split would be assigned twice"
         ready = [index for index, reader in enumerate(self._readers) if reader.wanted and not reader.closed_for]
         assert sorted(self._turns) == ready, "a reader waits in vain, or is served while it is closed"
-        assert not any(reader.wanted for reader in self._readers if reader.is_over), "a reader that is over waits"
+        assert not any(reader.wanted for reader in self._readers if reader.is_over), "a reader that has ended waits"
         assert not (self._turns and self._unassigned), "a split and a reader wait for each other"
-        assert all(self._returned.values()), "nothing is kept for a reader that is remembered"
-        assert not self._turns.keys() & self._returned.keys(), "a reader waits for what is kept for it"
+        assert all(self._returned.values()), "an empty reservation is stored"
+        assert not self._turns.keys() & self._returned.keys(), "a reader waits although splits are reserved for it"
         self._assigned.check()
 
     def _place(self, attempt: ExecutionAttemptId) -> tuple[int, int]:
@@ -419,13 +421,13 @@ class SplitEnumerator:
     def _on_request_splits(self, subtask: int, number: int, count: int) -> list[SplitEnumeratorEffect]:
         reader = self._readers[subtask]
         if number < reader.attempt_number or (number == reader.attempt_number and reader.is_over):
-            return [Ignore(reason=f"attempt {number} of subtask {subtask} is over")]
+            return [Ignore(reason=f"attempt {number} of subtask {subtask} has ended")]
         if number > reader.attempt_number:
             self._turns.pop(subtask, None)
             reader = _Reader(attempt_number=number, closed_for=reader.closed_for)
             self._readers[subtask] = reader
         if reader.told_no_more:
-            return [Ignore(reason=f"subtask {subtask} knows that there is no more")]
+            return [Ignore(reason=f"subtask {subtask} knows that there are no more splits")]
         if count > 0 and not reader.wanted and not reader.closed_for:
             self._turns[subtask] = None
         reader.wanted += max(count, 0)
@@ -434,30 +436,34 @@ class SplitEnumerator:
     def _on_attempt_ended(self, subtask: int, number: int) -> list[SplitEnumeratorEffect]:
         reader = self._readers[subtask]
         if number < reader.attempt_number:
-            return [Ignore(reason=f"attempt {number} of subtask {subtask} was over")]
+            return [Ignore(reason=f"attempt {number} of subtask {subtask} had ended")]
         self._turns.pop(subtask, None)
         self._readers[subtask] = _Reader(attempt_number=number, is_over=True, closed_for=reader.closed_for)
         return []
 
     def _on_reset(self, subtask: int, checkpoint_id: int | None) -> list[SplitEnumeratorEffect]:
-        taken = self._assigned.take_back(subtask, checkpoint_id)
-        kept = deque((*taken, *self._returned.get(subtask, ())))
-        if kept:
-            self._returned[subtask] = kept
+        uncheckpointed = self._assigned.take_back(subtask, checkpoint_id)
+        splits = deque((*uncheckpointed, *self._returned.get(subtask, ())))
+        if splits:
+            self._returned[subtask] = splits
         return self._serve()
 
     def _reopen(self, closed_for: dict[int, tuple[int, ...]], checkpoint_id: int) -> list[SplitEnumeratorEffect]:
-        """Let the readers go on that wait for no other checkpoint."""
-        changed = {subtask: left for subtask, left in closed_for.items() if left != self._readers[subtask].closed_for}
-        for subtask, left in changed.items():
+        """Continue with the readers that wait for no other checkpoint."""
+        changed = {
+            subtask: checkpoints
+            for subtask, checkpoints in closed_for.items()
+            if checkpoints != self._readers[subtask].closed_for
+        }
+        for subtask, checkpoints in changed.items():
             reader = self._readers[subtask]
-            reader.closed_for = left
-            if not left and reader.wanted:
+            reader.closed_for = checkpoints
+            if not checkpoints and reader.wanted:
                 self._turns[subtask] = None
-        return self._serve() if changed else [Ignore(reason=f"nobody waits for checkpoint {checkpoint_id}")]
+        return self._serve() if changed else [Ignore(reason=f"no reader waits for checkpoint {checkpoint_id}")]
 
     def _reopen_all(self, checkpoint_id: int) -> list[SplitEnumeratorEffect]:
-        """Reopen the readers that wait for a checkpoint, which has completed or is aborted."""
+        """Reopen the readers that wait for a checkpoint, which has completed or was aborted."""
         waiting = {
             subtask: tuple(each for each in reader.closed_for if each != checkpoint_id)
             for subtask, reader in enumerate(self._readers)
@@ -466,17 +472,17 @@ class SplitEnumerator:
         return self._reopen(waiting, checkpoint_id) if waiting else []
 
     def _serve(self) -> list[SplitEnumeratorEffect]:
-        handed: dict[int, list[NumberedSplit]] = {}
+        assignments: dict[int, list[NumberedSplit]] = {}
         while (subtask := self._next_turn()) is not None:
             split, number = self._take_for(subtask)
             self._assigned.record(subtask, split, number)
-            handed.setdefault(subtask, []).append((split, number))
+            assignments.setdefault(subtask, []).append((split, number))
             reader = self._readers[subtask]
             reader.wanted -= 1
             if reader.wanted:
                 self._turns[subtask] = None
-        added = [self._add_splits(subtask, splits) for subtask, splits in handed.items()]
-        return [*added, *self._signal_no_more_splits()]
+        messages = [self._add_splits(subtask, splits) for subtask, splits in assignments.items()]
+        return [*messages, *self._signal_no_more_splits()]
 
     def _add_splits(self, subtask: int, splits: list[NumberedSplit]) -> Tell[ExecutionAttemptId]:
         attempt = self._attempt(subtask)
@@ -492,7 +498,7 @@ class SplitEnumerator:
         return attempt_id(self._job_id, self._vertex_id, subtask, self._readers[subtask].attempt_number)
 
     def _next_turn(self) -> int | None:
-        """The reader that gets the next split, which waits no more; None where nobody waits for what there is."""
+        """The waiting reader that gets the next split; `None` if there is no split for any of them."""
         if self._turns and self._unassigned:
             return self._turns.popitem(last=False)[0]
         for subtask in self._returned:
@@ -502,25 +508,27 @@ class SplitEnumerator:
         return None
 
     def _take_for(self, subtask: int) -> NumberedSplit:
-        """Take the split kept for the reader, under its number; else the first in line, under the next one."""
-        kept = self._returned.get(subtask)
-        if kept is None:
+        """Remove the next split reserved for the reader, with its number; else the first unassigned one, with a new
+        number.
+        """
+        reserved = self._returned.get(subtask)
+        if reserved is None:
             self._handed_out += 1
             return self._unassigned.popleft(), self._handed_out - 1
-        numbered = kept.popleft()
-        if not kept:
+        numbered = reserved.popleft()
+        if not reserved:
             del self._returned[subtask]
         return numbered
 
     def _signal_no_more_splits(self) -> list[Tell[ExecutionAttemptId]]:
         if not self._finished or self._unassigned:
             return []
-        told = tuple(self._turns)
+        subtasks = tuple(self._turns)
         self._turns.clear()
-        for subtask in told:
+        for subtask in subtasks:
             self._readers[subtask].wanted = 0
             self._readers[subtask].told_no_more = True
-        messages = [NoMoreSplits(attempt=self._attempt(each), operator_id=self._operator_id) for each in told]
+        messages = [NoMoreSplits(attempt=self._attempt(each), operator_id=self._operator_id) for each in subtasks]
         return [Tell(to=message.attempt, message=message) for message in messages]
 
 
@@ -529,7 +537,7 @@ def _decode(data: bytes) -> SplitEnumeratorState:
     if not isinstance(state, SplitEnumeratorState):
         raise DecodeError(f"a split enumerator cannot be restored from a {type(state).__name__}")
     if state.assigned and not state.position:
-        # To restart such a source would read everything twice.
+        # A restart of such a source would read everything twice.
         raise DecodeError("the state of a split enumerator names its splits, as it did before flykka kept positions")
     return state
 
@@ -538,7 +546,7 @@ class SplitAssignmentTracker:
     """Tracks the splits assigned since each checkpoint, by subtask (Flink's SplitAssignmentTracker).
 
     A split that a reader got before its part in a completed checkpoint is in that checkpoint as the reader's state;
-    what it got since is known here alone, and is taken back when the subtask restarts from the checkpoint.
+    splits that it got since are known only here, and are taken back when the subtask restarts from the checkpoint.
     """
 
     def __init__(self) -> None:
@@ -549,16 +557,16 @@ class SplitAssignmentTracker:
         self._uncheckpointed.setdefault(subtask, []).append((split, number))
 
     def on_checkpoint(self, checkpoint_id: int) -> None:
-        """Note a checkpoint: splits assigned so far belong to it, should it complete."""
+        """Record a checkpoint: the splits assigned so far belong to it, should it complete."""
         self._by_checkpoint[checkpoint_id], self._uncheckpointed = self._uncheckpointed, {}
 
     def on_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Up to this checkpoint the readers' states know."""
+        """Forget the splits up to this checkpoint, which the readers' states contain."""
         for each in [each for each in self._by_checkpoint if each <= checkpoint_id]:
             del self._by_checkpoint[each]
 
     def take_back(self, subtask: int, restored_checkpoint_id: int | None) -> tuple[NumberedSplit, ...]:
-        """Take back the splits assigned behind the checkpoint that the subtask restarts from (None: all), in order."""
+        """Remove and return the splits assigned after the restored checkpoint (`None`: all), in order."""
         since = [
             assignments
             for checkpoint_id, assignments in sorted(self._by_checkpoint.items())
@@ -573,4 +581,4 @@ class SplitAssignmentTracker:
             for splits in assignments.values()
             for split, _ in splits
         ]
-        assert len(ids) == len(set(ids)), "a split went out twice"
+        assert len(ids) == len(set(ids)), "a split was assigned twice"

@@ -1,4 +1,4 @@
-"""Events and effects of a SourceCoordinator and its SplitEnumerators, beside the messages that they handle and send."""
+"""Events and effects of a SourceCoordinator and its SplitEnumerators that are not messages."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class AttemptEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubtaskReset:
-    """The next attempt of one subtask alone begins from this checkpoint, or, with None, from the beginning.
+    """The next attempt of one subtask begins from this checkpoint or, with `None`, from the beginning.
 
-    It comes where only the region of a failed task restarts; where all of the job does, it is `SourcesReset`.
+    Sent if only the region of a failed task restarts; if the whole job restarts, `SourcesReset` is sent.
     """
 
     vertex_id: JobVertexId

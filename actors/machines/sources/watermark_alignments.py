@@ -1,11 +1,11 @@
 """The alignment of event time between the sources of a job, on the JobMaster's side.
 
-Readers say how far they are; a group's minimum over them, and how far each source may drift ahead of it, is how far its
-readers may go. They are told at intervals, where that has changed. A reader that has said nothing yet, or begins again,
-is waited for; one that is idle, or has read all that there is, is not. Follows Flink's SourceCoordinator with its
-combined watermark, but that Flink does not wait for the first word of a reader.
+Readers report their watermarks; a group's minimum over them plus the allowed drift of each source is the limit for its
+readers. At intervals they are sent new limits. The group waits for a reader that has not reported yet or is starting
+again, but not for one that is idle or has read all its data. Follows Flink's SourceCoordinator with its combined
+watermark, except that Flink does not wait for the first report of a reader.
 
-Not here: what a reader does with it, and at which attempt a subtask is.
+Not here: how a reader uses its limit, and the current attempts of subtasks.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from flykka.messages.wire.tags import trace_tag
 AlignmentEvent = ReportedWatermark | WatermarkAlignmentDue | AttemptEnded | SubtaskReset | SourcesReset
 AlignmentEffect = Tell[ExecutionAttemptId] | StartTimer | Ignore
 
-_NOT_ALIGNED = Ignore(reason="there is no aligned source in that place")
+_NOT_ALIGNED = Ignore(reason="the attempt has no aligned source")
 
 
 @trace_tag("state.aligned_reader")
 @dataclass(slots=True)
 class _Reader:
-    """A subtask of an aligned source: its attempt, where that has said something, and what it was told last."""
+    """A subtask of an aligned source: its attempt, if that has reported, and the last limit that it was sent."""
 
     max_drift_ms: int
     attempt: ExecutionAttemptId | None = None
@@ -45,7 +45,7 @@ class _Reader:
         return not self.is_idle and self.watermark_ms != WATERMARK_MAX
 
     def begin(self) -> None:
-        """Its next attempt has yet to say something."""
+        """Reset the reader for its next attempt, which has to report first."""
         self.attempt = self.told_ms = None
         self.watermark_ms, self.is_idle = WATERMARK_MIN, False
 
@@ -56,11 +56,11 @@ class _Group:
     interval_ms: int
     readers: dict[tuple[JobVertexId, int], _Reader] = field(default_factory=dict)
     is_due: bool = False
-    """True if a timer runs: something has changed since the readers were told."""
+    """True if a timer runs: something has changed since the limits were sent."""
 
     @property
     def watermark_ms(self) -> int:
-        """The least of those that are waited for; the end of event time where there are none."""
+        """The least watermark of the readers that count; the end of event time without such readers."""
         return min((each.watermark_ms for each in self.readers.values() if each.is_waited_for), default=WATERMARK_MAX)
 
 
@@ -70,12 +70,12 @@ class WatermarkAlignments:
         self._groups: dict[str, _Group] = {}
         self._of_vertex: dict[JobVertexId, _Group] = {}
         for vertex in job_graph.vertices if job_graph.job_type is JobType.STREAMING else ():
-            if (wanted := vertex.watermark_alignment) is not None:
-                group = self._groups.setdefault(wanted.group, _Group(wanted.group, wanted.update_interval_ms))
-                group.interval_ms = min(group.interval_ms, wanted.update_interval_ms)
+            if (alignment := vertex.watermark_alignment) is not None:
+                group = self._groups.setdefault(alignment.group, _Group(alignment.group, alignment.update_interval_ms))
+                group.interval_ms = min(group.interval_ms, alignment.update_interval_ms)
                 self._of_vertex[vertex.vertex_id] = group
                 for subtask in range(vertex.parallelism):
-                    group.readers[vertex.vertex_id, subtask] = _Reader(wanted.max_drift_ms)
+                    group.readers[vertex.vertex_id, subtask] = _Reader(alignment.max_drift_ms)
 
     def handle(self, event: AlignmentEvent) -> list[AlignmentEffect]:
         match event:
@@ -97,7 +97,7 @@ class WatermarkAlignments:
         for group in self._groups.values():
             for reader in group.readers.values():
                 is_current = reader.told_ms is None or reader.told_ms <= _allowed_ms(group.watermark_ms, reader)
-                assert is_current or group.is_due, f"a reader of {group.name} may go too far"
+                assert is_current or group.is_due, f"a reader of {group.name} may read too far"
 
     def _on_reported(self, report: ReportedWatermark) -> list[AlignmentEffect]:
         vertex_id, subtask, number = vertex_subtask_and_number(report.attempt, self._job_id)
@@ -106,7 +106,7 @@ class WatermarkAlignments:
             return [_NOT_ALIGNED]
         reader = group.readers[vertex_id, subtask]
         if number < reader.number:
-            return [Ignore(reason=f"{report.attempt} is over")]
+            return [Ignore(reason=f"{report.attempt} has ended")]
         if reader.attempt != report.attempt:
             reader.begin()
         reader.attempt, reader.number = report.attempt, number
@@ -117,7 +117,7 @@ class WatermarkAlignments:
         vertex_id, subtask, _ = vertex_subtask_and_number(attempt, self._job_id)
         group = self._of_vertex.get(vertex_id)
         reader = None if group is None else group.readers[vertex_id, subtask]
-        # One that has read all that there is stays at the end, until another begins in its place.
+        # One that has read all its data stays at the end, until another attempt replaces it.
         if group is None or reader is None or reader.attempt != attempt or reader.watermark_ms == WATERMARK_MAX:
             return [_NOT_ALIGNED]
         return self._begin(group, [reader])
@@ -148,7 +148,7 @@ class WatermarkAlignments:
 
 
 def _allowed_ms(watermark_ms: int, reader: _Reader) -> int:
-    """The latest watermark at which a reader may read on; none where somebody has yet to say where event time is."""
+    """The latest watermark up to which a reader may read; the least one while any reader has to report first."""
     if watermark_ms == WATERMARK_MIN:
         return WATERMARK_MIN
     return min(WATERMARK_MAX, watermark_ms + reader.max_drift_ms)

@@ -1,8 +1,8 @@
 """Assigns the state of a checkpoint to subtasks (Flink's StateAssignmentOperation).
 
-State belongs to operators, not to the chains or vertices they happen to run in. At the parallelism of the checkpoint
-each subtask gets its own back. At another one, keyed state goes to every subtask whose key groups it touches, which
-reads what is its own; the lists of operator state are dealt out again. Watermarks: see `watermarks`.
+State belongs to operators, not to the chains or vertices in which they run. At the parallelism of the checkpoint each
+subtask gets its own state back. At another one, keyed state goes to every subtask whose key groups overlap with it, and
+the subtask reads only its own rows; the lists of operator state are redistributed. Watermarks: see `watermarks`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from flykka.messages.wire.ids import JobVertexId, OperatorId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateAssignment:
-    """The state that a job starts from.
+    """The state from which a job starts.
 
-    `states` is by vertex and subtask; who has no state is not in it. `coordinators` are the states beside the
-    subtasks, under the ids of today. `max_parallelism` are the vertices that take over the number of key groups from
-    the checkpoint. `non_restored` are operators whose state is let go of.
+    `states` is by vertex and subtask, without subtasks that have no state. `coordinators` are the states of operator
+    coordinators, by current ids. `max_parallelism` is that of vertices that adopt the number of key groups from the
+    checkpoint. `non_restored` are operators whose state is dropped.
     """
 
     states: Mapping[tuple[JobVertexId, int], TaskStateSnapshot] = field(default_factory=dict)
@@ -48,10 +48,10 @@ class StateAssignment:
 def assign(
     checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex], *, allow_non_restored_state: bool = False
 ) -> StateAssignment:
-    """Assign each subtask of the job its state; operators that the checkpoint does not know start empty.
+    """Assign each subtask of the job its state; operators that the checkpoint does not have start empty.
 
     Raises:
-        RescaleNotSupportedError: an operator cannot run as parallel as it is to, or with as many key groups.
+        RescaleNotSupportedError: an operator cannot have its parallelism or its number of key groups.
         StateWithoutOperatorError: state of the checkpoint has no operator any more, and that is not allowed.
     """
     vertices = tuple(vertices)
@@ -80,8 +80,10 @@ def assign(
             operators = tuple(piece for each in to_assign for piece in each.of_subtask(subtask))
             if operators:
                 assigned[vertex.vertex_id, subtask] = operators
-    held = {operator_id: state.in_flight for operator_id, state in states.items() if state.in_flight.by_subtask}
-    for place, in_flight in assign_in_flight(held, vertices, taken_over).items():
+    in_flight_states = {
+        operator_id: state.in_flight for operator_id, state in states.items() if state.in_flight.by_subtask
+    }
+    for place, in_flight in assign_in_flight(in_flight_states, vertices, taken_over).items():
         assigned[place] = (*assigned.get(place, ()), in_flight)
     for place, watermark in _watermarks(checkpoint, states, vertices):
         assigned[place] = (*assigned.get(place, ()), watermark)
@@ -134,8 +136,8 @@ def _by_operator(checkpoint: CompletedCheckpoint) -> dict[OperatorId, _OperatorS
             if state.watermark is not None:
                 operator.watermarks[entry.subtask] = state.watermark
                 continue
-            held = operator.in_flight.by_subtask if is_in_flight(state) else operator.by_subtask
-            held.setdefault(entry.subtask, []).append(state)
+            by_subtask = operator.in_flight.by_subtask if is_in_flight(state) else operator.by_subtask
+            by_subtask.setdefault(entry.subtask, []).append(state)
     return operators
 
 
@@ -143,10 +145,10 @@ def _watermarks(
     checkpoint: CompletedCheckpoint, states: Mapping[OperatorId, _OperatorState], vertices: tuple[JobVertex, ...]
 ) -> Iterator[tuple[tuple[JobVertexId, int], OperatorSubtaskState]]:
     """The watermarks of the subtasks. A source continues if the checkpoint has its enumerator."""
-    known = {each.operator_id for each in checkpoint.coordinator_states}
+    coordinated = {each.operator_id for each in checkpoint.coordinator_states}
     sources = sources_of(vertices)
     for vertex in vertices:
-        continues = sources[vertex.vertex_id] <= known
+        continues = sources[vertex.vertex_id] <= coordinated
         for operator in vertex.operators:
             old = states.get(operator.operator_id)
             if old is None:
@@ -161,7 +163,7 @@ def _watermarks(
 def _left_over(
     checkpoint: CompletedCheckpoint, states: Mapping[OperatorId, _OperatorState], vertices: Iterable[JobVertex]
 ) -> tuple[OperatorId, ...]:
-    held = {
+    with_state = {
         operator_id
         for operator_id, state in states.items()
         if state.in_flight.by_subtask or any(map(_holds_state, state.states()))
@@ -172,30 +174,30 @@ def _left_over(
         for operator in operators
         if operator.has_coordinator or operator.kind is OperatorKind.SOURCE
     }
-    lost = held - {operator.operator_id for operator in operators}
-    lost |= {coordinator.operator_id for coordinator in checkpoint.coordinator_states} - coordinated
-    return tuple(sorted(lost))
+    without_operator = with_state - {operator.operator_id for operator in operators}
+    without_operator |= {coordinator.operator_id for coordinator in checkpoint.coordinator_states} - coordinated
+    return tuple(sorted(without_operator))
 
 
 def _schemas(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex]) -> dict[OperatorId, StateSchema | None]:
-    """The schemas of keyed state that the checkpoint notes, under the ids of today."""
+    """The schemas of keyed state that the checkpoint records, by current ids."""
     ids = current_ids(vertices)
     return {ids.get(each.operator_id, each.operator_id): each.state_schema for each in checkpoint.operators}
 
 
 def _max_parallelism(vertex: JobVertex, own: Iterable[tuple[Operator, _OperatorState]]) -> int:
-    """The number of key groups that the vertex has from now on: with keyed state it is that of the checkpoint."""
+    """The number of key groups of the vertex; with keyed state it is that of the checkpoint."""
     max_parallelism = vertex.max_parallelism
     for operator, state in sorted(own, key=lambda each: each[1].is_keyed):
-        named = f"{operator.name} ({operator.ref.uid})"
+        label = f"{operator.name} ({operator.ref.uid})"
         if vertex.parallelism > state.max_parallelism:
             raise RescaleNotSupportedError(
-                f"{named} is to run with parallelism {vertex.parallelism}, but its maximum parallelism in the"
+                f"{label} is to run with parallelism {vertex.parallelism}, but its maximum parallelism in the"
                 f" checkpoint is {state.max_parallelism}: set_parallelism(...) to that at most"
             )
         if vertex.is_max_parallelism_configured and vertex.max_parallelism != state.max_parallelism:
             raise RescaleNotSupportedError(
-                f"{named} ran with the maximum parallelism {state.max_parallelism}, and the job sets it to"
+                f"{label} ran with the maximum parallelism {state.max_parallelism}, and the job sets it to"
                 f" {vertex.max_parallelism}: it decides which keys belong together and has to stay;"
                 f" set_max_parallelism({state.max_parallelism}), or leave it out"
             )
@@ -204,9 +206,10 @@ def _max_parallelism(vertex: JobVertex, own: Iterable[tuple[Operator, _OperatorS
 
 
 class _Redistribution:
-    """The state of one operator on its way to its subtasks.
+    """The redistribution of one operator's state to its subtasks.
 
-    Where the parallelism changes, `exclusive` files go with keyed state only: others are named by elements of lists.
+    If the parallelism changes, `exclusive` files are assigned with keyed state only: others are referred to by elements
+    of lists.
     """
 
     def __init__(
@@ -244,7 +247,7 @@ class _Redistribution:
 
     def _cut(self, subtask: int) -> Iterator[OperatorSubtaskState]:
         mine = key_groups_of(subtask, self._max_parallelism, self._parallelism)
-        # Whose key groups touch are neighbours, and no others are looked at.
+        # Subtasks with overlapping key groups are adjacent, so only these are iterated.
         first, last = (owner(end, self._max_parallelism, self._old.parallelism) for end in (mine.start, mine.end))
         for old_subtask in range(first, last + 1):
             for state in self._old.by_subtask.get(old_subtask, ()):
@@ -260,10 +263,10 @@ def _holds_state(state: OperatorSubtaskState) -> bool:
 
 
 def under_current_ids(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex]) -> CompletedCheckpoint:
-    """The checkpoint, with state under the ids that operators have now where users have named others (`set_uid_hash`).
+    """The checkpoint with state under the operators' current ids instead of ids that users have set (`set_uid_hash`).
 
-    So a program that was run without uids can be given them: Flink's user-defined operator ids. An id that the
-    checkpoint does not have is no error: then the operator's own is looked for.
+    So uids can be given to a program that was run without: Flink's user-defined operator ids. If the checkpoint lacks
+    such an id, the operator's own id is used.
     """
     current = current_ids(vertices)
     if not current:
@@ -280,7 +283,7 @@ def under_current_ids(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVer
 
 
 def current_ids(vertices: Iterable[JobVertex]) -> dict[OperatorId, OperatorId]:
-    """The ids of today, by those that the user has named."""
+    """The current ids, by those that users have set."""
     return {
         operator.user_defined_operator_id: operator.operator_id
         for vertex in vertices

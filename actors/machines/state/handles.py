@@ -1,4 +1,4 @@
-"""Looking into snapshots: which files they refer to."""
+"""Queries on snapshots: the state files to which they refer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from flykka.messages.wire.message import Value
 
 
 def shared_state(snapshot: TaskStateSnapshot | None) -> Iterator[SharedStateHandle]:
-    """The shared state that a subtask refers to."""
     for operator in snapshot.operators if snapshot else ():
         yield from operator.shared
 
@@ -37,13 +36,14 @@ def exclusive_state(snapshot: TaskStateSnapshot | None) -> Iterator[ExclusiveSta
 
 
 def with_shared_state(
-    snapshot: TaskStateSnapshot | None, kept: Callable[[SharedStateHandle], SharedStateHandle]
+    snapshot: TaskStateSnapshot | None, replacement: Callable[[SharedStateHandle], SharedStateHandle]
 ) -> TaskStateSnapshot | None:
-    """The snapshot with each handle of shared state replaced by `kept(handle)`."""
+    """The snapshot with each handle of shared state replaced by `replacement(handle)`."""
     if snapshot is None or not any(operator.shared for operator in snapshot.operators):
         return snapshot
     operators = tuple(
-        replace(operator, shared=tuple(kept(handle) for handle in operator.shared)) for operator in snapshot.operators
+        replace(operator, shared=tuple(replacement(handle) for handle in operator.shared))
+        for operator in snapshot.operators
     )
     return replace(snapshot, operators=operators)
 
@@ -53,7 +53,7 @@ def snapshots(checkpoint: CompletedCheckpoint) -> Iterable[TaskStateSnapshot | N
 
 
 def shared_state_of(checkpoint: CompletedCheckpoint) -> dict[str, SharedStateHandle]:
-    """The shared state of a whole checkpoint by its id: subtasks may refer to the same."""
+    """The shared state of a whole checkpoint by its id: subtasks may refer to the same state."""
     return {handle.state_id: handle for snapshot in snapshots(checkpoint) for handle in shared_state(snapshot)}
 
 
@@ -62,7 +62,7 @@ def exclusive_state_of(checkpoint: CompletedCheckpoint) -> tuple[ExclusiveStateH
 
 
 def staged_in(checkpoint: CompletedCheckpoint) -> Iterator[PendingFile | StagedBatch]:
-    """The rows that sinks have staged and not yet published when the checkpoint was taken."""
+    """The rows that sinks had staged and not yet published when the checkpoint was taken."""
     for snapshot in snapshots(checkpoint):
         for operator in snapshot.operators if snapshot else ():
             for state in operator.operator_state:
@@ -77,16 +77,18 @@ def staged_in(checkpoint: CompletedCheckpoint) -> Iterator[PendingFile | StagedB
 def state_sizes(checkpoint: CompletedCheckpoint) -> dict[OperatorId, int]:
     """The bytes of state of each operator in a checkpoint; an operator without state is left out."""
     sizes: dict[OperatorId, int] = {}
-    seen: set[str] = set()
+    counted_ids: set[str] = set()
     for snapshot in snapshots(checkpoint):
         for operator in snapshot.operators if snapshot else ():
             own = sum(len(element) for each in operator.operator_state for element in each.elements)
-            shared = {handle.state_id: handle.size_bytes for handle in operator.shared if handle.state_id not in seen}
+            shared = {
+                handle.state_id: handle.size_bytes for handle in operator.shared if handle.state_id not in counted_ids
+            }
             files = [*shared.values(), *(handle.size_bytes for handle in operator.exclusive)]
             if own or operator.shared or operator.exclusive or operator.keyed_state:
                 size = own + len(operator.keyed_state) + sum(files)
                 sizes[operator.operator_id] = sizes.get(operator.operator_id, 0) + size
-            seen |= shared.keys()
+            counted_ids |= shared.keys()
     for coordinator in checkpoint.coordinator_states:
         size = len(coordinator.data) + sum(len(each.event) for each in coordinator.events)
         sizes[coordinator.operator_id] = sizes.get(coordinator.operator_id, 0) + size
@@ -109,63 +111,63 @@ def operator_metadata(job_graph: JobGraph) -> tuple[OperatorMetadata, ...]:
     )
 
 
-def with_paths(savepoint: CompletedCheckpoint, named: Callable[[str], str]) -> CompletedCheckpoint:
-    """A savepoint with the paths of its files replaced by `named(path)`, those among what sinks have kept included."""
+def with_paths(savepoint: CompletedCheckpoint, rename: Callable[[str], str]) -> CompletedCheckpoint:
+    """A savepoint with the paths of its files replaced by `rename(path)`, including those in the state of sinks."""
 
     def renamed(operator: OperatorSubtaskState) -> OperatorSubtaskState:
         return replace(
             operator,
-            operator_state=_lists_renamed(operator.operator_state, named),
-            shared=tuple(replace(handle, path=named(handle.path)) for handle in operator.shared),
-            exclusive=tuple(replace(handle, path=named(handle.path)) for handle in operator.exclusive),
+            operator_state=_lists_renamed(operator.operator_state, rename),
+            shared=tuple(replace(handle, path=rename(handle.path)) for handle in operator.shared),
+            exclusive=tuple(replace(handle, path=rename(handle.path)) for handle in operator.exclusive),
         )
 
     return with_operators(savepoint, renamed)
 
 
 def with_operators(
-    checkpoint: CompletedCheckpoint, changed: Callable[[OperatorSubtaskState], OperatorSubtaskState]
+    checkpoint: CompletedCheckpoint, change: Callable[[OperatorSubtaskState], OperatorSubtaskState]
 ) -> CompletedCheckpoint:
-    """A checkpoint with what each subtask holds of an operator replaced by `changed(state)`."""
+    """A checkpoint with each operator state of each subtask replaced by `change(state)`."""
     return replace(
         checkpoint,
         task_states=tuple(
             entry
             if entry.state is None
-            else replace(entry, state=replace(entry.state, operators=tuple(map(changed, entry.state.operators))))
+            else replace(entry, state=replace(entry.state, operators=tuple(map(change, entry.state.operators))))
             for entry in checkpoint.task_states
         ),
     )
 
 
-def _lists_renamed(lists: tuple[OperatorListState, ...], named: Callable[[str], str]) -> tuple[OperatorListState, ...]:
-    """Only sinks keep paths. What else operators keep stays as it is, unread: it may be of a connector's own kind."""
+def _lists_renamed(lists: tuple[OperatorListState, ...], rename: Callable[[str], str]) -> tuple[OperatorListState, ...]:
+    """Only sinks store paths. Other elements are not decoded: a connector may have its own types."""
     return tuple(
-        replace(each, elements=tuple(_element_renamed(element, named) for element in each.elements))
+        replace(each, elements=tuple(_element_renamed(element, rename) for element in each.elements))
         if each.name == COMMITTABLES
         else each
         for each in lists
     )
 
 
-def _element_renamed(element: bytes, named: Callable[[str], str]) -> bytes:
+def _element_renamed(element: bytes, rename: Callable[[str], str]) -> bytes:
     match _committable(element):
         case PendingFile(in_savepoint=True, staged=staged) as file:
-            return encode(replace(file, staged=named(staged)))
+            return encode(replace(file, staged=rename(staged)))
         case StagedBatch() as batch:
-            return encode(_batch_renamed(batch, named))
+            return encode(_batch_renamed(batch, rename))
         case WriterState(batches=batches) as writer:
-            return encode(replace(writer, batches=tuple(_batch_renamed(batch, named) for batch in batches)))
+            return encode(replace(writer, batches=tuple(_batch_renamed(batch, rename) for batch in batches)))
         case _:
             return element
 
 
-def _batch_renamed(batch: StagedBatch, named: Callable[[str], str]) -> StagedBatch:
-    return replace(batch, path=named(batch.path)) if batch.in_savepoint else batch
+def _batch_renamed(batch: StagedBatch, rename: Callable[[str], str]) -> StagedBatch:
+    return replace(batch, path=rename(batch.path)) if batch.in_savepoint else batch
 
 
 def _committable(element: bytes) -> Value | None:
-    """Decode what a sink has prepared; None for a value of a connector that is not imported here."""
+    """Decode an element of a sink; `None` for a value of a connector that is not imported here."""
     try:
         return decode(element)
     except DecodeError:

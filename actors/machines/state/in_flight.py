@@ -1,9 +1,9 @@
-"""Rows that an unaligned barrier has overtaken: where they go on, as Flink since 1.13 decides it.
+"""Assigns rows that an unaligned barrier has overtaken, as Flink does since 1.13.
 
-Where the parallelism at both ends of an edge is what it was, they are in flight again just there. Where it is not, all
-of them arrive at the reader, also those that the producer still held. What was partitioned by key goes to each subtask
-whose key groups it may be of, which leaves out the rest; anything else is dealt out in turn. Barriers overtake nothing
-on edges between neighbours or on broadcasts, so there are no others.
+If the parallelism at both ends of an edge is unchanged, they are in flight again in the same place. If not, all of them
+arrive at the reader, including those that the producer still held. Keyed rows go to each subtask that may own some of
+their key groups, and which filters its own; others are distributed round-robin. On edges between neighbours and on
+broadcasts barriers overtake nothing, so there are no other cases.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ from flykka.messages.state.handles import (
 from flykka.messages.wire.ids import JobVertexId, OperatorId
 
 Place = tuple[JobVertexId, int]
-"""A subtask of a vertex."""
 
 
 @dataclass(slots=True, kw_only=True)
 class InFlightState:
-    """The batches in flight at the subtasks of one operator, the head of a chain of that parallelism."""
+    """The batches in flight at the subtasks of one operator, the head of a chain with this parallelism."""
 
     parallelism: int
     by_subtask: dict[int, list[OperatorSubtaskState]] = field(default_factory=dict)
@@ -39,23 +38,25 @@ def is_in_flight(state: OperatorSubtaskState) -> bool:
 
 
 def assign_in_flight(
-    held: Mapping[OperatorId, InFlightState], vertices: Iterable[JobVertex], max_parallelism: Mapping[JobVertexId, int]
+    states: Mapping[OperatorId, InFlightState],
+    vertices: Iterable[JobVertex],
+    max_parallelism: Mapping[JobVertexId, int],
 ) -> dict[Place, OperatorSubtaskState]:
-    """Assign each subtask its batches in flight; `max_parallelism` is that of vertices that take them over.
+    """Assign each subtask its batches in flight; `max_parallelism` is that of vertices that adopt it.
 
     Raises:
-        RescaleNotSupportedError: the operator is chained or read in another way than it was.
+        RescaleNotSupportedError: the operator is chained or read differently than before.
     """
     arrivals = _Arrivals(vertices, max_parallelism)
     for vertex in arrivals.vertices:
         for operator in vertex.operators:
-            if operator.operator_id in held:
-                arrivals.add(vertex, operator, held[operator.operator_id])
+            if operator.operator_id in states:
+                arrivals.add(vertex, operator, states[operator.operator_id])
     return arrivals.states()
 
 
 class _Arrivals:
-    """The rows on their way to the places where they go on."""
+    """Collects the rows for the inputs and outputs at which they continue."""
 
     def __init__(self, vertices: Iterable[JobVertex], max_parallelism: Mapping[JobVertexId, int]) -> None:
         self.vertices = tuple(vertices)
@@ -70,20 +71,20 @@ class _Arrivals:
         self._outputs: dict[Place, list[ResultSubpartitionStateHandle]] = {}
         self._turns: dict[tuple[JobVertexId, int], int] = {}
 
-    def add(self, vertex: JobVertex, operator: Operator, held: InFlightState) -> None:
-        """Send on what the head of a chain held."""
+    def add(self, vertex: JobVertex, operator: Operator, in_flight: InFlightState) -> None:
+        """Assign the rows in flight at the head of a chain."""
         if operator is not vertex.operators[0]:
             raise RescaleNotSupportedError(_moved(operator))
-        for subtask, states in held.by_subtask.items():
+        for subtask, states in in_flight.by_subtask.items():
             for state in states:
                 for part in state.input_channels:
                     if part.gate >= len(vertex.inputs):
                         raise RescaleNotSupportedError(_moved(operator))
-                    self._arrive(vertex, part.gate, held.parallelism, subtask, part.in_flight)
-                for left in state.result_subpartitions:
-                    if left.output >= len(vertex.outputs):
+                    self._arrive(vertex, part.gate, in_flight.parallelism, subtask, part.in_flight)
+                for handle in state.result_subpartitions:
+                    if handle.output >= len(vertex.outputs):
                         raise RescaleNotSupportedError(_moved(operator))
-                    self._leave(vertex, held.parallelism, subtask, left)
+                    self._leave(vertex, in_flight.parallelism, subtask, handle)
 
     def states(self) -> dict[Place, OperatorSubtaskState]:
         return {
@@ -96,16 +97,16 @@ class _Arrivals:
         }
 
     def _leave(
-        self, vertex: JobVertex, old_parallelism: int, subtask: int, left: ResultSubpartitionStateHandle
+        self, vertex: JobVertex, old_parallelism: int, subtask: int, handle: ResultSubpartitionStateHandle
     ) -> None:
-        reader, gate = self._readers.get((vertex.vertex_id, left.output), (None, 0))
+        reader, gate = self._readers.get((vertex.vertex_id, handle.output), (None, 0))
         if reader is None:
-            # Callers ask for a part of the job.
+            # Callers may pass only a part of the job.
             return
-        if (old_parallelism, left.subpartitions) == (vertex.parallelism, reader.parallelism):
-            self._outputs.setdefault((vertex.vertex_id, subtask), []).append(left)
+        if (old_parallelism, handle.subpartitions) == (vertex.parallelism, reader.parallelism):
+            self._outputs.setdefault((vertex.vertex_id, subtask), []).append(handle)
         else:
-            self._arrive(reader, gate, left.subpartitions, left.subpartition, left.in_flight)
+            self._arrive(reader, gate, handle.subpartitions, handle.subpartition, handle.in_flight)
 
     def _arrive(self, reader: JobVertex, gate: int, old_parallelism: int, subtask: int, rows: InFlightRows) -> None:
         if old_parallelism == reader.parallelism:
@@ -131,7 +132,7 @@ class _Arrivals:
 
 def _moved(operator: Operator) -> str:
     return (
-        f"{operator.name} ({operator.ref.uid}) is chained or read in another way than it was, but the checkpoint is"
-        " unaligned and holds rows that were on their way to it or from it: start from a savepoint or from an aligned"
+        f"{operator.name} ({operator.ref.uid}) is chained or read differently than before, but the checkpoint is"
+        " unaligned and has rows in flight to it or from it: start from a savepoint or from an aligned"
         " checkpoint"
     )

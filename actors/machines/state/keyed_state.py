@@ -1,8 +1,8 @@
-"""Keyed state in a checkpoint: the rows of it that a subtask reads, and the notes about them.
+"""Keyed state in a checkpoint: the rows of it that a subtask reads, and their metadata.
 
-A state may come in pieces, one for each subtask that had some of the subtask's key groups. Where all rows of a piece
-are the subtask's own, its files are referred to by the checkpoints to come. Where other rows lie among them they are
-left out, and what is read is written again with the first checkpoint: nobody carries rows along that are not his.
+A state may come in pieces, one from each subtask that had some of the subtask's key groups. If all rows of a piece
+belong to the subtask, later checkpoints refer to its files. If not, the other rows are filtered out, and the rest is
+written again with the first checkpoint: a subtask does not retain rows of others.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ _NO_BOUNDS = ResultBounds()
 class StatePart:
     """Rows of one state, for results within `bounds`.
 
-    Each handle is read for some key groups, or (None) as a whole. `written` is where all of these rows lie, and no
-    others do; None where others do, or the rows are `written_as` another schema: they are to be written again.
+    Each handle is read for some key groups, or (`None`) as a whole. `written` has the handles if they contain only
+    these rows. It is `None` if they contain other rows, or the rows were `written_as` another schema: then the rows are
+    written again.
     """
 
     bounds: ResultBounds = _NO_BOUNDS
@@ -47,29 +48,29 @@ class StatePart:
 
     @property
     def own_ids(self) -> frozenset[str]:
-        """The ids of the handles, where all rows behind them are the subtask's own, as they are to be."""
+        """The ids of the handles, if they contain only rows of the subtask in the current schema."""
         return frozenset() if self.written is None else frozenset(each.state_id for each in self.written.handles)
 
     def without(self, handles: Sequence[SharedStateHandle]) -> StatePart:
-        """The part without the rows behind some handles, all of which are its own."""
-        assert self.written is not None, "others' rows are left out when they are read"
-        left = tuple(handle for handle in self.written.handles if handle not in handles)
+        """The part without the rows of some handles; it must contain only rows of the subtask."""
+        assert self.written is not None, "rows of others are filtered when they are read"
+        remaining = tuple(handle for handle in self.written.handles if handle not in handles)
         return replace(
             self,
-            handles=[(handle, None) for handle in left],
-            written=Written(handles=left, checkpoint_id=None) if left else None,
+            handles=[(handle, None) for handle in remaining],
+            written=Written(handles=remaining, checkpoint_id=None) if remaining else None,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredKeyedState:
-    """Restored state of a subtask: the parts of each state by its name, and the bounds of all that is not restored."""
+    """Restored state of a subtask: the parts of each state by its name, and the bounds for rows of all states."""
 
     bounds: ResultBounds = _NO_BOUNDS
     parts: Mapping[str, tuple[StatePart, ...]] = field(default_factory=dict)
 
     def emitted_once(self) -> RestoredKeyedState:
-        """The same for results that are not emitted again: no rows are needed for those that were."""
+        """The same for results that are not emitted again: rows of emitted results are not needed."""
         return RestoredKeyedState(
             bounds=_emitted_once(self.bounds),
             parts={
@@ -80,13 +81,13 @@ class RestoredKeyedState:
 
 
 def restored_keyed_state(states: Iterable[OperatorSubtaskState]) -> RestoredKeyedState:
-    """Look through the pieces of an operator's keyed state; nothing is read yet.
+    """Collect the pieces of an operator's keyed state, without reading them.
 
-    If event time begins again, rows of any time are taken. What is restored is not emitted again all the same: each
-    part keeps its own bounds.
+    If event time begins again, rows of any time are accepted. Restored results are not emitted again anyway, because
+    each part has its own bounds.
 
     Raises:
-        UnreadableStateError: what is noted of a piece cannot be decoded.
+        UnreadableStateError: the metadata of a piece cannot be decoded.
     """
     states = tuple(states)
     bounds: list[ResultBounds] = []
@@ -94,12 +95,12 @@ def restored_keyed_state(states: Iterable[OperatorSubtaskState]) -> RestoredKeye
     for state in states:
         if state.key_groups is None:
             continue
-        noted = _noted(state)
-        of_piece = ResultBounds(closed_to_ms=_closed_to(noted), emitted_to_ms=noted.emitted_to_ms)
+        metadata = _noted(state)
+        of_piece = ResultBounds(closed_to_ms=_closed_to(metadata), emitted_to_ms=metadata.emitted_to_ms)
         bounds.append(of_piece)
-        closed = {each.state_id: each.closed_to_ms for each in noted.closed}
-        emitted = {each.state_id: each.emitted_to_ms for each in noted.emitted}
-        # A savepoint's handles are exclusive: what is read of it is written again, so that it may be deleted.
+        closed = {each.state_id: each.closed_to_ms for each in metadata.closed}
+        emitted = {each.state_id: each.emitted_to_ms for each in metadata.emitted}
+        # A savepoint's handles are exclusive: its rows are written again, so that the savepoint may be deleted.
         handles: tuple[Handle, ...] = (*state.shared, *state.exclusive)
         for handle in handles:
             state_id = _state_id(handle)
@@ -138,7 +139,7 @@ def keyed_state(
     bounds: ResultBounds = _NO_BOUNDS,
     in_savepoint: bool = False,
 ) -> OperatorSubtaskState:
-    """The keyed state of a subtask, whose rows lie where `written` says, each with its bounds; `bounds` are of all."""
+    """The keyed state of a subtask, whose rows are in `written`, each with its bounds; `bounds` are those of all."""
     closed = tuple(
         ClosedTo(state_id=handle.state_id, closed_to_ms=each.closed_to_ms)
         for part, each in written.items()
@@ -151,7 +152,7 @@ def keyed_state(
         for handle in part.handles
         if each.emitted_to_ms is not None and each.emitted_to_ms != latest(each.closed_to_ms, bounds.emitted_to_ms)
     )
-    noted = EventTimeBounds(
+    metadata = EventTimeBounds(
         emitted_to_ms=bounds.emitted_to_ms,
         closed=closed,
         closed_to_ms=None if bounds.closed_to_ms == bounds.emitted_to_ms else bounds.closed_to_ms,
@@ -167,7 +168,7 @@ def keyed_state(
         shared=() if in_savepoint else handles,
         exclusive=tuple(exclusive) if in_savepoint else (),
         key_groups=key_groups,
-        keyed_state=encode(noted) if noted != EventTimeBounds() else b"",
+        keyed_state=encode(metadata) if metadata != EventTimeBounds() else b"",
     )
 
 
@@ -179,29 +180,29 @@ def _earliest(bounds: Sequence[int | None]) -> int | None:
     return None if None in bounds else min((bound for bound in bounds if bound is not None), default=None)
 
 
-def _closed_to(noted: EventTimeBounds) -> int | None:
-    return noted.emitted_to_ms if noted.closed_to_ms is None else noted.closed_to_ms
+def _closed_to(metadata: EventTimeBounds) -> int | None:
+    return metadata.emitted_to_ms if metadata.closed_to_ms is None else metadata.closed_to_ms
 
 
 def _state_id(handle: Handle) -> str:
     return handle.state_id if isinstance(handle, SharedStateHandle) else handle.path.rsplit("/", 1)[-1]
 
 
-def _is_own(handle: SharedStateHandle, wanted: KeyGroupRange) -> bool:
-    return handle.key_groups is not None and covers(wanted, handle.key_groups)
+def _is_own(handle: SharedStateHandle, own_groups: KeyGroupRange) -> bool:
+    return handle.key_groups is not None and covers(own_groups, handle.key_groups)
 
 
 def _noted(state: OperatorSubtaskState) -> EventTimeBounds:
     if not state.keyed_state:
         return EventTimeBounds()
     try:
-        noted = decode(state.keyed_state)
+        metadata = decode(state.keyed_state)
     except DecodeError as damaged:
         raise UnreadableStateError(
-            f"what the checkpoint notes of the keyed state of operator {state.operator_id} cannot be read: {damaged}"
+            f"the metadata of the keyed state of operator {state.operator_id} cannot be read: {damaged}"
         ) from damaged
-    if not isinstance(noted, EventTimeBounds):
+    if not isinstance(metadata, EventTimeBounds):
         raise UnreadableStateError(
-            f"the checkpoint notes a {type(noted).__name__} of the keyed state of operator {state.operator_id}"
+            f"the checkpoint has a {type(metadata).__name__} as metadata of keyed state of operator {state.operator_id}"
         )
-    return noted
+    return metadata

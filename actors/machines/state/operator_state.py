@@ -1,7 +1,7 @@
-"""Operator state: named lists, and who gets which element when the parallelism has changed.
+"""Operator state: named lists, and their redistribution when the parallelism has changed.
 
-Follows Flink's RoundRobinOperatorStateRepartitioner. At an unchanged parallelism lists stay where they are, but for
-union state, of which everybody gets everything anyway, and for broadcast state that some subtasks lack.
+Follows Flink's RoundRobinOperatorStateRepartitioner. At an unchanged parallelism lists stay at their subtasks, except
+union state, which every subtask gets as a whole, and broadcast state that some subtasks lack.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from flykka.messages.wire.message import Value
 Element = TypeVar("Element", bound=Value)
 
 Lists = Sequence[OperatorListState]
-"""The lists of one subtask; two of one name come from two subtasks."""
+"""The lists of one subtask; two lists of one name come from two subtasks."""
 
 
 def list_state(
     name: str, elements: Iterable[Value], mode: OperatorStateMode = OperatorStateMode.SPLIT_DISTRIBUTE
 ) -> OperatorListState:
-    """A list of values as a checkpoint keeps it."""
+    """Encode a list of values as checkpoints store it."""
     return OperatorListState(name=name, elements=tuple(encode(element) for element in elements), mode=mode)
 
 
@@ -33,7 +33,7 @@ def elements_of(states: Iterable[OperatorSubtaskState], name: str, kind: type[El
     """The values of all lists of this name.
 
     Raises:
-        UnreadableStateError: an element is damaged, of a version that is not known yet, or not of this kind.
+        UnreadableStateError: an element is damaged, of an unknown version, or not of this kind.
     """
     return [
         _element(element, f"list {name!r} of operator {state.operator_id}", kind)
@@ -51,7 +51,7 @@ def _element(data: bytes, of: str, kind: type[Element]) -> Element:
         raise UnreadableStateError(f"the checkpoint's {of} cannot be read: {damaged}") from damaged
     if not isinstance(element, kind):
         raise UnreadableStateError(
-            f"the checkpoint's {of} holds a {type(element).__name__} where a {kind.__name__} is expected"
+            f"the checkpoint's {of} contains a {type(element).__name__} instead of a {kind.__name__}"
         )
     return element
 
@@ -73,7 +73,7 @@ def repartition(previous: Sequence[Lists], parallelism: int) -> list[list[Operat
 
 @dataclass(frozen=True, slots=True)
 class _ByMode:
-    """All lists by name, in the order in which the names first came."""
+    """All lists by name, in the order in which the names first occur."""
 
     split: dict[str, list[OperatorListState]] = field(default_factory=dict)
     union: dict[str, list[OperatorListState]] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class _ByMode:
 def _unchanged(previous: Sequence[Lists], grouped: _ByMode) -> list[list[OperatorListState]]:
     result = [[each for each in lists if each.mode is not OperatorStateMode.UNION] for lists in previous]
     _union(grouped.union, result)
-    # A subtask that had finished has left nothing behind; what the others hold is the same everywhere.
+    # A subtask that had finished has no state; the broadcast state of the others is the same everywhere.
     for name, lists in grouped.broadcast.items():
         for subtask, received in enumerate(result):
             if all(each.name != name for each in received):
@@ -108,10 +108,10 @@ def _unchanged(previous: Sequence[Lists], grouped: _ByMode) -> list[list[Operato
     return result
 
 
-def _split(named: dict[str, list[OperatorListState]], result: list[list[OperatorListState]]) -> None:
-    """Deal the elements of each name out in even runs; who gets one more changes from name to name."""
+def _split(lists_by_name: dict[str, list[OperatorListState]], result: list[list[OperatorListState]]) -> None:
+    """Distribute the elements of each name evenly; the subtask with one more changes from name to name."""
     parallelism, start = len(result), 0
-    for lists in named.values():
+    for lists in lists_by_name.values():
         share, more = divmod(sum(len(each.elements) for each in lists), parallelism)
         pieces = _Pieces(lists)
         for turn in range(parallelism):
@@ -120,7 +120,7 @@ def _split(named: dict[str, list[OperatorListState]], result: list[list[Operator
 
 
 class _Pieces:
-    """The elements of several lists in order, taken off in runs; what is taken remembers which list it was of."""
+    """The elements of several lists in order, removed in runs; each run keeps the attributes of its list."""
 
     def __init__(self, lists: Lists) -> None:
         self._lists = lists
@@ -139,8 +139,8 @@ class _Pieces:
                 yield replace(current, elements=piece)
 
 
-def _union(named: dict[str, list[OperatorListState]], result: list[list[OperatorListState]]) -> None:
-    everything = [each for lists in named.values() for each in lists]
+def _union(lists_by_name: dict[str, list[OperatorListState]], result: list[list[OperatorListState]]) -> None:
+    everything = [each for lists in lists_by_name.values() for each in lists]
     for received in result:
         received += everything
 
@@ -150,20 +150,20 @@ class Committable(Protocol):
 
     @property
     def checkpoint_id(self) -> int:
-        """The checkpoint that it was prepared for."""
+        """The checkpoint for which it was prepared."""
 
 
 Piece = TypeVar("Piece", bound=Committable)
 
 
 class Committables(Generic[Piece]):
-    """Every snapshot holds all of `pending`: what an aborted checkpoint has prepared is committed with the next."""
+    """Every snapshot has all `pending` output: output of an aborted checkpoint is committed with the next one."""
 
     def __init__(self) -> None:
         self.pending: tuple[Piece, ...] = ()
 
     def due(self, checkpoint_id: int) -> tuple[Piece, ...]:
-        """Return what a complete checkpoint commits: its own, and what those before it have left."""
+        """Return the output that a complete checkpoint commits: its own, and that of earlier ones."""
         return tuple(piece for piece in self.pending if piece.checkpoint_id <= checkpoint_id)
 
     def on_committed(self, checkpoint_id: int) -> None:

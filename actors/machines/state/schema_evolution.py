@@ -1,8 +1,8 @@
 """Changes of the schema of keyed state between two versions of a program.
 
-Values are found again by their names. One that is new begins with null for the keys that are there, one that is gone is
-dropped, and one of a wider type is widened. Nothing else may change: keys decide by their types where a row lies, and
-windows which rows belong together. Types are texts of Spark's DDL.
+Values are matched by their names. A new one begins with null for existing keys, a removed one is dropped, and one with
+a wider type is widened. Nothing else may change: the types of keys determine the place of a row, and windows which rows
+belong together. Types are Spark DDL texts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DIGITS: Mapping[str, int] = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 
 """The digits of the decimals that hold all values of a type of integers."""
 
 _TO_DOUBLE = ("tinyint", "smallint", "int")
-"""The integers that a double holds exactly."""
+"""The integers that a double represents exactly."""
 
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _NESTED = re.compile(r"(array|map|struct)<(.*)>", re.DOTALL)
@@ -30,61 +30,60 @@ _FIELD = re.compile(r"(`(?:[^`]|``)*`|[^`:]*):(.*)", re.DOTALL)
 
 
 def columns_ddl(columns: Iterable[tuple[str, str]]) -> str:
-    """The DDL of columns, each a name and a type."""
     return ", ".join(f"{ddl_name(name)} {kind}" for name, kind in columns)
 
 
 def ddl_name(name: str) -> str:
-    """A name as DDL has it: plain words of ASCII as they are, others in backticks."""
+    """A name in DDL: ASCII identifiers unchanged, others in backticks."""
     return name if name.isidentifier() and name.isascii() else quoted(name)
 
 
 def quoted(name: str) -> str:
-    """A name in backticks, as Spark's DDL has names that are no plain words."""
+    """A name in backticks, which Spark's DDL needs for names that are not identifiers."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def columns_of(ddl: str) -> dict[str, str]:
-    """The columns of a DDL text as `columns_ddl` makes it: types by name."""
+    """The columns of a DDL text from `columns_ddl`: types by name."""
     columns: dict[str, str] = {}
     for column in _parts(ddl):
-        found = _COLUMN.fullmatch(column)
-        assert found is not None, f"{column!r} is no column"
-        columns[found["plain"] or found["quoted"].replace("``", "`")] = found["type"]
+        match = _COLUMN.fullmatch(column)
+        assert match is not None, f"{column!r} is not a column"
+        columns[match["plain"] or match["quoted"].replace("``", "`")] = match["type"]
     return columns
 
 
-def described(operator_state: Iterable[OperatorStateSchema]) -> str:
+def operator_state_text(operator_state: Iterable[OperatorStateSchema]) -> str:
     """Lists of operator state as a text, for fingerprints."""
     return "operator state: " + ", ".join(f"{each.name} {each.element} {each.mode}" for each in operator_state)
 
 
 def is_evolvable(was: StateSchema, now: StateSchema) -> bool:
-    """True if both schemas name their values, so that these are found again by name.
+    """True if both schemas name their values, so that these can be matched by name.
 
-    Partial aggregates of an older version have no names: their schema must not have changed at all. Rows are no partial
+    Partial aggregates of an older version have no names: their schema must be unchanged. Rows are not partial
     aggregates.
     """
     return bool(was.merged_by) == bool(now.merged_by)
 
 
-def misfits(was: StateSchema, now: StateSchema) -> list[str]:
-    """List the changes that keep stored state from being read with the schema of today: a phrase each, with types."""
-    found = [
+def schema_mismatches(was: StateSchema, now: StateSchema) -> list[str]:
+    """List the changes that prevent stored state from being read with the current schema: a phrase each, with types."""
+    mismatches = [
         f"{what}: was `{old}`, is `{new}`"
         for what, old, new in (("keys", *_comparable_keys(was, now)), ("windows", was.windows, now.windows))
         if old != new
     ]
     before = columns_of(was.columns)
-    found += [
+    mismatches += [
         f"{name}: was `{before[name]}`, is `{kind}`, which is not wider"
         for name, kind in columns_of(now.columns).items()
         if name in before and not is_same_or_wider(before[name], kind)
     ]
-    return [*found, *_list_misfits(was, now)]
+    return [*mismatches, *_operator_state_mismatches(was, now)]
 
 
-def _list_misfits(was: StateSchema, now: StateSchema) -> Iterator[str]:
+def _operator_state_mismatches(was: StateSchema, now: StateSchema) -> Iterator[str]:
     before = {each.name: each for each in was.operator_state}
     for each in now.operator_state:
         old = before.get(each.name)
@@ -95,9 +94,9 @@ def _list_misfits(was: StateSchema, now: StateSchema) -> Iterator[str]:
 
 
 def changes(was: StateSchema, now: StateSchema) -> list[str]:
-    """List the values that are new, widened and dropped, where the state fits: a phrase each."""
+    """List the values that are new, widened and dropped, if the state is compatible: a phrase each."""
     before, after = columns_of(was.columns), columns_of(now.columns)
-    new = [f"{name} is new: null for the keys that are there" for name in after if name not in before]
+    new = [f"{name} is new: null for existing keys" for name in after if name not in before]
     widened = [
         f"{name} is widened from {before[name]} to {kind}"
         for name, kind in after.items()
@@ -107,7 +106,7 @@ def changes(was: StateSchema, now: StateSchema) -> list[str]:
 
 
 def has_changed(was: StateSchema, now: StateSchema) -> bool:
-    """True if stored values have other names, places or types than those of today."""
+    """True if stored values have other names, places or types than the current ones."""
     return is_evolvable(was, now) and [*columns_of(was.columns).items()] != [*columns_of(now.columns).items()]
 
 
@@ -138,7 +137,7 @@ def is_same_or_wider(was: str, now: str) -> bool:
 
 
 def _comparable_keys(was: StateSchema, now: StateSchema) -> tuple[str, str]:
-    """The keys as far as they matter: by name where the rows themselves are kept, in which keys are columns."""
+    """The keys to compare: by name if rows are stored, which have keys as columns."""
     types = tuple(", ".join(columns_of(each.keys).values()) for each in (was, now))
     if types[0] == types[1] and (was.merged_by or not was.windows):
         return "", ""
@@ -151,7 +150,7 @@ def _is_wider_field(was: str, now: str) -> bool:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Parts of a text between its commas, but for those in brackets and in quotes."""
+    """Split a text at its commas, except those in brackets and in quotes."""
     depth, start, is_quoted = 0, 0, False
     for place, sign in enumerate(text):
         if sign == "`":

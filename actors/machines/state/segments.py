@@ -1,11 +1,11 @@
-"""The keyed state of an operator, as values: segments of immutable rows, and where they lie in checkpoint storage.
+"""The keyed state of an operator, as values: segments of immutable rows, and their places in checkpoint storage.
 
-Knows nothing of the data plane: a frame is whatever reads a segment. A segment is never changed; segments are merged
-when many live, which leaves one in their place.
+Independent of the data plane: a frame is any object that can read a segment. A segment is never changed; many segments
+are merged into one that replaces them.
 
-A handle is used again only when a checkpoint that holds it is known to be complete, as in Flink: what an aborted
-checkpoint has written is deleted with it. And only as a whole: were some of its segments merged into a new one and the
-others not, their rows would be in two handles. So what is written together is what is merged together.
+A handle is reused only when a checkpoint that contains it is known to be complete, as in Flink: files that an aborted
+checkpoint has written are deleted with it. And only as a whole: if only some of its segments were merged into a new
+one, their rows would be in two handles. So segments that are written together are merged together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Frame = TypeVar("Frame")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """The place of segments in checkpoint storage; `checkpoint_id` is None once that checkpoint is complete."""
+    """The place of segments in checkpoint storage; `checkpoint_id` is `None` once that checkpoint is complete."""
 
     handles: tuple[SharedStateHandle, ...]
     checkpoint_id: int | None
@@ -30,10 +30,10 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultBounds:
-    """The results that rows of state are of no use for any more, and those that have all that the rows tell.
+    """The results for which rows of state are not needed any more, and those that already include the rows.
 
-    Rows are for results later than `closed_to_ms` only. Those up to `emitted_to_ms` were emitted with these rows in
-    them. None is no bound. Where results are emitted once, the two are one.
+    Rows are needed only for results later than `closed_to_ms`. Results up to `emitted_to_ms` were emitted with these
+    rows. `None` is no bound. If results are emitted once, both are the same.
     """
 
     closed_to_ms: int | None = None
@@ -41,7 +41,7 @@ class ResultBounds:
 
 
 def latest(*bounds: int | None) -> int | None:
-    """Return the greatest of some bounds, None where all are no bound."""
+    """Return the greatest of some bounds; `None` if all are `None`."""
     return max((bound for bound in bounds if bound is not None), default=None)
 
 
@@ -49,12 +49,11 @@ def latest(*bounds: int | None) -> int | None:
 class Segment(Generic[Frame]):
     """Rows of state; `level` counts how often they were merged.
 
-    Where state is cut by event time, its rows are of times from `first_ms` to `last_ms`, and are for results later than
-    `closed_to_ms` only: None where no result that they belong to was closed, fired or not, when they came. Where rows
-    that come late have results emitted again, those up to `emitted_to_ms` were emitted with the rows of the segment.
-
-    Where newer rows of a key take the place of older ones, `version` is that of the newest in the segment. Where keys
-    have timers, `first_timers_ms` are the first by event time and by processing time.
+    If state is divided by event time, its rows have times from `first_ms` to `last_ms`, and are needed only for results
+    later than `closed_to_ms`; `None` if no result of these rows was closed, fired or not, when they arrived. If late
+    rows cause results to be emitted again, those up to `emitted_to_ms` were emitted with the rows of the segment. If
+    newer rows of a key replace older ones, `version` is that of the newest in the segment. If keys have timers,
+    `first_timers_ms` are the first by event time and by processing time.
     """
 
     batch_id: BatchId
@@ -77,10 +76,10 @@ class Segment(Generic[Frame]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading(Generic[Frame]):
-    """A segment to be read: the rows of times from `from_ms` and before `until_ms`; None where no row is beyond.
+    """A segment to read: its rows from `from_ms` and before `until_ms`; `None` if that excludes no row.
 
-    Its rows are for results later than `closed_to_ms`; None is no bound. Where some of these have its rows already,
-    they are those up to `emitted_to_ms`, which are emitted again only for rows of other segments.
+    Its rows are for results later than `closed_to_ms`; `None` is no bound. Results up to `emitted_to_ms` already
+    include its rows, and are emitted again only for rows of other segments.
     """
 
     segment: Segment[Frame]
@@ -92,7 +91,7 @@ class Reading(Generic[Frame]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unwritten(Generic[Frame]):
-    """Segments that are to be written together, for the same results."""
+    """Segments to write together, for the same results."""
 
     readings: tuple[Reading[Frame], ...]
     bounds: ResultBounds
@@ -113,7 +112,7 @@ class Segments(Generic[Frame]):
         self._live.append(segment)
 
     def bound_of(self, segment: Segment[Frame], closed_to_ms: int | None) -> int | None:
-        """The bound that a segment has whose rows came when results up to `closed_to_ms` were closed."""
+        """The bound of a segment whose rows arrived when results up to `closed_to_ms` were closed."""
         return closed_to_ms
 
     def bounds(self, segment: Segment[Frame]) -> ResultBounds:
@@ -123,10 +122,11 @@ class Segments(Generic[Frame]):
         return Reading(segment=segment, closed_to_ms=segment.closed_to_ms)
 
     def to_write(self, *, everything: bool = False) -> tuple[Unwritten[Frame], ...]:
-        """Return the segments that no complete checkpoint has, in parts written by themselves: one for each level.
+        """Return the segments that no complete checkpoint has, in parts to write separately: one for each level.
 
-        They are for the same results, too: so they are merged with all others that are alike, and at once, or fire.
-        Those that are being merged are parts of their own. With `everything` it is what such checkpoints have as well.
+        The segments of a part have the same bounds: so they are merged, or fire, at the same time as all similar ones.
+        Segments that are being merged form their own parts. With `everything` segments of complete checkpoints are
+        included.
         """
         parts: dict[tuple[ResultBounds, int, bool, bool], list[Reading[Frame]]] = {}
         for segment in self._live:
@@ -137,7 +137,7 @@ class Segments(Generic[Frame]):
         return tuple(Unwritten(readings=tuple(readings), bounds=bounds) for (bounds, *_), readings in parts.items())
 
     def durable(self) -> dict[Written, ResultBounds]:
-        """Return the segments that a complete checkpoint has, with the results that each is not for."""
+        """Return the segments that a complete checkpoint has, with their bounds."""
         return {
             segment.written: self.bounds(segment)
             for segment in self._live
@@ -145,7 +145,7 @@ class Segments(Generic[Frame]):
         }
 
     def mergeable(self, at_least: int) -> tuple[Segment[Frame], ...]:
-        """Segments of the lowest level of which there are enough, so that each row is merged a few times at most.
+        """The segments to merge, of the lowest level with enough segments, so that each row is merged only a few times.
 
         They are all for the same results.
         """
@@ -159,41 +159,42 @@ class Segments(Generic[Frame]):
         return tuple(lowest)
 
     def may_merge(self, segment: Segment[Frame]) -> bool:
-        """True if a segment is to become one with others; the answer stays what it was."""
+        """True if a segment may be merged with others; the answer for a segment never changes."""
         return True
 
     def begin_merge(self, segments: Sequence[Segment[Frame]]) -> None:
-        """Segments are being merged, until `replace_merged` is told of them; no others may be meanwhile."""
-        assert not self._merging, "one merge goes on at a time"
+        """Mark the segments as being merged until `replace_merged` is called; only one merge runs at a time."""
+        assert not self._merging, "one merge runs at a time"
         self._merging = frozenset(segment.batch_id for segment in segments)
 
     def are_oldest(self, segments: Sequence[Segment[Frame]]) -> bool:
         """True if no other live segment has an older version."""
         newest = max(segment.version for segment in segments)
-        chosen = {segment.batch_id for segment in segments}
-        return all(segment.version > newest for segment in self._live if segment.batch_id not in chosen)
+        ids = {segment.batch_id for segment in segments}
+        return all(segment.version > newest for segment in self._live if segment.batch_id not in ids)
 
     def replace_merged(self, old: Sequence[Segment[Frame]], merged: Segment[Frame] | None) -> None:
-        """Put one segment in the place of those it was merged from; None where no row was left of them.
+        """Replace merged segments by the result; `None` if it has no rows.
 
-        What is known of a segment's first and last row are bounds: its batch may be a part of what they were taken of.
+        The times of a segment's first and last row are only bounds, because its batch may contain a part of the rows
+        that they were computed from.
         """
-        gone, self._merging = {segment.batch_id for segment in old}, frozenset()
-        self._live = [segment for segment in self._live if segment.batch_id not in gone]
-        left = {segment.written for segment in self._live} - {None}
-        assert not any(segment.written in left for segment in old), "a handle was merged in part"
+        old_ids, self._merging = {segment.batch_id for segment in old}, frozenset()
+        self._live = [segment for segment in self._live if segment.batch_id not in old_ids]
+        live_places = {segment.written for segment in self._live} - {None}
+        assert not any(segment.written in live_places for segment in old), "a handle was merged in part"
         if merged is not None:
             self._live.append(merged)
 
     def mark_written(self, batch_ids: Sequence[BatchId], written: Written) -> None:
-        """Segments lie in checkpoint storage; those that are gone by now are passed over."""
-        chosen = frozenset(batch_ids)
+        """Record the place of segments in checkpoint storage; segments that no longer exist are skipped."""
+        ids = frozenset(batch_ids)
         self._live = [
-            replace(segment, written=written) if segment.batch_id in chosen else segment for segment in self._live
+            replace(segment, written=written) if segment.batch_id in ids else segment for segment in self._live
         ]
 
     def confirm(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete: what was written for it stays."""
+        """Make the segments written for a complete checkpoint durable."""
         self._live = [
             replace(segment, written=replace(segment.written, checkpoint_id=None))
             if segment.written is not None and segment.written.checkpoint_id == checkpoint_id

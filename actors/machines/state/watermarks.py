@@ -1,13 +1,13 @@
-"""The watermarks of a checkpoint: what was late before a restart is late after it.
+"""The watermarks of a checkpoint: rows that were late before a restart are late after it.
 
-Every task keeps its watermark at the barrier: a task that makes watermarks those of its generators, any other that of
-its inputs. Both are needed. Inputs begin with their own, since the watermarks of the sources do not give it: channels
-that were idle have been left behind, and rows that an unaligned barrier has overtaken come before any watermark.
-Sources send theirs again, in band, before any row: without them the minimum over the channels could not grow.
+Every task stores its watermark at the barrier: a task that generates watermarks those of its generators, any other that
+of its inputs. Both are needed. The watermarks of the sources do not determine those of inputs: idle channels
+lagged, and rows that an unaligned barrier has overtaken come before any watermark. Sources send their watermarks again,
+in band, before any row: without them the minimum over the channels could not grow.
 
-A watermark holds while the sources that it comes from continue from their positions. If one of them was not in the
-checkpoint, event time begins again downstream of it. Flink keeps no watermarks, except in windows of SQL, whose minimum
-over the former subtasks is taken here as well when the parallelism has changed.
+A watermark holds while the sources from which it comes continue from their positions. If one of them was not in the
+checkpoint, event time begins again downstream of it. Flink stores no watermarks, except in SQL windows, whose minimum
+over the former subtasks is used here as well when the parallelism has changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BEGINS_AGAIN = WatermarkState(watermark_ms=WATERMARK_MIN)
 
 
 def watermark_states(vertex: JobVertex, watermark: WatermarkState) -> Iterator[OperatorSubtaskState]:
-    """The watermark as state of the operators that go by it; from the end of event time nothing continues."""
+    """The watermark as state of the operators that use it; the end of event time is not stored."""
     if WATERMARK_MIN < watermark.watermark_ms < WATERMARK_MAX:
         for place, operator in enumerate(vertex.operators):
             if place == 0 or operator.kind.uses_event_time:
@@ -37,26 +37,26 @@ def watermark_states(vertex: JobVertex, watermark: WatermarkState) -> Iterator[O
 
 
 def restored_watermark(restore: TaskStateSnapshot | None) -> WatermarkState:
-    """The watermark that a task begins with; chains may be others than they were, so it is the least of the chain."""
+    """The watermark with which a task begins: the least of its operators, because they may be chained differently."""
     states = () if restore is None else restore.operators
-    found = (state.watermark for state in states if state.watermark is not None)
-    return min(found, key=lambda each: each.watermark_ms, default=BEGINS_AGAIN)
+    watermarks = (state.watermark for state in states if state.watermark is not None)
+    return min(watermarks, key=lambda each: each.watermark_ms, default=BEGINS_AGAIN)
 
 
 def restored_input_watermark_ms(descriptor: TaskDeploymentDescriptor) -> int:
-    """The watermark that the inputs of a task begin with; a task that makes watermarks does not go by its inputs."""
+    """The watermark with which the inputs of a task begin; unused if the task generates its own."""
     if descriptor.vertex.operators[0].kind.makes_watermarks:
         return WATERMARK_MIN
     return restored_watermark(descriptor.restore).watermark_ms
 
 
 def begins_again(states: Iterable[OperatorSubtaskState]) -> bool:
-    """True if an operator has state, but the event time that it is of does not hold any more."""
+    """True if an operator has state, but its event time does not hold any more."""
     return any(state.watermark == BEGINS_AGAIN for state in states)
 
 
 def sources_of(vertices: Iterable[JobVertex]) -> dict[JobVertexId, frozenset[OperatorId]]:
-    """The sources that the rows of each vertex come from; `vertices` are in topological order."""
+    """The sources of the rows of each vertex; `vertices` are in topological order."""
     sources: dict[JobVertexId, frozenset[OperatorId]] = {}
     for vertex in vertices:
         own = [each.operator_id for each in vertex.operators if each.kind is OperatorKind.SOURCE]
@@ -66,24 +66,24 @@ def sources_of(vertices: Iterable[JobVertex]) -> dict[JobVertexId, frozenset[Ope
 
 
 def assigned_watermarks(
-    noted: Mapping[int, WatermarkState], old_parallelism: int, parallelism: int, *, continues: bool
+    former: Mapping[int, WatermarkState], old_parallelism: int, parallelism: int, *, continues: bool
 ) -> Iterator[tuple[int, WatermarkState]]:
-    """The watermark of each subtask of an operator, of those `noted` by the former subtasks."""
+    """The watermark of each subtask of an operator, from the former subtasks' watermarks."""
     if not continues:
-        yield from ((subtask, BEGINS_AGAIN) for subtask in range(parallelism) if noted)
+        yield from ((subtask, BEGINS_AGAIN) for subtask in range(parallelism) if former)
     elif parallelism == old_parallelism:
-        yield from noted.items()
-    elif len(noted) == old_parallelism:
-        least = _least(noted.values())
+        yield from former.items()
+    elif len(former) == old_parallelism:
+        least = _least(former.values())
         yield from ((subtask, least) for subtask in range(parallelism))
 
 
-def _least(noted: Collection[WatermarkState]) -> WatermarkState:
+def _least(states: Collection[WatermarkState]) -> WatermarkState:
     partitions: dict[str, int] = {}
-    for state in noted:
+    for state in states:
         for each in state.partitions:
             partitions[each.partition] = min(each.watermark_ms, partitions.get(each.partition, each.watermark_ms))
     return WatermarkState(
-        watermark_ms=min(state.watermark_ms for state in noted),
+        watermark_ms=min(state.watermark_ms for state in states),
         partitions=tuple(PartitionWatermark(partition=name, watermark_ms=ms) for name, ms in partitions.items()),
     )

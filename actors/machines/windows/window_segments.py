@@ -1,10 +1,10 @@
-"""The memory of a window operator: segments by pane (`event_time_windows.py`), and the bounds that firing moves.
+"""The state of a window operator: segments by pane (`event_time_windows.py`), and the bounds that firing moves.
 
-Windows that start at `emitted_to_ms` or before have fired. Those that start at `closed_to_ms` or before are through:
-where no lateness is allowed these are the same, else windows are kept between the two, and fire again where rows come
-for them. Rows that are in no later window may still be in a segment, and are passed over when it is read; a segment
-with no others is dropped. `closed_to_ms` of a segment is the start of the last window that was closed when its rows
-came, and `emitted_to_ms` that of the last one that has fired with them.
+Windows that start at `emitted_to_ms` or before have fired. Those that start at `closed_to_ms` or before are closed.
+Without allowed lateness both are the same; otherwise windows between the two are retained, and fire again when late
+rows arrive. A segment may still contain rows that are in no later window, which are filtered when it is read; a segment
+with only such rows is dropped. `closed_to_ms` of a segment is the start of the last window that was closed when its
+rows arrived, and `emitted_to_ms` that of the last one that has fired with them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from flykka.messages.wire.ids import BatchId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowFiring(Generic[Frame]):
-    """Readings for the windows that fire, and the segments that are not needed any more when that is done.
+    """Readings for the windows that fire, and the segments that are not needed any more afterwards.
 
-    The windows that fire start at `to_ms` or before: of each key those that have a row which was in no firing before.
+    The windows that fire start at `to_ms` or before: for each key, those with a row that was in no earlier firing.
     """
 
     readings: tuple[Reading[Frame], ...]
@@ -40,10 +40,10 @@ class WindowSegments(Segments[Frame]):
         self._windows = windows
 
     def fire(self, watermark_ms: int) -> WindowFiring[Frame]:
-        """Move the bounds to a watermark: the windows from the old one to the new one fire, if there are any.
+        """Move the bounds to a watermark; the windows between the old and the new bound fire, if there are any.
 
-        So do those before for which rows have come late. The bounds move where nothing fires, too: what is late must
-        not depend on what came before.
+        So do earlier windows with late rows. The bounds move even if no window fires: whether a row is late must not
+        depend on earlier rows.
         """
         to_ms = self._emitted_at(watermark_ms)
         if to_ms is None:
@@ -51,7 +51,7 @@ class WindowSegments(Segments[Frame]):
         news = [segment for segment in self._live if self._has_rows_for(segment, self._emitted_to(segment), to_ms)]
         until_ms = to_ms
         if news:
-            # What is later than all news has nothing to fire again.
+            # Windows after all new rows have nothing to fire again.
             until_ms = min(to_ms, self._windows.last_start(max(segment.last_ms for segment in news)))
         readings = self._readings(self._emitted_before(news), until_ms) if news else ()
         self.emitted_to_ms, self.closed_to_ms = to_ms, self.closed_at(watermark_ms)
@@ -61,13 +61,13 @@ class WindowSegments(Segments[Frame]):
         return WindowFiring(readings=readings, finished=finished, to_ms=until_ms)
 
     def closed_at(self, watermark_ms: int) -> int | None:
-        """Windows that start at this time or before are closed at a watermark, fired or not; None: none is."""
+        """The start of the last window that is closed at a watermark, fired or not; `None` if no window is."""
         if watermark_ms == WATERMARK_MIN:
             return self.closed_to_ms
         return latest(self._windows.last_closed_start(watermark_ms, self.allowed_lateness_ms), self.closed_to_ms)
 
     def is_late(self, segment: Segment[Frame]) -> bool:
-        """True if a segment has rows for windows that have fired without them, and are still kept."""
+        """True if a segment has rows for windows that have fired without them, and are still retained."""
         emitted = self.emitted_to_ms
         return emitted is not None and self._has_rows_for(segment, self._emitted_to(segment), emitted)
 
@@ -77,7 +77,7 @@ class WindowSegments(Segments[Frame]):
         return closed_to_ms
 
     def bounds(self, segment: Segment[Frame]) -> ResultBounds:
-        """Return the starts of the last window that is through, and of the last that has fired with all rows."""
+        """Return the starts of the last closed window, and of the last that has fired with all rows."""
         return ResultBounds(closed_to_ms=self._closed_to(segment), emitted_to_ms=self._emitted_to(segment))
 
     def reading(self, segment: Segment[Frame]) -> Reading[Frame]:
@@ -94,7 +94,7 @@ class WindowSegments(Segments[Frame]):
         return latest(self._windows.last_fired_start(watermark_ms), self.emitted_to_ms)
 
     def _has_rows_for(self, segment: Segment[Frame], after_ms: int | None, to_ms: int) -> bool:
-        """True if a segment has rows for a window that starts after `after_ms`, to `to_ms`."""
+        """True if a segment has rows for a window that starts after `after_ms`, up to `to_ms`."""
         is_open = after_ms is None or (after_ms < to_ms and segment.last_ms >= self._windows.next_start(after_ms))
         return is_open and segment.first_ms < self._windows.end_of_last(to_ms)
 
@@ -105,12 +105,12 @@ class WindowSegments(Segments[Frame]):
         """The start of the last window before all that fire."""
         if self.emitted_to_ms is None:
             return None
-        # No window fires again that ends before the first row that has come late.
+        # A window that ends before the first late row does not fire again.
         first = [self._windows.last_fired_start(segment.first_ms - 1) for segment in news if self.is_late(segment)]
         return latest(min([self.emitted_to_ms, *first]), self.closed_to_ms)
 
     def _readings(self, after_ms: int | None, to_ms: int) -> tuple[Reading[Frame], ...]:
-        """All rows for the windows that start after `after_ms`, to `to_ms`."""
+        """All rows for the windows that start after `after_ms`, up to `to_ms`."""
         bounds = ((segment, latest(self._closed_to(segment), after_ms)) for segment in self._live)
         return tuple(
             self._reading(segment, bound, self._windows.end_of_last(to_ms))
@@ -133,7 +133,7 @@ class WindowSegments(Segments[Frame]):
         return latest(self.closed_to_ms, segment.closed_to_ms)
 
     def _emitted_to(self, segment: Segment[Frame]) -> int | None:
-        """The start of the last window that has fired with all that the segment has for it."""
+        """The start of the last window that has fired with all rows that the segment has for it."""
         bound, emitted = latest(self._closed_to(segment), segment.emitted_to_ms), self.emitted_to_ms
         is_later = emitted is not None and segment.first_ms >= self._windows.end_of_last(emitted)
         return latest(bound, emitted) if is_later else bound

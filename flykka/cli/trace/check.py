@@ -12,7 +12,7 @@ from flykka.cli.trace.trace_file import on_trace
 from flykka.monitors.monitors import all_monitors, check
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.traces.origin import shortcomings
-from flykka.traces.selection import Counted
+from flykka.traces.selection import CountingIterator
 
 _DESCRIPTION = """\
 Check a recorded run with the monitors that check every simulation, and print the
@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(trace: TraceReader, arguments: argparse.Namespace) -> int:
-    records = Counted(trace.records())
+    records = CountingIterator(trace.records())
     is_whole = trace.header.ring is None or not trace.header.ring.not_kept
     within = arguments.progress_within
     monitors = all_monitors(is_whole=is_whole, progress_within_ms=None if within is None else within * 1_000)

@@ -13,7 +13,7 @@ from flykka.cli.exit_codes import OK, UNREADABLE, fail
 from flykka.cli.trace.command import EPILOG, SEVERAL
 from flykka.cli.trace.trace_file import is_the_same_file, output_problem, run_on_trace
 from flykka.runtime.trace.file.reader import TraceReader
-from flykka.traces.diagram import HTML_LINES, MERMAID_LINES, View, drawn, streamed
+from flykka.traces.diagram import HTML_LINES, MERMAID_LINES, View, diagram_of, stream_lines
 from flykka.traces.mermaid import mermaid
 from flykka.traces.origin import begin_of, shortcomings
 from flykka.traces.page import diagram_page
@@ -85,8 +85,8 @@ def _drawing(trace: TraceReader, arguments: argparse.Namespace) -> Iterable[str]
     )
     match arguments.format:
         case "mermaid":
-            return [mermaid(drawn(trace, view, most=MERMAID_LINES))]
+            return [mermaid(diagram_of(trace, view, most=MERMAID_LINES))]
         case "html":
-            return [diagram_page(drawn(trace, view, most=HTML_LINES), Path(arguments.file).name)]
+            return [diagram_page(diagram_of(trace, view, most=HTML_LINES), Path(arguments.file).name)]
         case _:
-            return perfetto(trace.header.system, shortcomings(trace), streamed(trace, view), begin_of(trace))
+            return perfetto(trace.header.system, shortcomings(trace), stream_lines(trace, view), begin_of(trace))

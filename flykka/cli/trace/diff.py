@@ -23,7 +23,7 @@ from flykka.runtime.trace.records import Record, Turn
 from flykka.runtime.trace.text import effect_text, message_text
 from flykka.traces.origin import shortcomings
 from flykka.traces.record_json import plain, record_json
-from flykka.traces.selection import is_at, is_called, patterns_of
+from flykka.traces.selection import has_type, is_at, patterns_of
 
 _DESCRIPTION = """\
 Compare two runs actor by actor: the messages to it, their senders, and its effects.
@@ -84,7 +84,7 @@ def _record_filter(actor: str | None, without: list[str]) -> Callable[[Record], 
     def is_included(record: Record) -> bool:
         if actor is not None and not is_at(recipient_of(record), actor):
             return False
-        return not any(is_called(record, pattern) for pattern in patterns)
+        return not any(has_type(record, pattern) for pattern in patterns)
 
     return is_included
 

@@ -23,7 +23,7 @@ from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Record
 from flykka.traces.origin import beforehand, begin_of, cut_off
 from flykka.traces.record_json import record_json
-from flykka.traces.selection import Counted, Selection, patterns_of
+from flykka.traces.selection import CountingIterator, Selection, patterns_of
 from flykka.views.text.turns import TurnRow, ids_cut_short, row_lines, row_of
 
 _DESCRIPTION = """\
@@ -62,7 +62,7 @@ def _show(trace: TraceReader, arguments: argparse.Namespace) -> int:
     notes = sys.stderr if arguments.json else sys.stdout
     for note in beforehand(trace):
         print(f"# {note}", file=notes)
-    records = Counted(
+    records = CountingIterator(
         Selection(
             actor=arguments.actor,
             type=arguments.type,
@@ -122,7 +122,7 @@ def _table(rows: Iterable[TurnRow], *, shows_header: bool) -> Table:
         if row.failure:
             effects.append(f"{'; ' if row.effects else ''}FAILED {row.failure}", style="bold red")
         actor = ids_cut_short(row.recipient.removeprefix("/user/"))
-        columns = (row.turn, row.time, actor, _shortened(row.said), _shortened(row.came.removeprefix("from ")))
+        columns = (row.turn, row.time, actor, _shortened(row.message), _shortened(row.came.removeprefix("from ")))
         table.add_row(*map(Text, columns), effects, style=row.style)
     return table
 

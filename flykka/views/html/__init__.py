@@ -1,4 +1,4 @@
-"""HTML that escapes by default: elements, tables, small pictures, one stylesheet, pages that need nothing else.
+"""HTML that escapes by default: elements, tables, small pictures, one stylesheet, self-contained pages.
 
-Not here: what a page shows.
+Not here: the content of pages.
 """

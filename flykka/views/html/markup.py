@@ -1,7 +1,7 @@
-"""HTML that escapes by default: text becomes markup only where `element` has made it.
+"""HTML that escapes by default: only `element` turns text into markup.
 
-What is shown inside another page, such as the output of a notebook's cell, is a `display`: it brings its stylesheet,
-and its text has the colour of the page that it stands on. What stands alone is a `page`.
+A `display` is shown inside another page, such as the output of a notebook's cell: it brings its stylesheet, and its
+text has the colour of that page. A `page` stands alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-# Of dots, bars and lines: each is legible on a light page and on a dark one.
+# The colours of dots, bars and lines: legible on light and on dark pages.
 GREEN, BLUE, AMBER, RED, GREY = "#30a46c", "#3e8ed0", "#f0a020", "#e5484d", "#8f8f8f"
 
 _STATUS_COLOURS = {
@@ -25,11 +25,11 @@ _STATUS_COLOURS = {
     "CANCELING": AMBER,
     "CANCELLING": AMBER,
 }
-"""Colours by state; states not named here wait, or have been cancelled."""
+"""Colours by state; other states wait, or have been cancelled."""
 
 
 class Html(str):
-    """Markup, which is put into other markup as it is."""
+    """Markup, which is inserted into other markup unescaped."""
 
     __slots__ = ()
 
@@ -39,18 +39,18 @@ def element(tag: str, *content: str, **attributes: object) -> Html:
 
     An attribute that is empty is left out; `class_` is `class`, and `stroke_width` is `stroke-width`.
     """
-    given = ((name.rstrip("_").replace("_", "-"), str(value)) for name, value in attributes.items())
-    told = "".join(f' {name}="{escape(value)}"' for name, value in given if value)
-    return Html(f"<{tag}{told}>{fragment(*content)}</{tag}>")
+    pairs = ((name.rstrip("_").replace("_", "-"), str(value)) for name, value in attributes.items())
+    attributes_text = "".join(f' {name}="{escape(value)}"' for name, value in pairs if value)
+    return Html(f"<{tag}{attributes_text}>{fragment(*content)}</{tag}>")
 
 
 def fragment(*content: str) -> Html:
-    """Several pieces of content one behind the other; text is escaped."""
+    """Concatenate pieces of content; text is escaped."""
     return Html("".join(each if isinstance(each, Html) else escape(each) for each in content))
 
 
 def dot(text: str, status: str | None = None, *, colour: str = "") -> Html:
-    """A text with a dot before it, in the colour of the `status` (of the text itself, where none is given)."""
+    """A text after a dot in the colour of the `status`, by default of the text itself."""
     colour = colour or _STATUS_COLOURS.get(text if status is None else status, GREY)
     return fragment(element("span", class_="dot", style=f"background: {colour}"), text)
 
@@ -61,12 +61,12 @@ def quiet(text: str, tag: str = "div") -> Html:
 
 def head(name: str, *facts: str, state: str = "") -> Html:
     """The line at the top: a name, a state with its dot, and quiet facts."""
-    shown = [element("span", text) for text in (state,) if text] + [quiet(fact, "span") for fact in facts if fact]
-    return element("div", element("span", name, class_="name"), *shown, class_="head")
+    spans = [element("span", text) for text in (state,) if text] + [quiet(fact, "span") for fact in facts if fact]
+    return element("div", element("span", name, class_="name"), *spans, class_="head")
 
 
 def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> Html:
-    """Titles with their kinds (classes of the stylesheet), and rows. Nothing at all where there is no row."""
+    """A table of titles with their kinds (classes of the stylesheet), and rows. Empty without rows."""
     body = fragment(
         *(
             element("tr", *(element("td", cell, class_=kind) for cell, (_, kind) in zip(row, columns, strict=True)))
@@ -88,7 +88,7 @@ def note(text: str) -> Html:
 
 
 def lines(text: str, *, bad: bool = False) -> Html:
-    """Lines as they are, with a bar at their side: red for what is `bad`."""
+    """Preformatted lines with a bar at their side: red if they are `bad`."""
     return element("div", text, class_="lines bad" if bad else "lines")
 
 
@@ -99,7 +99,7 @@ def display(*parts: str, kind: str = "") -> str:
 
 
 def page(title: str, *body: str, style: str) -> str:
-    """A page that needs nothing else: no network; light or dark as the reader has it. `style` is its own stylesheet."""
+    """A self-contained page, light or dark by the reader's settings. `style` is its stylesheet."""
     sheet = Html(asset("flykka.views.html", "page.css") + style)
     header = fragment(
         Html('<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'),
@@ -112,5 +112,5 @@ def page(title: str, *body: str, style: str) -> str:
 
 @cache
 def asset(package: str, name: str) -> str:
-    """The text of a file that lies beside the modules of a package: a stylesheet or a script."""
+    """The text of a file beside the modules of a package: a stylesheet or a script."""
     return files(package).joinpath(name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Small pictures of numbers over time, as inline SVG: no script, no file, in the colour of the page's own text."""
+"""Small pictures of numbers over time, as inline SVG: no script, no file, in the colour of the page's text."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from flykka.views.html.markup import BLUE, RED, Html, element
 
 WIDTH, HEIGHT = 160, 32
 BARS = 40
-"""As many bars as can be told from each other."""
+"""The limit of bars that can be distinguished."""
 
 _TOP = 2
 
 
-def line(values: Sequence[float | None], tells: str, colour: str = BLUE) -> Html:
-    """A line from 0 to the greatest value, filled beneath; None leaves a gap. `tells` is its title."""
+def line(values: Sequence[float | None], title: str, colour: str = BLUE) -> Html:
+    """A line from 0 to the greatest value, filled beneath; `None` leaves a gap. `title` is its accessible name."""
     step = WIDTH / max(1, len(values) - 1)
-    drawn = []
+    shapes = []
     for run in _runs(values):
         points = [(place * step, height) for place, height in run]
         if len(points) == 1:
@@ -25,20 +25,20 @@ def line(values: Sequence[float | None], tells: str, colour: str = BLUE) -> Html
             points = [(max(0.0, x - step / 2), y), (min(WIDTH, x + step / 2), y)]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         area = f"{points[0][0]:.1f},{HEIGHT} {line} {points[-1][0]:.1f},{HEIGHT}"
-        drawn.append(element("polygon", points=area, fill=colour, fill_opacity=".18"))
-        drawn.append(element("polyline", points=line, fill="none", stroke=colour, stroke_width="1.5"))
-    return _svg(drawn, tells)
+        shapes.append(element("polygon", points=area, fill=colour, fill_opacity=".18"))
+        shapes.append(element("polyline", points=line, fill="none", stroke=colour, stroke_width="1.5"))
+    return _svg(shapes, title)
 
 
-def bars(values: Sequence[float | None], tells: str, colour: str = BLUE) -> Html:
-    """A bar for each of at most `BARS` values, from 0 to the greatest; None is a failure: red, of full height."""
+def bars(values: Sequence[float | None], title: str, colour: str = BLUE) -> Html:
+    """A bar for each of at most `BARS` values, from 0 to the greatest; `None` is a failure: red, of full height."""
     step = min(8.0, WIDTH / max(1, len(values)))
     return _svg(
         [
             _bar(place * step, step, _TOP if top is None else top, RED if top is None else colour)
             for place, top in enumerate(_tops(values))
         ],
-        tells,
+        title,
     )
 
 
@@ -50,7 +50,7 @@ def _bar(x: float, step: float, top: float, colour: str) -> Html:
 
 
 def _tops(values: Sequence[float | None]) -> list[float | None]:
-    """Return the end of each value, counted from the upper edge."""
+    """Return the upper end of each value, measured from the upper edge."""
     greatest = max((value for value in values if value is not None), default=0) or 1
     return [
         None if value is None else HEIGHT - 1 - max(0.0, value) / greatest * (HEIGHT - 1 - _TOP) for value in values
@@ -68,16 +68,16 @@ def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
     return [run for run in runs if run]
 
 
-def _svg(drawn: Sequence[Html], tells: str) -> Html:
+def _svg(shapes: Sequence[Html], title: str) -> Html:
     ground = HEIGHT - 0.5
     return element(
         "svg",
-        element("title", tells),
+        element("title", title),
         element("line", x1="0", y1=ground, x2=WIDTH, y2=ground, stroke="currentColor", stroke_opacity=".3"),
-        *drawn,
+        *shapes,
         class_="spark",
         role="img",
-        aria_label=tells,
+        aria_label=title,
         width=WIDTH,
         height=HEIGHT,
         viewBox=f"0 0 {WIDTH} {HEIGHT}",

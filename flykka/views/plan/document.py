@@ -1,4 +1,4 @@
-"""A plan as JSON: Flink's plan of the job graph, and beside it the stream graph and the execution graph."""
+"""A plan as JSON: Flink's plan of the job graph, with the stream graph and the execution graph added."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flykka.views.plan.program_plan import PlanGraph, PlanSlot, ProgramPlan
 
 
 def document(plan: ProgramPlan, job_graph: JobGraph) -> dict[str, Any]:
-    """`jid`, `name` and `nodes` are as Flink's web interface has them; the rest is in keys of its own."""
+    """`jid`, `name` and `nodes` have the format of Flink's web interface; the rest has other keys."""
     return {
         **json_plan(job_graph),
         "stream_graph": {"nodes": _operators(plan.stream)},
@@ -32,12 +32,12 @@ def document(plan: ProgramPlan, job_graph: JobGraph) -> dict[str, Any]:
 
 
 def _slot(slot: PlanSlot) -> dict[str, Any]:
-    asked = {"resources": slot.resources} if slot.resources else {}
-    return {"group": slot.group, "number": slot.number, "tasks": slot.tasks, **asked}
+    resources = {"resources": slot.resources} if slot.resources else {}
+    return {"group": slot.group, "number": slot.number, "tasks": slot.tasks, **resources}
 
 
 def _operators(graph: PlanGraph) -> list[dict[str, Any]]:
-    """As Flink's JSONGenerator writes a stream graph."""
+    """The nodes in the format of Flink's JSONGenerator for stream graphs."""
     return [
         {
             "id": node.key,

@@ -34,7 +34,7 @@ def _slots(plan: ProgramPlan) -> Iterator[str]:
     for index, slot in enumerate(plan.slots):
         yield from _slot(index, slot)
     for wiring in plan.wiring:
-        yield f"    %% {wiring.source} -> {wiring.target}: {wiring.label}, {wiring.told()}"
+        yield f"    %% {wiring.source} -> {wiring.target}: {wiring.label}, {wiring.reads_text()}"
 
 
 def _slot(index: int, slot: PlanSlot) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A plan as one page of HTML that needs nothing else: no network, no script, light or dark as the reader has it."""
+"""A plan as a self-contained HTML page: no network, no script, light or dark by the reader's settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flykka.views.html.markup import Html, asset, element, fragment
 from flykka.views.html.markup import page as html_page
 from flykka.views.plan.program_plan import PlanEdge, PlanGraph, PlanSlot, ProgramNode, ProgramPlan, Wiring
 
-# An operator id is to be read whole: 32 digits, in whatever font the reader has.
+# The width fits an operator id, 32 digits, in any font.
 _WIDTH = 288
 _ACROSS = 80
 _BETWEEN = 22
@@ -40,7 +40,7 @@ Edge = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """A place on the page; without a node an edge passes there."""
+    """A place on the page; without a node an edge passes through it."""
 
     node: ProgramNode | None
     left: int
@@ -68,8 +68,8 @@ def _section(plan: ProgramPlan, title: str, summary: str, graph: PlanGraph | Non
 
 
 def _drawing(graph: PlanGraph) -> Html:
-    made = layered([node.key for node in graph.nodes], [(edge.source, edge.target) for edge in graph.edges])
-    boxes = dict(_placed(graph, made))
+    layout = layered([node.key for node in graph.nodes], [(edge.source, edge.target) for edge in graph.edges])
+    boxes = dict(_placed(graph, layout))
     width = max(box.left for box in boxes.values()) + _WIDTH
     height = max(box.top + box.height for box in boxes.values())
     head = f"head-{graph.title[0]}"
@@ -84,10 +84,10 @@ def _drawing(graph: PlanGraph) -> Html:
         markerHeight=7,
         orient="auto",
     )
-    drawn = element(
+    svg = element(
         "svg",
         element("defs", marker),
-        element("g", *(_arrow(edge, made, boxes) for edge in graph.edges), marker_end=f"url(#{head})"),
+        element("g", *(_arrow(edge, layout, boxes) for edge in graph.edges), marker_end=f"url(#{head})"),
         *dict.fromkeys(_label(edge, boxes[edge.target]) for edge in graph.edges),
         width=width,
         height=height,
@@ -95,14 +95,14 @@ def _drawing(graph: PlanGraph) -> Html:
     )
     nodes = (_node(box, box.node) for box in boxes.values() if box.node is not None)
     size = f"width:{width}px;height:{height}px"
-    return element("div", element("div", drawn, *nodes, class_="graph", style=size), class_="scroll")
+    return element("div", element("div", svg, *nodes, class_="graph", style=size), class_="scroll")
 
 
-def _placed(graph: PlanGraph, made: Layers) -> Iterator[tuple[str, _Box]]:
+def _placed(graph: PlanGraph, layout: Layers) -> Iterator[tuple[str, _Box]]:
     nodes = {node.key: node for node in graph.nodes}
-    heights = [[_height(nodes.get(key)) for key in layer] for layer in made.layers]
+    heights = [[_height(nodes.get(key)) for key in layer] for layer in layout.layers]
     tallest = max(sum(each) + _BETWEEN * (len(each) - 1) for each in heights)
-    for number, (layer, each) in enumerate(zip(made.layers, heights, strict=True)):
+    for number, (layer, each) in enumerate(zip(layout.layers, heights, strict=True)):
         free = (tallest - sum(each) - _BETWEEN * (len(each) - 1)) // 2
         tops = accumulate([height + _BETWEEN for height in each[:-1]], initial=free)
         for key, height, top in zip(layer, each, tops, strict=True):
@@ -120,13 +120,13 @@ def _node(box: _Box, node: ProgramNode) -> Html:
     return element("div", *names, *facts, class_=f"node {_CLASSES[node.kind]}", style=place)
 
 
-def _arrow(edge: PlanEdge, made: Layers, boxes: dict[str, _Box]) -> Html:
+def _arrow(edge: PlanEdge, layout: Layers, boxes: dict[str, _Box]) -> Html:
     source, target = boxes[edge.source], boxes[edge.target]
     x, y = source.left + _WIDTH, source.middle
     path = [f"M{x} {y}"]
-    for passed in (boxes[key] for key in made.passed[edge.source, edge.target]):
-        path += [_curve(x, y, passed.left, passed.middle), f"H{passed.left + _WIDTH}"]
-        x, y = passed.left + _WIDTH, passed.middle
+    for box in (boxes[key] for key in layout.passed[edge.source, edge.target]):
+        path += [_curve(x, y, box.left, box.middle), f"H{box.left + _WIDTH}"]
+        x, y = box.left + _WIDTH, box.middle
     path.append(_curve(x, y, target.left - 2, target.middle))
     return element("path", d=" ".join(path))
 
@@ -137,7 +137,7 @@ def _curve(x1: int, y1: int, x2: int, y2: int) -> str:
 
 
 def _label(edge: PlanEdge, target: _Box) -> Html:
-    """Place the label of an edge before its target: edges that leave one box lie on each other at first."""
+    """Place the label of an edge before its target: edges that leave one box overlap at first."""
     x, y = target.left - _ACROSS // 2, target.middle - 7
     return element("text", edge.label, x=x, y=y, text_anchor="middle")
 
@@ -158,17 +158,16 @@ def _slot(slot: PlanSlot) -> Html:
 
 
 def _wiring(wiring: Wiring) -> Html:
-    way, reads = element("em", wiring.label), element("span", wiring.told())
+    way, reads = element("em", wiring.label), element("span", wiring.reads_text())
     return element("li", f"{wiring.source} → {wiring.target} ", way, " ", reads)
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Layout of a graph's boxes on a page: in layers from left to right, each behind all that it reads.
+    """The layout of a graph's boxes on a page: in layers from left to right, each after all its inputs.
 
-    An edge that passes over layers has a place of its own in each of them, so that it does not go under a box.
-
-    It has the keys of each layer, top down, and by edge the keys of the places that it passes, in order.
+    An edge that crosses layers has its own place in each of them, so that it does not pass under a box. `layers` has
+    the keys of each layer, top down, `passed` by edge the keys of the places that it crosses, in order.
     """
 
     layers: tuple[tuple[str, ...], ...]
@@ -176,7 +175,7 @@ class Layers:
 
 
 def layered(nodes: Sequence[str], edges: Sequence[Edge]) -> Layers:
-    """The layers of a graph whose nodes are in topological order; in each the order that crosses few edges."""
+    """The layers of a graph whose nodes are in topological order, each in an order that avoids crossing edges."""
     depth: dict[str, int] = {}
     for node in nodes:
         depth[node] = max((depth[source] + 1 for source, target in edges if target == node), default=0)

@@ -1,7 +1,7 @@
 """The plan of a program, for drawing: operators, vertices, and tasks in their slots.
 
-Taken from the graphs that `execute` would submit, and from the machines that would run them, so that what is drawn is
-what would happen. Values, so that a plan that was made once can be kept.
+It is built from the graphs that `execute` would submit, by the state machines that would run them, so that it shows
+what would happen. It consists of values, so that a plan can be stored.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from flykka.actors.machines.graph.execution_job_vertex import execution_job_vert
 from flykka.actors.machines.job_graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from flykka.actors.machines.job_graph.wiring import POINTWISE, channels
 from flykka.actors.machines.slots.execution_slot_allocator import ExecutionSlotAllocator
-from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, shown
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, resources_text
 from flykka.actors.machines.slots.slot_requests import RequestSlots
 from flykka.messages.graph.job_graph import (
     JobEdge,
@@ -29,24 +29,24 @@ from flykka.messages.wire.ref import Ref
 from flykka.views.text.formats import counted
 
 _SHOWN = 8
-"""So many subtasks are told what they read."""
+"""The limit of subtasks whose inputs are listed."""
 
 
 @value("plan.node")
 class ProgramNode(Value):
-    """A box: the operators in it, in how many subtasks it runs, and what else there is to say."""
+    """A box: its operators, the number of its subtasks, and further facts."""
 
     key: str
     kind: OperatorKind
     names: tuple[str, ...]
-    """Of the operators in it, in order."""
+    """The names of its operators, in order."""
     parallelism: int
     facts: tuple[str, ...] = ()
 
 
 @value("plan.edge")
 class PlanEdge(Value):
-    """An arrow between two boxes, and how rows go along it."""
+    """An arrow between two boxes, and its ship strategy."""
 
     source: str
     target: str
@@ -65,7 +65,7 @@ class PlanGraph(Value):
 
 @value("plan.slot")
 class PlanSlot(Value):
-    """A slot and the tasks that share it, and in words the resources that these ask for."""
+    """A slot, the tasks that share it, and their required resources as text."""
 
     group: str
     number: int
@@ -75,28 +75,26 @@ class PlanSlot(Value):
 
 @value("plan.wiring")
 class Wiring(Value):
-    """The wiring of an edge: the subtasks of a vertex and those of another one that they read."""
+    """The wiring of an edge: which subtasks of the source each subtask of the target reads."""
 
     source: str
     target: str
     label: str
     reads: tuple[tuple[int, ...], ...]
-    """For each reading subtask the subtasks that it reads; empty where each reads all."""
+    """For each reading subtask the subtasks that it reads; empty if each reads all."""
 
-    def told(self) -> str:
-        """Tell who reads whom in words that stay short: `each reads all`, `1 reads 1-3, 2 reads 4-6`."""
+    def reads_text(self) -> str:
+        """A short text on which subtasks are read: `each reads all`, `1 reads 1-3, 2 reads 4-6`."""
         if not self.reads:
             return "each subtask reads all"
         if all(producers == (consumer,) for consumer, producers in enumerate(self.reads)):
             return "each subtask reads the one of its number"
-        said = [f"{consumer} reads {_span(producers)}" for consumer, producers in enumerate(self.reads[:_SHOWN], 1)]
-        return ", ".join(said) + (", ..." if len(self.reads) > _SHOWN else "")
+        reads = [f"{consumer} reads {_span(producers)}" for consumer, producers in enumerate(self.reads[:_SHOWN], 1)]
+        return ", ".join(reads) + (", ..." if len(self.reads) > _SHOWN else "")
 
 
 @value("plan.program_plan")
 class ProgramPlan(Value):
-    """Everything there is to draw of one job."""
-
     name: str
     stream: PlanGraph
     job: PlanGraph
@@ -104,7 +102,7 @@ class ProgramPlan(Value):
     wiring: tuple[Wiring, ...]
     tasks: int
     budget: str = ""
-    """The resources of each TaskManager in words; nothing where none are declared."""
+    """The resources of each TaskManager as text; empty if they are not declared."""
 
     @property
     def execution_summary(self) -> str:
@@ -112,7 +110,7 @@ class ProgramPlan(Value):
         return f"{tasks}; each TaskManager has {self.budget}" if self.budget else tasks
 
     def sections(self, graphs: Iterable[str]) -> Iterator[tuple[str, str, PlanGraph | None]]:
-        """Title, summary and graph of each part to draw; None for the execution graph, which is drawn as slots."""
+        """Title, summary and graph of each part to draw; `None` for the execution graph, which is drawn as slots."""
         for name in graphs:
             if name == "execution":
                 yield "Execution graph", self.execution_summary, None
@@ -122,7 +120,7 @@ class ProgramPlan(Value):
 
 
 def program_plan(stream_graph: StreamGraph, job_graph: JobGraph, budget: str = "") -> ProgramPlan:
-    """The plan of a program; the job graph was made of the stream graph, `budget` is what a TaskManager has."""
+    """The plan of a program from both of its graphs; `budget` describes the resources of a TaskManager."""
     return ProgramPlan(
         name=job_graph.name,
         stream=_stream(stream_graph, job_graph),
@@ -159,7 +157,7 @@ def _operator(node: StreamNode, operator_id: OperatorId) -> ProgramNode:
         f"chaining {node.chaining.lower()}" if node.chaining != "ALWAYS" else "",
         _asked(node.resources),
     )
-    # An operator that is given a uid later finds its state by the id that it had without one.
+    # An operator that gets a uid later finds its state by the id that it had without one.
     uid = ("no uid", f"id {operator_id}") if node.has_automatic_uid else (f"uid {node.uid}",)
     return ProgramNode(
         key=node.uid,
@@ -193,7 +191,7 @@ _MARKS = {ResultPartitionType.BLOCKING: "blocking ", ResultPartitionType.PIPELIN
 
 
 def _exchanged(edge: JobEdge) -> str:
-    """By which strategy, whether it is all there before it is read, and whether a failure loses some of it."""
+    """The ship strategy, and whether the exchange is blocking or may lose rows in a failure."""
     return f"{_MARKS.get(edge.result_partition_type, '')}{edge.ship_strategy.lower()}"
 
 
@@ -213,11 +211,11 @@ def _vertex(vertex: JobVertex) -> ProgramNode:
 
 
 def _asked(resources: ResourceSpec) -> str:
-    return "" if resources == UNSPECIFIED else shown(resources)
+    return "" if resources == UNSPECIFIED else resources_text(resources)
 
 
 def _slots(job_graph: JobGraph) -> tuple[PlanSlot, ...]:
-    """Place the first attempts in slots, as if all of them asked at once."""
+    """Place the first attempts in slots, as if all of them requested one at once."""
     vertices = execution_job_vertices(job_graph, 0)
     subtasks = [subtask for vertex in vertices.values() for subtask in vertex.subtasks]
     requests = tuple(slot_request(vertices, subtask) for subtask in subtasks)

@@ -1,4 +1,4 @@
-"""A plan for the terminal: lanes on the left, what there is to say on the right, in whatever width there is."""
+"""A plan for the terminal: lanes on the left, texts on the right, for any width."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flykka.views.plan.program_plan import PlanGraph, PlanSlot, ProgramNode, Pro
 SLOTS_SHOWN = 16
 _COLOURS = {
     OperatorKind.SOURCE: "green",
-    # The colour of text: white is none on a light terminal.
+    # The colour of text, because white is invisible on a light terminal.
     OperatorKind.STATELESS: "default",
     OperatorKind.LOCAL_INPUT: "default",
     OperatorKind.LOCAL_WINDOW_AGGREGATE: "cyan",
@@ -33,8 +33,8 @@ _COLOURS = {
 NODE = "●"
 
 
-class Beside:
-    """Text that is wrapped beside a margin, which is not: `first` stands at its first line, `rest` at the others."""
+class SideNote:
+    """Text that wraps beside a margin, which does not: `first` is beside its first line, `rest` beside the others."""
 
     def __init__(self, first: Text, rest: Text, text: Text) -> None:
         self._first = first
@@ -62,13 +62,13 @@ def rendered(plan: ProgramPlan, graphs: Iterable[str] = ("stream", "job", "execu
 
 
 def _heading(title: str, summary: str) -> RenderableType:
-    return Beside(Text(), Text(), Text.assemble((title, "bold underline"), "  ", (summary, "dim")))
+    return SideNote(Text(), Text(), Text.assemble((title, "bold underline"), "  ", (summary, "dim")))
 
 
 def _graph(graph: PlanGraph) -> Iterator[RenderableType]:
     nodes = {node.key: node for node in graph.nodes}
     arrows = [(edge.source, edge.target) for edge in graph.edges]
-    for row in drawn([node.key for node in graph.nodes], arrows):
+    for row in lane_rows([node.key for node in graph.nodes], arrows):
         if row.node is None:
             yield Text(row.lanes, style="dim")
             continue
@@ -90,18 +90,18 @@ def _node(node: ProgramNode, first: str, rest: str, strategies: tuple[str, ...])
     at.stylize(f"not dim {colour}", place, place + 1)
     for number, name in enumerate(node.names):
         text = Text(name, style=f"bold {colour}" if number == 0 else colour)
-        yield Beside(at if number == 0 else below, below, text)
+        yield SideNote(at if number == 0 else below, below, text)
     facts = Text(" · ".join(node.facts), style="dim")
     if strategies:
         facts = Text.assemble((", ".join(strategies), "yellow"), (" · ", "dim"), facts)
-    yield Beside(below, below, facts)
+    yield SideNote(below, below, facts)
 
 
 def _execution(plan: ProgramPlan) -> Iterator[RenderableType]:
-    shown = plan.slots[:SLOTS_SHOWN]
-    labels = [f"{slot.group} {slot.number}{f' ({slot.resources})' if slot.resources else ''}" for slot in shown]
+    slots = plan.slots[:SLOTS_SHOWN]
+    labels = [f"{slot.group} {slot.number}{f' ({slot.resources})' if slot.resources else ''}" for slot in slots]
     width = max(map(len, labels), default=0)
-    for label, slot in zip(labels, shown, strict=True):
+    for label, slot in zip(labels, slots, strict=True):
         yield _slot(label.ljust(width), slot)
     if len(plan.slots) > SLOTS_SHOWN:
         yield Text(f"... {len(plan.slots) - SLOTS_SHOWN:,} more slots", style="dim")
@@ -113,21 +113,26 @@ def _execution(plan: ProgramPlan) -> Iterator[RenderableType]:
 
 def _slot(label: str, slot: PlanSlot) -> RenderableType:
     margin = Text.assemble(("▪ ", "blue"), (label, "dim"))
-    return Beside(margin, Text(" " * margin.cell_len), Text(" · ".join(slot.tasks)))
+    return SideNote(margin, Text(" " * margin.cell_len), Text(" · ".join(slot.tasks)))
 
 
 def _wiring(wiring: Wiring) -> RenderableType:
     text = Text.assemble(
-        wiring.source, (" → ", "dim"), wiring.target, "  ", (wiring.label, "yellow"), (f"  {wiring.told()}", "dim")
+        wiring.source,
+        (" → ", "dim"),
+        wiring.target,
+        "  ",
+        (wiring.label, "yellow"),
+        (f"  {wiring.reads_text()}", "dim"),
     )
-    return Beside(Text("┄", style="dim"), Text(" "), text)
+    return SideNote(Text("┄", style="dim"), Text(" "), text)
 
 
 @dataclass(frozen=True, slots=True)
 class LaneRow:
-    """A line of a directed graph as text, as `git log --graph` draws history: a lane for each edge that is under way.
+    """A line of a directed graph as text, drawn like `git log --graph`: a lane for each open edge.
 
-    Beside the row with the node stands its first line of text; beside `more`, any further ones.
+    The row with the node is beside its first line of text, `more` beside any further lines.
     """
 
     lanes: str
@@ -135,7 +140,7 @@ class LaneRow:
     more: str = ""
 
 
-def drawn(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> Iterator[LaneRow]:
+def lane_rows(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> Iterator[LaneRow]:
     """The rows of a graph whose `nodes` are in topological order."""
     lanes: list[str | None] = []
     for node in nodes:
@@ -173,12 +178,12 @@ def _row(lanes: Sequence[str | None], place: int = -1, mark: str = "") -> str:
 
 
 def _joined(lanes: Sequence[str | None], arriving: Sequence[int]) -> str:
-    """`├─┴─╯`: several lanes come together in the first."""
+    """`├─┴─╯`: several lanes join the first one."""
     return _bridged(lanes, arriving[0], set(arriving[1:]), corner="╯", between="┴")
 
 
 def _parted(lanes: list[str | None], place: int, targets: Sequence[str]) -> str:
-    """`├─┬─╮`: one lane becomes several, the new ones to the right of it."""
+    """`├─┬─╮`: one lane splits into several, the new ones to the right of it."""
     opened: set[int] = set()
     for target in targets:
         free = next((index for index in range(place + 1, len(lanes)) if lanes[index] is None), len(lanes))
@@ -191,7 +196,7 @@ def _parted(lanes: list[str | None], place: int, targets: Sequence[str]) -> str:
 
 def _bridged(lanes: Sequence[str | None], start: int, ends: set[int], *, corner: str, between: str) -> str:
     last = max(ends)
-    drawn: list[str] = []
+    marks: list[str] = []
     for index, target in enumerate(lanes):
         inside = start < index < last
         if index == start:
@@ -204,5 +209,5 @@ def _bridged(lanes: Sequence[str | None], start: int, ends: set[int], *, corner:
             mark = "─" if target is None else "┼"
         else:
             mark = " " if target is None else "│"
-        drawn.append(mark + ("─" if start <= index < last else " "))
-    return "".join(drawn).rstrip()
+        marks.append(mark + ("─" if start <= index < last else " "))
+    return "".join(marks).rstrip()

@@ -1,4 +1,4 @@
-"""Numbers, sizes, durations, failures, turns and tables as a reader takes them in at a glance.
+"""Numbers, sizes, durations, failures, turns and tables as short texts.
 
-Not here: texts for one display alone.
+Not here: texts for only one display.
 """

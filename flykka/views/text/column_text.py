@@ -1,6 +1,6 @@
-"""Columns as texts for the names of operators: as the user has written them.
+"""Columns as texts for the names of operators, as the user has written them.
 
-PySpark gives a call of a UDF with its arguments as nodes of Spark's tree, by their fields and an address in the JVM.
+PySpark prints a call of a UDF with its arguments as nodes of Spark's tree, by their fields and an address in the JVM.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _UNKNOWN = "..."
 
 def column_text(column: object) -> str:
     text = str(column).removeprefix("Column<'").removesuffix("'>")
-    # The last one has no other in it.
+    # The last node contains no other.
     while (start := text.rfind(_NODE)) >= 0:
         inner = text[start + len(_NODE) :]
         length = next((end for end, depth in _depths(inner) if depth < 0), None)
@@ -32,7 +32,7 @@ def _node(text: str) -> str:
         case "UnresolvedAttribute":
             return ".".join(_listed(fields[0]))
         case "Literal":
-            # A text with parentheses of its own may hide where it ends.
+            # The end of a text with parentheses may be ambiguous.
             return fields[0] if len(fields) > 1 else _UNKNOWN
         case "Alias" | "Cast":
             return _node(fields[0])
@@ -52,7 +52,7 @@ def _fields(text: str) -> list[str]:
 
 
 def _depths(text: str) -> Iterator[tuple[int, int]]:
-    """Each place of a text, and how many parentheses are open behind it."""
+    """Each place of a text, and the number of open parentheses after it."""
     depth = 0
     for place, character in enumerate(text):
         depth += {"(": 1, ")": -1}.get(character, 0)

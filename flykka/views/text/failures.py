@@ -1,34 +1,34 @@
-"""Failures of a job in words: which task failed of what, by which lines of the author's, and what was done about it."""
+"""Failures of a job as text: the failed task, the cause, the user's lines that led to it, and the reaction."""
 
 from __future__ import annotations
 
 from flykka.messages.monitoring.exception_history import FailureOutcome, RootExceptionHistoryEntry
 from flykka.views.text.formats import counted, lasting
-from flykka.views.text.user_stack import told_whole
+from flykka.views.text.user_stack import full_text
 
 
 def failure_lines(entry: RootExceptionHistoryEntry, began_ms: int) -> list[str]:
-    """A failure with the author's own lines that led to it, and what was done about it."""
+    """A failure with the user's lines that led to it, and the reaction to it."""
     at = f"{(entry.root.timestamp_ms - began_ms) / 1_000:.2f} s"
     first, *others = story(entry)
     return [f"{at}  {first}", *(f"{' ' * len(at)}  {line}" for line in (*others, outcome(entry)))]
 
 
 def story(entry: RootExceptionHistoryEntry) -> list[str]:
-    """Tell the task and its failure in one line, and below it the author's own lines that led to it, and its labels."""
+    """The task and its failure in one line, followed by the user's lines that led to it, and its labels."""
     first = f"{place(entry)}{entry.root.cause.headline}{also(entry)}"
-    told = labels(entry)
-    return [first, *told_whole(entry.root.cause)[1:], *([told] if told else [])]
+    labels_text = labels(entry)
+    return [first, *full_text(entry.root.cause)[1:], *([labels_text] if labels_text else [])]
 
 
 def labels(entry: RootExceptionHistoryEntry) -> str:
-    """Tell the labels of a failure, where it has any: `labels: owner=team-a, type=user`."""
-    told = ", ".join(f"{label.key}={label.value}" for label in entry.root.failure_labels)
-    return f"labels: {told}" if told else ""
+    """The labels of a failure, if it has any: `labels: owner=team-a, type=user`."""
+    pairs = ", ".join(f"{label.key}={label.value}" for label in entry.root.failure_labels)
+    return f"labels: {pairs}" if pairs else ""
 
 
 def place(entry: RootExceptionHistoryEntry) -> str:
-    """Tell the task that failed and its TaskManager; nothing of a failure of the whole job."""
+    """The task that failed and its TaskManager; empty for a failure of the whole job."""
     root = entry.root
     if root.task_name is None:
         return ""
@@ -41,14 +41,14 @@ def also(entry: RootExceptionHistoryEntry) -> str:
 
 
 def times(entry: RootExceptionHistoryEntry) -> str:
-    """Tell how often the same failure has come, where it has come back: `same failure, 52 times in 1 min 40 s`."""
+    """The number of times that the same failure has occurred, if repeatedly: `same failure, 52 times in 1 min 40 s`."""
     if entry.times == 1 or entry.last_timestamp_ms is None:
         return ""
     return f"same failure, {entry.times:,} times in {lasting(entry.last_timestamp_ms - entry.root.timestamp_ms)}"
 
 
 def outcome(entry: RootExceptionHistoryEntry) -> str:
-    """Tell the answer to a failure and its result; of one that has come back how often, and about the last."""
+    """The reaction to a failure and its result; for a repeated failure the number, and the last reaction."""
     return "; ".join(text for text in (times(entry), _outcome(entry)) if text)
 
 

@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as a reader takes them in at a glance."""
+"""Numbers, sizes and times as short texts."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def format_count(count: float) -> str:
 
 
 def format_files_waiting(files: int) -> str:
-    """Tell how many files wait to be read; empty where none does."""
+    """The number of files that wait to be read, as text; empty for 0."""
     return f"{format_count(files)} file{'s wait' if files > 1 else ' waits'}" if files else ""
 
 
 def format_hold(name: str, hold: EventTimeHold, now_ms: int) -> str:
-    """Name the subtask or partition of the source `name` that event time waits for, and since when it is silent."""
+    """Name the subtask or partition of source `name` for which event time waits, and how long it has been silent."""
     of = f"partition {hold.partition!r} of {name}" if hold.partition else name
     if hold.watermark_ms == WATERMARK_MIN:
         return f"event time waits for {of}: no row with an event time for {lasting(now_ms - hold.since_ms)}"
@@ -55,7 +55,7 @@ def format_hold(name: str, hold: EventTimeHold, now_ms: int) -> str:
 
 
 def format_event_time_wait(details: JobDetails) -> str:
-    """Name the source or partition that event time waits for; empty if none has been silent for long."""
+    """Name the source or partition for which event time waits; empty if all have had rows lately."""
     holds = [(vertex, vertex.held_back_by) for vertex in details.vertices if vertex.held_back_by is not None]
     if not holds:
         return ""
@@ -64,7 +64,7 @@ def format_event_time_wait(details: JobDetails) -> str:
 
 
 def format_long_work(works: Sequence[WorkProgress]) -> str:
-    """Tell the progress of the oldest long work in Spark; empty where there is none."""
+    """The progress of the oldest long work in Spark, as text; empty without such work."""
     if not works:
         return ""
     oldest = works[0]
@@ -74,7 +74,7 @@ def format_long_work(works: Sequence[WorkProgress]) -> str:
 
 
 def format_event_time(ms: int | None) -> str:
-    """A moment of event time in UTC, to the second; a year that no calendar has is given as it is."""
+    """A moment of event time in UTC, to the second; in ms if its year is outside the calendar."""
     if ms is None:
         return NOTHING
     try:
@@ -84,7 +84,7 @@ def format_event_time(ms: int | None) -> str:
 
 
 def format_lag(ms: int | None) -> str:
-    """Format a lag in the largest unit that still tells something; a negative one is ahead."""
+    """Format a lag in the largest unit that is precise enough; a negative one is ahead."""
     if ms is None:
         return NOTHING
     if ms < 0:
@@ -96,12 +96,12 @@ def format_lag(ms: int | None) -> str:
 
 
 def displayed_status(details: JobDetails) -> str:
-    """The status of a job; STOPPED where it has FINISHED, as Flink has it, because it was stopped with a checkpoint."""
+    """The status of a job; STOPPED for a FINISHED job (Flink's status) that was stopped with a checkpoint."""
     return STOPPED if details.was_stopped else details.status
 
 
 def lasting(ms: int) -> str:
-    """A length of time: `0.4 s`, `41 s`, `3 min 5 s`. Less than nothing, by clocks that differ, is nothing."""
+    """A duration: `0.4 s`, `41 s`, `3 min 5 s`. A negative one, from differing clocks, becomes 0."""
     seconds = max(0, ms) / 1_000
     if seconds >= 60:
         return format_ms(ms)
@@ -109,7 +109,7 @@ def lasting(ms: int) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """So many of something: `1 task`, `3 tasks`."""
+    """A number with its unit: `1 task`, `3 tasks`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
@@ -121,7 +121,7 @@ def first_of(names: Sequence[str], most: int) -> str:
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]], alignment: str = "") -> Iterator[str]:
     """The header and the rows as lines, each column as wide as its widest cell.
 
-    `alignment` has a `<` or a `>` for each column; without it all of them are to the left.
+    `alignment` has a `<` or a `>` for each column; without it all are left-aligned.
     """
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     sides = alignment or "<" * len(header)

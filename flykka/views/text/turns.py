@@ -1,4 +1,4 @@
-"""Turns of a trace in words: as rows of a table, and in lines with their effects, changes and causes."""
+"""Turns of a trace as text: as rows of a table, and in lines with their effects, changes and causes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SIDE = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRow:
-    """A record as it is shown. `came` names its cause."""
+    """A record for display. `came` names its cause."""
 
     turn: str
     time: str
     recipient: str
-    said: str
+    message: str
     came: str
     effects: str
     failure: str = ""
@@ -34,24 +34,24 @@ class TurnRow:
 
 def row_of(record: Record, began_ms: int) -> TurnRow:
     """The row of a record; times count from `began_ms`."""
-    failure = said = came = style = ""
+    failure = message = came = style = ""
     match record:
         case Turn():
-            said, came = message_text(record.message), _came(record)
+            message, came = message_text(record.message), _came(record)
             failure = "" if record.failure is None else failure_text(record.failure)
             style = "red" if failure_of(record) is not None else "dim" if record.kind == "signal" else ""
         case Killed():
-            said, style = "KILLED", "bold red"
+            message, style = "KILLED", "bold red"
         case Spawned():
-            said, style = "SPAWNED", "dim"
+            message, style = "SPAWNED", "dim"
         case DeadLetterRecord():
-            said, style = f"DEAD LETTER {message_text(record.message)}", "yellow"
+            message, style = f"DEAD LETTER {message_text(record.message)}", "yellow"
             came = "" if record.sender is None else f"from {record.sender.path}"
     return TurnRow(
         turn=str(record.sequence),
         time=f"{(record.now_ms - began_ms) / 1000:+.3f}",
         recipient=recipient_of(record).path,
-        said=said,
+        message=message,
         came=came,
         effects=effects_text(record),
         failure=failure,
@@ -66,23 +66,23 @@ def _came(turn: Turn) -> str:
 
 def row_lines(rows: Iterable[TurnRow]) -> Iterator[str]:
     for row in rows:
-        failed = f"FAILED {row.failure}" if row.failure else ""
-        parts = (f"{row.turn:>7} {row.time:>10}  {row.recipient} <- {row.said}", row.came, row.effects, failed)
+        failure = f"FAILED {row.failure}" if row.failure else ""
+        parts = (f"{row.turn:>7} {row.time:>10}  {row.recipient} <- {row.message}", row.came, row.effects, failure)
         yield "  | ".join(filter(None, parts))
 
 
 def ids_cut_short(text: str) -> str:
-    """The text with the first few letters of each long id."""
-    return _LONG_ID.sub(lambda found: found[0][:_ID_DIGITS], text)
+    """Shorten long ids in a text to their first characters."""
+    return _LONG_ID.sub(lambda match: match[0][:_ID_DIGITS], text)
 
 
 def turn_line(turn: Turn, began_ms: int) -> str:
-    """Number, time, actor, message and its sender; and what the turn raised, where it did."""
+    """Number, time, actor, message and sender of a turn, and its failure, if any."""
     came = "by its timer" if turn.kind == "timer" else "" if turn.sender is None else f"from {turn.sender.path}"
     cause = "" if turn.cause is None else f"(turn {turn.cause})"
-    failed = "" if turn.failure is None else f"FAILED {failure_text(turn.failure)}"
-    said = f"turn {turn.sequence}  {(turn.now_ms - began_ms) / 1000:+.3f} s  {turn.recipient.path}"
-    return "  ".join(filter(None, [f"{said} <- {message_text(turn.message)}", f"{came} {cause}".strip(), failed]))
+    failure = "" if turn.failure is None else f"FAILED {failure_text(turn.failure)}"
+    head = f"turn {turn.sequence}  {(turn.now_ms - began_ms) / 1000:+.3f} s  {turn.recipient.path}"
+    return "  ".join(filter(None, [f"{head} <- {message_text(turn.message)}", f"{came} {cause}".strip(), failure]))
 
 
 def effect_lines(turn: Turn) -> list[str]:
@@ -97,7 +97,7 @@ def change_lines(changes: Iterable[Change]) -> list[str]:
 
 
 def cause_lines(causes: Iterable[Cause], began_ms: int) -> list[str]:
-    """Two lines for each cause: the turn, and what of it led on."""
+    """Two lines for each cause: the turn, and the effect that led to the next one."""
     lines = []
     for cause in causes:
         lines.append(turn_line(cause.turn, began_ms))

@@ -1,7 +1,7 @@
-"""A failure as its author wants to read it: the lines of the author's own files first, then what it came of.
+"""A failure for the user: the lines of the user's own files first, then its causes.
 
-It is read from the text of the stack as it travelled: Python's own, and within it that of a Python worker of Spark's.
-What belongs to flykka, to Spark or to a library is counted and not shown.
+They are taken from the text of the stack trace: Python's, and within it that of a Spark Python worker. Lines of flykka,
+Spark and libraries are counted but not shown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.diagnosis.user_files import is_users
 
 SHOWN_CAUSES = 3
-"""So many causes of causes are told."""
+"""The limit of nested causes that are shown."""
 
 _BEGIN = "Traceback (most recent call last):"
 _FRAME = re.compile(r'  File "(?P<file>.+)", line \d+, in .+')
@@ -24,7 +24,7 @@ _CHAINED = ("The above exception was the direct cause", "During handling of the 
 
 @dataclass(slots=True)
 class _Section:
-    """An exception in the text: its own lines of the author's, the number of others, its message."""
+    """An exception in the text: its lines from the user's files, the number of others, its message."""
 
     is_caused: bool
     own: list[str] = field(default_factory=list)
@@ -33,30 +33,30 @@ class _Section:
     text: str = ""
 
 
-def told_whole(cause: SerializedThrowable) -> list[str]:
-    """Tell a failure's message, then the line of its operator, then the author's own lines that led to it."""
-    said = cause.message.strip().splitlines()
-    written = [line for line in said if line.startswith("  ")]
+def full_text(cause: SerializedThrowable) -> list[str]:
+    """A failure's message, then the line of its operator, then the user's lines that led to it."""
+    message_lines = cause.message.strip().splitlines()
+    indented = [line for line in message_lines if line.startswith("  ")]
     story = user_story(cause)
     if not story:
-        return said
-    # The last of the author's lines is in the story as well.
-    places = [number for number, line in enumerate(written) if line.startswith("  File ")]
-    blocks = [written[begin:end] for begin, end in zip(places, [*places[1:], None], strict=True)]
+        return message_lines
+    # The last of the user's lines is in the story as well.
+    places = [number for number, line in enumerate(indented) if line.startswith("  File ")]
+    blocks = [indented[begin:end] for begin, end in zip(places, [*places[1:], None], strict=True)]
     above = [line for block in blocks if block[0] not in story for line in block]
-    return [*(line for line in said if not line.startswith("  ")), *above, *story]
+    return [*(line for line in message_lines if not line.startswith("  ")), *above, *story]
 
 
 def user_story(cause: SerializedThrowable) -> list[str]:
-    """The lines to be told below the first of a failure; none where no line of the author's was running."""
+    """The lines below the first line of a failure; empty if no line of the user was running."""
     sections = list(_sections(cause.stack_trace.splitlines()))
     place = next((n for n in reversed(range(len(sections))) if _is_of(sections[n], cause)), None)
     if place is None:
         return []
     lines = list(sections[place].own)
-    told = 1
-    while sections[place].is_caused and place > 0 and told <= SHOWN_CAUSES:
-        place, told = place - 1, told + 1
+    depth = 1
+    while sections[place].is_caused and place > 0 and depth <= SHOWN_CAUSES:
+        place, depth = place - 1, depth + 1
         section = sections[place]
         if section.own:
             lines += [f"caused by {section.type_name}{f': {section.text}' if section.text else ''}", *section.own]
@@ -80,7 +80,7 @@ def _sections(lines: list[str]) -> Iterator[_Section]:
             section.others += not is_own
             section.own += [line] if is_own else []
         elif section is not None and line.startswith("    "):
-            # Its source; the marks below it are left out.
+            # The source line; the marks below it are left out.
             section.own += [line] if is_own and line.strip("^~ ") else []
         elif section is not None and (raised := _RAISED.match(line)):
             section.type_name, section.text = raised["type"].rpartition(".")[2], raised["text"] or ""

@@ -9,7 +9,7 @@ from flykka.actors.machines.effects import Ignore, JobMasterOf, Tell
 from flykka.actors.machines.slots.slot_manager import (
     ALLOCATE_TIMEOUT_MS,
     REQUEST_TIMEOUT_MS,
-    GiveSlot,
+    AssignSlot,
     SlotManager,
     SlotManagerEffect,
     SlotManagerEvent,
@@ -113,7 +113,7 @@ class ManagerCase:
 
     def holds(self, word: str, wanted: Any) -> bool:
         """True if what the case wants is so."""
-        sent = [effect for effect in self._effects if isinstance(effect, GiveSlot)]
+        sent = [effect for effect in self._effects if isinstance(effect, AssignSlot)]
         states = self._slots.slot_states
         match word:
             case "accepted":
@@ -200,9 +200,9 @@ class ManagerCase:
 
     def _surround(self, effect: SlotManagerEffect) -> None:
         match effect:
-            case GiveSlot() if self._unanswered > 0:
+            case AssignSlot() if self._unanswered > 0:
                 self._unanswered -= 1
-            case GiveSlot(slot_id=slot, job_id=job, allocation_id=allocation):
+            case AssignSlot(slot_id=slot, job_id=job, allocation_id=allocation):
                 self._tell(AllocateSlotConfirmed(slot_id=slot, job_id=job, allocation_id=allocation))
             case StartTaskManager(task_manager=task_manager) if self._workers_fail:
                 self._tell(TaskManagerGone(task_manager=task_manager, reason="it cannot start"))
@@ -242,7 +242,7 @@ class ManagerCase:
             self._say_releasable(task_manager, idle_period, can=step["task_manager_can_be_released"])
 
     def _answer(self, allocation: str, answer: str | Sequence[str]) -> None:
-        given = [effect for effect in self._effects if isinstance(effect, GiveSlot)]
+        given = [effect for effect in self._effects if isinstance(effect, AssignSlot)]
         slot = next(effect.slot_id for effect in reversed(given) if effect.allocation_id == allocation)
         name, job = AllocationId(allocation), JobId(self._jobs[allocation])
         match answer:

@@ -46,7 +46,7 @@ def test_a_story_is_told_line_by_line(flykka_trace: Shell, trace: Path) -> None:
     code, out, err = flykka_trace("story", trace, "--checkpoint", "2")
 
     assert (code, err) == (0, "")
-    assert out.splitlines()[0] == f"checkpoint 2 of job {JOB}: COMPLETED in 1.5 s, 2.0 KiB, of which 1.0 KiB are new"
+    assert out.splitlines()[0] == f"checkpoint 2 of job {JOB}: COMPLETED in 1.5 s, 2.0 KiB, 1.0 KiB of it new"
     assert "8 x acknowledged within 70 ms, the last was window-7.0-7, async 1.5 s" in out
     assert flykka_trace("story", trace, "--checkpoint", "2", "--all")[1].count(": acknowledged") == 8
 
@@ -82,7 +82,7 @@ def test_a_story_is_of_one_thing(flykka_trace: Shell, trace: Path, asked: list[s
     [
         (["--checkpoint", "9"], "there is no checkpoint 9; there are 1 to 2"),
         (["--attempt", "nobody"], "there is no attempt 'nobody'; there are: "),
-        (["--job", "nothing"], "the trace tells of no job at all"),
+        (["--job", "nothing"], "the trace contains no jobs"),
     ],
     ids=str,
 )

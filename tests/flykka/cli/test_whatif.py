@@ -172,7 +172,7 @@ def test_where_no_task_is_concerned_no_stage_can_fail(whatif: WhatIf) -> None:
     code, _, err = whatif(KILLED, "--at", turn_of("JobManager <- SubmitJob"), "--fail-stage")
 
     assert code == 2
-    assert "its message is for no Task, and names no attempt that lives" in err
+    assert "its message is not for a Task, and names no living attempt" in err
 
 
 def test_a_file_that_is_no_trace_is_told(whatif: WhatIf, tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def test_what_becomes_of_stored_values_that_are_new_or_gone_is_told() -> None:
     assert found.problems == ()
     [sums] = [operator for operator in found.operators if operator.uid == "sums"]
     assert sums.match is OperatorMatch.MATCHED
-    assert sums.changes == ("most is new: null for the keys that are there", "sum is dropped")
+    assert sums.changes == ("most is new: null for existing keys", "sum is dropped")
 
 
 def test_the_state_of_a_coordinator_needs_a_function_that_brings_one() -> None:

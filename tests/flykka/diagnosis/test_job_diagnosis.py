@@ -105,13 +105,13 @@ TABLE: list[tuple[str, ActorReports, str]] = [
             ),
             slots=None,
         ),
-        "job 'prices' waits for 4 s for 2 to 8 slots: the ResourceManager cannot say where from: it is not there",
+        "job 'prices' waits for 4 s for 2 to 8 slots: the ResourceManager does not answer: it is not there",
     ),
     (
         "job-master",
         answers(job=None, leadership=led(), unresponsive=(silent("the JobMaster"),)),
-        "the JobMaster of job 'prices' is stuck: it has not answered for 2 s and has TriggerCheckpoint in hand,"
-        " 14 messages behind it",
+        "the JobMaster of job 'prices' is stuck: it has not answered for 2 s and is handling TriggerCheckpoint,"
+        " 14 messages waiting",
     ),
     (
         "accepting",
@@ -141,7 +141,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
             stages={WINDOW_2: spark()},
         ),
         "a region of job 'prices' is to restart after ValueError: operator 'taxed': no price may be 26, and waits for"
-        " 40 s for the end of window (2/2): it closes on its way to CANCELED: its stage 'merge' has finished 3 of 8"
+        " 40 s for the end of window (2/2): it is closing, and will be CANCELED: its stage 'merge' has finished 3 of 8"
         " Spark tasks",
     ),
     (
@@ -158,8 +158,8 @@ TABLE: list[tuple[str, ActorReports, str]] = [
             ),
             stages={WINDOW_1: spark()},
         ),
-        "job 'prices' is CANCELLING for 40 s: it waits for the end of window (1/2) and 1 other: it closes on its way to"
-        " CANCELED: its stage 'merge' has finished 3 of 8 Spark tasks",
+        "job 'prices' is CANCELLING for 40 s: it waits for the end of window (1/2) and 1 other: it is closing, and"
+        " will be CANCELED: its stage 'merge' has finished 3 of 8 Spark tasks",
     ),
     (
         "suspended",
@@ -169,12 +169,12 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "putting-away",
         answers(job=job(JobStatus.FINISHED, waits_for_end=NOW - 3_000)),
-        "job 'prices' is FINISHED, and what it leaves is being put away for 3 s",
+        "job 'prices' is FINISHED, and it is being archived for 3 s",
     ),
     (
         "finalizing",
         answers(job=job(waits_for_end=NOW - 3_000)),
-        "all tasks of job 'prices' have finished, and their output is put in its place for 3 s",
+        "all tasks of job 'prices' have finished, and their output is being finalized for 3 s",
     ),
     # Its tasks do not run yet.
     (
@@ -185,13 +185,13 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "resource-manager",
         waiting_for_slots(unresponsive=(silent("the ResourceManager"),)),
-        "1 task of job 'prices' waits for a slot for 12 s: the ResourceManager cannot say where from: it has not"
-        " answered for 2 s and has TriggerCheckpoint in hand, 14 messages behind it",
+        "1 task of job 'prices' waits for a slot for 12 s: the ResourceManager does not answer: it has not"
+        " answered for 2 s and is handling TriggerCheckpoint, 14 messages waiting",
     ),
     (
         "state",
         answers(job=job(waits_for_state=NOW - 5_000)),
-        "job 'prices' waits for 5 s to hear from which state its tasks start",
+        "job 'prices' waits for 5 s for the state from which its tasks start",
     ),
     (
         "opening",
@@ -200,19 +200,20 @@ TABLE: list[tuple[str, ActorReports, str]] = [
             job=job(attempts=(attempt(SOURCE), attempt(WINDOW_1), attempt(WINDOW_2, ExecutionState.DEPLOYING))),
             stages={WINDOW_2: spark(0, 0, what="opening")},
         ),
-        "window (2/2) is made ready for 40 s on task-manager-1: it is DEPLOYING: its opening has no Spark job at work",
+        "window (2/2) is being deployed for 40 s on task-manager-1: it is DEPLOYING: its opening has no running Spark"
+        " job",
     ),
     # Somebody is stuck.
     (
         "task",
         answers(task(SOURCE), unresponsive=(silent("window (2/2)", WINDOW_2),)),
-        "window (2/2) is stuck: it has not answered for 2 s and has TriggerCheckpoint in hand, 14 messages behind it",
+        "window (2/2) is stuck: it has not answered for 2 s and is handling TriggerCheckpoint, 14 messages waiting",
     ),
     (
         "coordinator",
         answers(task(SOURCE), unresponsive=(silent("the CheckpointCoordinator"),)),
-        "the CheckpointCoordinator is stuck: it has not answered for 2 s and has TriggerCheckpoint in hand,"
-        " 14 messages behind it",
+        "the CheckpointCoordinator is stuck: it has not answered for 2 s and is handling TriggerCheckpoint,"
+        " 14 messages waiting",
     ),
     # A checkpoint waits.
     (
@@ -233,7 +234,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
             stages={WINDOW_2: spark(progress_ms=NOW - 35_000, tasks_failed=2)},
         ),
         "window (2/2) has not acknowledged checkpoint 7 for 41 s: its stage 'merge' has finished 3 of 8 Spark tasks,"
-        " 2 failed, none done for 35 s",
+        " 2 failed, none finished for 35 s",
     ),
     (
         "barrier",
@@ -284,7 +285,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "young-checkpoint",
         answers(task(WINDOW_2, stages=at_stage(since_ms=NOW - 200)), checkpoints=pending(WINDOW_2, since_ms=NOW - 100)),
-        "job 'prices' works: window (2/2) is at it for 0.2 s: it processes a batch",
+        "job 'prices' works: window (2/2) is running for 0.2 s: it processes a batch",
     ),
     (
         "back-pressured",
@@ -299,7 +300,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "aligned",
         answers(task(SOURCE, is_source=True, waits_for_group="orders"), idle_window(0), idle_window(1)),
-        "job 'prices' runs: source (1/1): it waits for the sources of group 'orders', which are far behind it in event"
+        "job 'prices' runs: source (1/1): it waits for the sources of group 'orders', which are far behind in event"
         " time",
     ),
     (
@@ -369,7 +370,7 @@ def test_what_it_rests_on_is_told_by_its_labels() -> None:
     )
     assert [(each.name, each.activity, each.waits_for) for each in why.attempts] == [
         ("source (1/1)", "idle", "is idle"),
-        ("window (1/2)", "-", "is RUNNING, and its Task is gone"),
+        ("window (1/2)", "-", "is RUNNING, and its Task has ended"),
         ("window (2/2)", "busy", "its stage 'merge' has finished 3 of 8 Spark tasks"),
     ]
 

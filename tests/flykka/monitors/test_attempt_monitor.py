@@ -68,14 +68,14 @@ def test_an_attempt_may_follow_one_that_has_ended() -> None:
 def test_an_attempt_must_not_be_deployed_while_another_one_of_its_subtask_lives() -> None:
     said = seen(AttemptMonitor(), turn(JOB_MASTER, DUE, submit(0)), turn(JOB_MASTER, DUE, submit(1)))
 
-    assert said == ["job_map_0_1 is deployed while job_map_0_0 lives"]
+    assert said == ["job_map_0_1 is deployed while job_map_0_0 runs"]
 
 
 def test_attempts_must_be_numbered_upwards() -> None:
     ended = turn(JOB_MASTER, DUE, moved(ExecutionState.CANCELED, 1))
     said = seen(AttemptMonitor(), turn(JOB_MASTER, DUE, submit(1)), ended, turn(JOB_MASTER, DUE, submit(1)))
 
-    assert said == ["job_map_0_1 is deployed behind job_map_0_1: attempts are numbered upwards"]
+    assert said == ["job_map_0_1 is deployed after job_map_0_1: attempts are numbered upwards"]
 
 
 def test_what_a_dead_attempt_reports_must_change_nothing() -> None:
@@ -90,7 +90,7 @@ def test_what_a_dead_attempt_reports_must_change_nothing() -> None:
         *run,
         state_update(ExecutionState.FINISHED, 0, state_report(attempt(), ExecutionState.FINISHED)),
     )
-    assert said == ["the report FINISHED of job_map_0_0, which is dead, brings about ExecutionStateChanged"]
+    assert said == ["the report FINISHED of job_map_0_0, which has ended, causes ExecutionStateChanged"]
 
 
 def test_an_attempt_must_begin_from_the_checkpoint_that_the_job_goes_back_to() -> None:

@@ -99,7 +99,7 @@ def test_what_stands_behind_a_barrier_is_not_read_before_the_snapshot() -> None:
     ]
 
     assert barrier_violations(*run) == [
-        "checkpoint 1: what stands behind the barrier in subpartition 0 of left:0 was read before the snapshot"
+        "checkpoint 1: a batch after the barrier in subpartition 0 of left:0 was read before the snapshot"
     ]
 
 
@@ -130,7 +130,7 @@ def test_what_is_in_the_state_is_not_in_flight_too() -> None:
     ]
 
     assert barrier_violations(*run) == [
-        "checkpoint 1: l is state of its channel, and was read before the snapshot or came behind the barrier"
+        "checkpoint 1: l is state of its channel, and was read before the snapshot or came after the barrier"
     ]
 
 

@@ -203,7 +203,7 @@ def test_a_checkpoint_must_end_once() -> None:
         CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), completion_turn(1), abort(1)
     )
 
-    assert said == ["checkpoint 1 is given up, which was complete or given up already"]
+    assert said == ["checkpoint 1 is aborted, which was completed or aborted already"]
 
 
 def test_a_checkpoint_that_was_given_up_must_not_complete() -> None:
@@ -211,14 +211,14 @@ def test_a_checkpoint_that_was_given_up_must_not_complete() -> None:
         CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), abort(1), completion_turn(1)
     )
 
-    assert said == ["checkpoint 1 completes, which never began, or was complete or given up already"]
+    assert said == ["checkpoint 1 completes, which never began, or was completed or aborted already"]
 
 
 def test_a_task_that_takes_part_in_a_checkpoint_must_be_told_that_it_is_given_up() -> None:
     begun = [tasks(0, 1), begin_turn(1), trigger_turn(1)]
 
     assert seen(CheckpointMonitor(), *begun, abort(1, told=[0, 1])) == []
-    assert seen(CheckpointMonitor(), *begun, abort(1)) == ["checkpoint 1 is given up, and job_map_1_0 is not told"]
+    assert seen(CheckpointMonitor(), *begun, abort(1)) == ["checkpoint 1 is aborted, and job_map_1_0 is not notified"]
 
 
 def test_of_a_checkpoint_that_no_task_has_heard_of_none_need_be_told() -> None:
@@ -229,13 +229,13 @@ def test_nobody_must_be_told_that_a_checkpoint_is_complete_which_is_not() -> Non
     early = turn(COORDINATOR, PeriodicTriggerDue(), (TASK_MANAGER, notify_complete(1)))
     said = seen(CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), early)
 
-    assert said == ["job_map_0_0 is told that checkpoint 1 is complete, which it is not"]
+    assert said == ["job_map_0_0 is notified that checkpoint 1 is complete, and it is not"]
 
 
 def test_ids_must_only_grow() -> None:
     said = seen(CheckpointMonitor(), tasks(0), begin_turn(2), abort(2), begin_turn(1))
 
-    assert said == ["checkpoint 1 begins behind checkpoint 2: ids only grow"]
+    assert said == ["checkpoint 1 begins after checkpoint 2: ids only grow"]
 
 
 def test_a_job_must_go_back_to_the_latest_checkpoint() -> None:
@@ -243,7 +243,7 @@ def test_a_job_must_go_back_to_the_latest_checkpoint() -> None:
 
     assert seen(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0, 1))) == []
     said = seen(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(1, 0, 1)))
-    assert said == ["the job goes back to checkpoint 1; the latest one is 2"]
+    assert said == ["the job restarts from checkpoint 1; the latest one is 2"]
     said = seen(CheckpointMonitor(), *lives, restore(None))
     assert said == ["the job starts from the beginning, although checkpoint 2 is complete"]
     said = seen(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0)))
@@ -276,7 +276,7 @@ def test_a_job_may_begin_from_a_checkpoint_of_another_one_and_from_no_other() ->
 
     assert seen(CheckpointMonitor(), adopted, restore(checkpoint_of_subtasks(7, 0)), tasks(0), begin_turn(8)) == []
     said = seen(CheckpointMonitor(), restore(checkpoint_of_subtasks(7, 0)))
-    assert said == ["the job goes back to checkpoint 7, which has not completed"]
+    assert said == ["the job restarts from checkpoint 7, which has not completed"]
 
 
 def test_of_a_run_that_is_not_shown_from_its_beginning_nothing_is_expected_that_came_before() -> None:

@@ -37,8 +37,8 @@ def test_nothing_must_be_published_before_it_is_complete() -> None:
     said = seen(CommitMonitor(), commit(1, snapshotted), commit(3, notify_complete(2)))
 
     assert said == [
-        "checkpoint 1 is published, and nobody has said that it is complete",
-        "checkpoint 3 is published, and nobody has said that it is complete",
+        "checkpoint 1 is published before it was reported as complete",
+        "checkpoint 3 is published before it was reported as complete",
     ]
 
 
@@ -47,11 +47,11 @@ def test_nothing_must_be_published_twice_by_an_attempt_nor_out_of_order() -> Non
 
     assert said == [
         "checkpoint 2 is published again by the same attempt",
-        "checkpoint 1 is published behind checkpoint 2",
+        "checkpoint 1 is published after checkpoint 2",
     ]
 
 
 def test_what_was_given_up_must_not_be_published() -> None:
     assert seen(CommitMonitor(), turn(TASK, notify_aborted(1)), commit(1)) == [
-        "checkpoint 1 is published, which was given up"
+        "checkpoint 1 is published, which was aborted"
     ]

@@ -40,7 +40,7 @@ REGISTERED = turn(
     (TASK_MANAGER, ACKNOWLEDGED),
 )
 SILENT = SerializedThrowable(type_name="HeartbeatTimeoutError", message="it was silent")
-OVER = ["is handled under registration, and that is over"]
+OVER = ["is handled under registration, which has ended"]
 
 
 def heartbeat(session: LeaderSessionId = REGISTRATION, *, to: Ref = JOB_MASTER) -> Turn:
@@ -97,7 +97,7 @@ def test_a_silent_job_master_leads_on_for_who_takes_leave_of_it_and_registers_ag
     left = turn(TASK_MANAGER, HeartbeatDue(), farewell)
     came_back = turn(TASK_MANAGER, HeartbeatDue(), farewell, back)
 
-    assert seen(SessionMonitor(), allocated, left, late) == ["is handled under leader, and that is over"]
+    assert seen(SessionMonitor(), allocated, left, late) == ["is handled under leader, which has ended"]
     assert seen(SessionMonitor(), allocated, came_back, late) == []
 
 

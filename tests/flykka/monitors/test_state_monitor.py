@@ -85,7 +85,7 @@ def test_an_attempt_must_not_move_when_another_has_taken_its_place() -> None:
         execution_turn(E.FAILED),
     )
 
-    assert said == ["job_map_0_0 moves to FAILED, and job_map_0_1 has taken its place"]
+    assert said == ["job_map_0_0 moves to FAILED, and job_map_0_1 has replaced it"]
 
 
 @pytest.mark.parametrize("state", TASK_MOVES[E.RUNNING])

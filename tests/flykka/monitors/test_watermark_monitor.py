@@ -55,7 +55,7 @@ def test_a_task_must_not_be_ahead_of_its_slower_input(said: Message) -> None:
 
     (text,) = seen(WatermarkMonitor(), *run)
 
-    assert text.endswith(" watermark 6, and subpartition 0 of right:0 has said 5")
+    assert text.endswith(" watermark 6, and subpartition 0 of right:0 has reached 5")
 
 
 def test_a_task_may_say_the_minimum_of_its_inputs() -> None:
@@ -72,7 +72,7 @@ def test_a_task_must_not_stay_behind_what_all_inputs_have_said() -> None:
     ]
 
     assert seen(WatermarkMonitor(), *run) == [
-        "r is read at watermark 4, and all channels have said 5 before what was read of them"
+        "r is read at watermark 4, and all channels had reached 5 before their last batches"
     ]
 
 
@@ -96,7 +96,7 @@ def test_an_aligned_source_must_not_read_on_beyond_what_it_was_told() -> None:
         )
 
     assert run(9) == []
-    assert run(8) == ["the source reads on at watermark 9, and may go to 8"]
+    assert run(8) == ["the source reads at watermark 9, beyond its limit 8"]
 
 
 def turns_of_restored_task(watermark_ms: int) -> list[Turn]:
@@ -120,7 +120,7 @@ def test_a_task_may_begin_with_the_watermark_of_its_checkpoint() -> None:
 def test_a_row_that_was_late_before_a_restart_must_stay_late() -> None:
     assert seen(
         WatermarkMonitor(), *turns_of_restored_task(7), arrived(LEFT, batch_ref("b"), process_batch("b", 6))
-    ) == ["b is read at watermark 6, and all channels have said 7 before what was read of them"]
+    ) == ["b is read at watermark 6, and all channels had reached 7 before their last batches"]
 
 
 def test_of_a_task_whose_beginning_was_not_seen_nothing_is_said() -> None:

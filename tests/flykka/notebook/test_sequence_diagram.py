@@ -53,5 +53,5 @@ def test_where_there_is_no_html_it_says_what_it_is_of(trace: Trace) -> None:
 
 
 def test_a_diagram_of_nothing_is_refused(trace: Trace) -> None:
-    with pytest.raises(TraceSelectionError, match="no turn is as asked for"):
+    with pytest.raises(TraceSelectionError, match="no turn matches"):
         trace.sequence_diagram(actors=["nobody"])

@@ -132,7 +132,7 @@ def test_where_no_task_is_concerned_no_stage_can_fail() -> None:
     session = session_of(KILLED)
     session.run_until("JobManager <- SubmitJob")
 
-    with pytest.raises(ForkError, match="its message is for no Task, and names no attempt that lives"):
+    with pytest.raises(ForkError, match="its message is not for a Task, and names no living attempt"):
         session.fork().fail_stage()
 
 

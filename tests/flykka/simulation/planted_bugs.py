@@ -286,9 +286,9 @@ def timers_of_what_comes_while_others_fire_are_forgotten(patch: pytest.MonkeyPat
 
 
 PLANTED_BUGS = (
-    PlantedBug(plant=a_watermark_is_that_of_the_faster_input, monitor="watermarks", says=" has said "),
-    PlantedBug(plant=an_aligned_source_reads_on, monitor="watermarks", says="reads on at watermark"),
-    PlantedBug(plant=a_restored_task_has_no_watermark, monitor="watermarks", says="and all channels have said"),
+    PlantedBug(plant=a_watermark_is_that_of_the_faster_input, monitor="watermarks", says=" has reached "),
+    PlantedBug(plant=an_aligned_source_reads_on, monitor="watermarks", says="the source reads at watermark"),
+    PlantedBug(plant=a_restored_task_has_no_watermark, monitor="watermarks", says="and all channels had reached"),
     PlantedBug(
         plant=a_snapshot_does_not_wait_for_the_last_channel,
         monitor="barriers",
@@ -313,7 +313,7 @@ PLANTED_BUGS = (
         plant=rows_that_have_met_none_are_told_with_each_watermark, monitor="output", says="rows too many", begin=53
     ),
     PlantedBug(plant=timers_of_what_comes_while_others_fire_are_forgotten, monitor="output", says=" lacks ", begin=12),
-    PlantedBug(plant=rows_are_counted_as_published_twice, monitor="output", says="rows were told as published"),
+    PlantedBug(plant=rows_are_counted_as_published_twice, monitor="output", says="rows were reported as published"),
     PlantedBug(
         plant=an_acknowledgement_counts_twice,
         monitor="checkpoints",
@@ -323,7 +323,7 @@ PLANTED_BUGS = (
     PlantedBug(
         plant=a_commit_comes_before_the_completion,
         monitor="commits",
-        says="is published, and nobody has said that it is complete",
+        says="is published before it was reported as complete",
     ),
     PlantedBug(plant=a_batch_is_released_before_it_is_read, monitor="batches", says="is read, and was released in"),
     PlantedBug(
@@ -359,7 +359,7 @@ PLANTED_BUGS = (
     PlantedBug(
         plant=nobody_looks_whose_session_it_is,
         monitor="sessions",
-        says=", and that is over",
+        says=", which has ended",
         settings=CUT_OFF,
     ),
     PlantedBug(
@@ -383,7 +383,7 @@ PLANTED_BUGS = (
     PlantedBug(
         plant=an_attempt_that_has_finished_takes_back_what_it_has_sent,
         monitor="data-plane",
-        says="everybody has let go of it",
+        says="all its holders have released it",
         begin=14,
     ),
     PlantedBug(plant=a_commit_is_reported_before_it_is_done, monitor="output", says=" lacks "),

@@ -16,9 +16,9 @@ from flykka.runtime.props import Props
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.simulation.data_plane import SimulatedDataPlane
+from flykka.simulation.environment import Environment
 from flykka.simulation.operators import Program, Source
 from flykka.simulation.storage import mounted
-from flykka.simulation.world import World
 from tests.actors.machines.attempt.attempt_machine import descriptor
 
 VERTEX = JobVertexId("vertex")
@@ -29,13 +29,13 @@ SOURCE = Source(
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def environment() -> Iterator[Environment]:
     with mounted("here") as storage:
-        yield World("here", storage, Program(behaviours={"op": SOURCE}), (STAGE_MS,))
+        yield Environment("here", storage, Program(behaviours={"op": SOURCE}), (STAGE_MS,))
 
 
-def bridge_of(system: SeededSystem, world: World) -> Ref:
-    return system.spawn(Props(Bridge, descriptor(OperatorKind.SOURCE), SimulatedDataPlane(world)), "bridge")
+def bridge_of(system: SeededSystem, environment: Environment) -> Ref:
+    return system.spawn(Props(Bridge, descriptor(OperatorKind.SOURCE), SimulatedDataPlane(environment)), "bridge")
 
 
 def explained_stages(system: SeededSystem, bridge: Ref) -> tuple[StageProgress, ...]:
@@ -46,12 +46,12 @@ def explained_stages(system: SeededSystem, bridge: Ref) -> tuple[StageProgress, 
 
 
 def test_each_question_is_answered_with_the_work_in_hand_the_oldest_first(
-    seeded_system: SeededSystem, world: World
+    seeded_system: SeededSystem, environment: Environment
 ) -> None:
-    bridge = bridge_of(seeded_system, world)
+    bridge = bridge_of(seeded_system, environment)
     bridge.tell(OpenChain(restore=None))
     seeded_system.advance(1_000)
-    world.trouble.slow_ms[VERTEX] = 3_000
+    environment.faults.slow_ms[VERTEX] = 3_000
     bridge.tell(ReadSplits(stage=7, splits=()))
     seeded_system.advance(100)
     bridge.tell(CommitCheckpoint(checkpoint_id=3))

@@ -10,11 +10,11 @@ import pytest
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.wire.ids import OperatorId
+from flykka.simulation.environment import Environment
 from flykka.simulation.held_rows import SimulatedKeyedFunction
 from flykka.simulation.operators import Process, Program
 from flykka.simulation.rows import KeyStates, Row, Rows
 from flykka.simulation.storage import mounted
-from flykka.simulation.world import World
 from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator
 from flykka.spark_bridge.operators.operator import Element, Output
 from tests.actors.machines.attempt.attempt_machine import descriptor
@@ -27,8 +27,8 @@ def make() -> Iterator[Callable[[Process], Operator]]:
     with mounted("held-rows") as storage:
 
         def operator(behaviour: Process) -> Operator:
-            world = World(name="held-rows", storage=storage, program=Program(), stage_ms=(1,))
-            function = SimulatedKeyedFunction(behaviour, descriptor(OperatorKind.KEYED_PROCESS), world)
+            environment = Environment(name="held-rows", storage=storage, program=Program(), stage_ms=(1,))
+            function = SimulatedKeyedFunction(behaviour, descriptor(OperatorKind.KEYED_PROCESS), environment)
             return KeyedProcessOperator(OperatorId("hold"), function, function.backend)
 
         yield operator

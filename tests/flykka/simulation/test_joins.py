@@ -11,6 +11,7 @@ from flykka.actors.machines.joins.interval_segments import Interval
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.wire.ids import OperatorId
+from flykka.simulation.environment import Environment
 from flykka.simulation.held_rows import join_operator
 from flykka.simulation.operators import Join, Program
 from flykka.simulation.rows import Row, Rows
@@ -19,7 +20,6 @@ from flykka.simulation.settings import SimulationSettings
 from flykka.simulation.storage import mounted
 from flykka.simulation.topology import Topology
 from flykka.simulation.two_inputs import joins_by_time
-from flykka.simulation.world import World
 from flykka.spark_bridge.operators.join import JoinOperator, Side
 from flykka.spark_bridge.operators.operator import Element, Output
 from tests.actors.machines.attempt.attempt_machine import descriptor
@@ -37,8 +37,8 @@ def make() -> Iterator[Make]:
     with mounted("joined-rows") as storage:
 
         def operator(behaviour: Join) -> JoinOperator[Rows, Rows]:
-            world = World(name="joined-rows", storage=storage, program=Program(), stage_ms=(1,))
-            return join_operator(OperatorId("join"), behaviour, descriptor(OperatorKind.JOIN), world)
+            environment = Environment(name="joined-rows", storage=storage, program=Program(), stage_ms=(1,))
+            return join_operator(OperatorId("join"), behaviour, descriptor(OperatorKind.JOIN), environment)
 
         yield operator
 

@@ -80,7 +80,7 @@ def test_what_fails_to_get_its_final_name_is_not_there() -> None:
 
 
 def test_one_name_is_mounted_once_and_leads_nowhere_afterwards() -> None:
-    with mounted("here"), pytest.raises(RuntimeError, match="runs already"), mounted("here"):
+    with mounted("here"), pytest.raises(RuntimeError, match="already runs"), mounted("here"):
         pass
 
     with pytest.raises(CheckpointFileNotFoundError):

@@ -108,16 +108,16 @@ def test_a_batch_job_can_be_executed_and_has_the_same_output() -> None:
         check_job_graph(
             job_graph(JobId("job"), topology, checkpointing, draw_restart_strategy(Random(seed)), JobType.BATCH)
         )
-        assert topology.as_batch().truth() == topology.truth()
+        assert topology.as_batch().expected_output() == topology.expected_output()
 
 
 def test_the_truth_is_the_source_as_often_as_ways_lead_to_a_sink() -> None:
     source = source_of(10)
     parts = Counter(part for row in source.read(0, 10) for part in row.parts)
 
-    truth = read_twice(source).truth()
+    expected_output = read_twice(source).expected_output()
 
-    assert truth == {"sink": parts + parts}
+    assert expected_output == {"sink": parts + parts}
 
 
 def test_a_filter_lets_the_same_rows_pass_each_time() -> None:

@@ -16,12 +16,12 @@ from flykka.messages.attempt.commands import WriteSnapshot
 from flykka.messages.graph.job_graph import CheckpointingMode
 from flykka.messages.state.handles import PendingFile
 from flykka.simulation.engine import SimulatedEngine, SimulatedSinkWriter
+from flykka.simulation.environment import IN_TRANSIT, Batches
 from flykka.simulation.rows import Row
 from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.simulation.simulation import simulate
 from flykka.simulation.state import SimulatedPanes
-from flykka.simulation.world import IN_TRANSIT, Batches
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +72,7 @@ def test_what_a_sink_shows_before_its_checkpoint_is_seen(monkeypatch: pytest.Mon
 
     violations = first_violations([0])
 
-    assert any("is published, and no checkpoint that holds it is complete" in text for text in violations)
+    assert any("is published, but no complete checkpoint contains it" in text for text in violations)
 
 
 def test_a_batch_that_nobody_lets_go_of_is_found_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_a_batch_that_nobody_lets_go_of_is_found_at_the_end(monkeypatch: pytest.
 
     violations = first_violations([0])
 
-    assert any("are left when it is over" in text for text in violations)
+    assert any("are not released at its end" in text for text in violations)
 
 
 def test_a_batch_that_is_read_behind_its_release_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_a_batch_that_is_read_behind_its_release_is_named(monkeypatch: pytest.Mo
 
     violations = first_violations([0], SimulationSettings(faults=frozenset(), patience_ms=1_000))
 
-    assert any("everybody has let go of it" in text for text in violations)
+    assert any("all its holders have released it" in text for text in violations)
 
 
 def test_state_that_is_not_deleted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def test_state_that_is_not_deleted_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
     violations = first_violations(range(40))
 
-    assert any(text.endswith("which nothing refers to [storage]") for text in violations)
+    assert any(text.endswith("which has no references [storage]") for text in violations)
 
 
 def test_a_savepoint_whose_state_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,14 +114,14 @@ def test_a_savepoint_whose_state_is_gone_is_named(monkeypatch: pytest.MonkeyPatc
         if command.savepoint is not None:
             for state in written.operators:
                 for handle in state.exclusive:
-                    engine.world.discard([handle.path])
+                    engine.environment.discard([handle.path])
         return written
 
     monkeypatch.setattr(SimulatedEngine, "write_snapshot", write_and_lose)
 
     violations = first_violations(range(100), SimulationSettings(faults=frozenset({FaultKind.REQUEST})))
 
-    assert any("was kept, and cannot be restored: " in text for text in violations)
+    assert any("was retained, but cannot be restored: " in text for text in violations)
 
 
 def test_a_job_that_does_not_end_makes_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_a_job_that_does_not_end_makes_no_progress(monkeypatch: pytest.MonkeyPat
 
     violations = first_violations([0], SimulationSettings(faults=frozenset(), patience_ms=3_000))
 
-    assert any(text == "job-1 has not ended 3 s behind the last fault [progress]" for text in violations)
+    assert any(text == "job-1 has not ended 3 s after the last fault [progress]" for text in violations)
 
 
 def test_an_actor_that_raises_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,8 @@ def test_event_time_that_does_not_wait_for_the_slowest_channel_is_seen(monkeypat
     violations = first_violations(range(14, 114))
 
     assert any(
-        "rows came late, of sources that are as much out of order as they say [output]" in text for text in violations
+        "rows are late although their sources are only as much out of order as declared [output]" in text
+        for text in violations
     )
 
 
@@ -182,7 +183,7 @@ def test_at_least_once_no_row_may_be_another(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_job_that_keeps_everybody_busy_makes_no_progress() -> None:
     violations = first_violations(range(10), SimulationSettings(faults=frozenset(), max_steps=1))
 
-    assert violations == ["job-1 has not ended when 1 steps were taken [progress]"]
+    assert violations == ["job-1 has not ended after 1 steps [progress]"]
 
 
 def test_a_sink_that_forgets_what_was_pending_loses_rows(monkeypatch: pytest.MonkeyPatch) -> None:

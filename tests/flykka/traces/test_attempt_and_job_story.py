@@ -68,12 +68,12 @@ def test_an_attempt_lives_from_its_restoring_to_its_end_and_routine_is_a_line(re
     assert story.outcome == "FINISHED"
     assert [line.text for line in story.lines()] == [
         "checkpoint 5: triggered",
-        "bridge: makes its chain ready, restored from checkpoint 4",
-        "Task: has its chain ready",
+        "bridge: opens its chain, restored from checkpoint 4",
+        "Task: has opened its chain",
         "work until +0.500: 3 x finishes a stage (10 rows in, 2 out; 10 rows in, 2 out; 10 rows in, 2 out)",
         "checkpoint 5: complete",
         "bridge: closes its chain",
-        "Task: has nothing running any more",
+        "Task: has no running work left",
         "JobMaster: is notified that it is FINISHED",
     ]
 
@@ -107,7 +107,9 @@ def test_an_attempt_is_named_by_what_only_it_has(recording: Recording) -> None:
     record_attempt(recording, 1)
     trace = recording.closed()
 
-    with pytest.raises(TraceSelectionError, match=f"'window' fits 2 attempts; choose one: {attempt(0)}, {attempt(1)}"):
+    with pytest.raises(
+        TraceSelectionError, match=f"'window' matches 2 attempts; choose one: {attempt(0)}, {attempt(1)}"
+    ):
         trace.story(attempt="window")
     with pytest.raises(TraceSelectionError, match=f"there is no attempt 'map'; there are: {attempt(0)}, {attempt(1)}"):
         trace.story(attempt="map")
@@ -177,7 +179,7 @@ def test_a_job_tells_what_it_went_through_each_thing_once(recording: Recording) 
         "!JobMaster: has lost task-manager-1, it is silent",
         "!JobMaster: window (2/2) is FAILED, OSError: disk full",
         "!JobMaster: the job is RESTARTING, OSError: disk full",
-        " JobMaster: checkpoint 3 is given up, JOB_FAILOVER_REGION",
+        " JobMaster: checkpoint 3 is aborted, JOB_FAILOVER_REGION",
         " JobMaster: starts from checkpoint 2",
         " JobMaster: the job is FINISHED",
         " JobManager: is notified that it has ended, FINISHED",
@@ -214,9 +216,9 @@ def test_a_trace_without_jobs_says_that_there_are_none(recording: Recording) -> 
     trace = recording.closed()
 
     for job in (None, "0123"):
-        with pytest.raises(TraceSelectionError, match="the trace tells of no job at all"):
+        with pytest.raises(TraceSelectionError, match="the trace contains no jobs"):
             trace.story(job=job)
-    with pytest.raises(TraceSelectionError, match="the trace tells of no attempt at all"):
+    with pytest.raises(TraceSelectionError, match="the trace contains no attempts"):
         trace.story(attempt="x")
-    with pytest.raises(TraceSelectionError, match="tells of no checkpoint at all"):
+    with pytest.raises(TraceSelectionError, match="contains no checkpoints"):
         trace.story(checkpoint=1)

@@ -45,12 +45,12 @@ def test_it_is_told_phase_by_phase_in_seconds_since_its_trigger(recording: Recor
     story = recording.closed().story(checkpoint=7)
 
     assert str(story).splitlines() == [
-        f"checkpoint 7 of job {JOB}: COMPLETED in 1.5 s, 2.0 KiB, of which 1.0 KiB are new",
+        f"checkpoint 7 of job {JOB}: COMPLETED in 1.5 s, 2.0 KiB, 1.0 KiB of it new",
         "begins 0.325 s into the recording",
         "",
         "trigger",
         "     +0.000       11  CheckpointCoordinator: begins it after PeriodicTriggerDue",
-        "     +0.100       12  JobMaster: notes where the split enumerators are",
+        "     +0.100       12  JobMaster: stores the positions of the split enumerators",
         "     +0.101       13  window-0.0-0: is triggered",
         "     +0.102       14  window-1.0-1: is triggered",
         "",
@@ -98,7 +98,7 @@ def test_one_that_was_given_up_says_why(recording: Recording) -> None:
     story = recording.closed().story(checkpoint=3)
 
     assert story.outcome == "ABORTED, EXPIRED"
-    assert story.lines()[-1].text == "JobMaster: is notified that it was given up, EXPIRED"
+    assert story.lines()[-1].text == "JobMaster: is notified that it was aborted, EXPIRED"
 
 
 def test_who_declines_is_named_with_the_failure(recording: Recording) -> None:
@@ -153,7 +153,7 @@ def test_one_that_the_trace_does_not_end_says_so(recording: Recording) -> None:
 
     story = Trace.open(trace.path).story(checkpoint=1)
 
-    assert story.outcome == "the trace ends before it does"
+    assert story.outcome == "unfinished at the end of the trace"
     assert "the trace ends at byte" in story.notes[0]
 
 
@@ -234,7 +234,7 @@ def test_where_there_are_several_jobs_what_may_be_of_either_is_left_out_and_coun
 
     story = recording.closed().story(checkpoint=1, job=JOB)
 
-    assert story.notes == ("1 steps are left out: the trace does not tell of which job they are",)
+    assert story.notes == ("1 steps are left out: the trace does not name their job",)
 
 
 def test_what_several_tasks_are_told_in_one_message_is_on_its_way_too(recording: Recording) -> None:

@@ -16,7 +16,17 @@ from flykka.errors import TraceSelectionError
 from flykka.messages.control.registration import HeartbeatDue, HeartbeatRequest
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ref import Ref
-from flykka.traces.diagram import Arrow, Collapsed, Line, View, begin_of, drawn, lines_of, short_names, streamed
+from flykka.traces.diagram import (
+    Arrow,
+    Collapsed,
+    Line,
+    View,
+    begin_of,
+    diagram_of,
+    lines_of,
+    short_names,
+    stream_lines,
+)
 from flykka.traces.perfetto import perfetto
 from flykka.traces.trace import Trace
 from tests.flykka.traces.recording import TASK_MANAGER, Recording, coordinator, job_master, record_checkpoint, task_ref
@@ -109,9 +119,9 @@ def test_what_is_too_much_for_a_diagram_says_how_to_ask_for_less(recording: Reco
     trace = record_talk(recording)
 
     with pytest.raises(TraceSelectionError, match=r"5 turns are too many for this diagram, which takes 3: .*--from"):
-        drawn(trace, View(), most=3)
+        diagram_of(trace, View(), most=3)
     with pytest.raises(TraceSelectionError, match="there is nothing to draw"):
-        drawn(trace, View(first=99), most=3)
+        diagram_of(trace, View(first=99), most=3)
 
 
 def test_mermaid_has_a_participant_per_actor_and_a_line_per_turn(recording: Recording) -> None:
@@ -248,7 +258,7 @@ def test_a_diagram_may_be_of_one_checkpoint(recording: Recording) -> None:
 def test_perfetto_gets_a_thread_per_actor_a_slice_per_turn_and_arrows_for_causes(recording: Recording) -> None:
     trace = record_talk(recording)
 
-    written = json.loads("".join(perfetto("recorded", (), streamed(trace, View()), begin_of(trace))))
+    written = json.loads("".join(perfetto("recorded", (), stream_lines(trace, View()), begin_of(trace))))
 
     events = written["traceEvents"]
     threads = {event["args"]["name"]: event["tid"] for event in events if event["name"] == "thread_name"}
@@ -270,7 +280,7 @@ def test_turns_of_one_millisecond_stand_beside_each_other_in_perfetto(recording:
         recording.turn(TASK_MANAGER, says("now"), after_ms=0)
     trace = recording.closed()
 
-    written = json.loads("".join(perfetto("recorded", (), streamed(trace, View()), begin_of(trace))))
+    written = json.loads("".join(perfetto("recorded", (), stream_lines(trace, View()), begin_of(trace))))
 
     slices = [(event["ts"], event["dur"]) for event in written["traceEvents"] if event["ph"] == "X"]
     assert slices == [(0, 1), (1, 1), (2, 1_000)]

@@ -28,7 +28,7 @@ def tags() -> set[str]:
         attempt_story.CHECKPOINTS,
         checkpoint_story.STEPS,
         checkpoint_story.FAILURES,
-        job_story.TOLD,
+        job_story.JOB_MESSAGES,
         job_story.ANNOUNCEMENTS,
     ],
     ids=["attempt", "checkpoints of attempts", "checkpoint", "failures", "job", "announcements"],

@@ -6,11 +6,11 @@ import pytest
 
 from flykka.actors.machines.attempt.checkpoints import (
     CHECKPOINT_MOVES,
-    Begin,
     Checkpoint,
     CheckpointBook,
     CheckpointPhase,
     OvertakenBatches,
+    SnapshotDecision,
     checkpoint_may_move,
 )
 from flykka.messages.attempt.answers import CommitPrepared, SnapshotWritten
@@ -46,7 +46,7 @@ def begun(kept: CheckpointBook, checkpoint_id: int, *, is_unaligned: bool = Fals
     checkpoint.overtaken = OvertakenBatches() if is_unaligned else None
     for name, value in fields.items():
         setattr(checkpoint, name, value)
-    assert kept.begin(checkpoint) is Begin.TAKEN
+    assert kept.begin(checkpoint) is SnapshotDecision.TAKEN
     return checkpoint
 
 
@@ -141,7 +141,7 @@ def test_a_checkpoint_aborted_before_its_barrier_is_skipped() -> None:
 
     kept.abort(2)
 
-    assert kept.begin(Checkpoint(checkpoint_id=2)) is Begin.SKIPPED
+    assert kept.begin(Checkpoint(checkpoint_id=2)) is SnapshotDecision.SKIPPED
 
 
 def test_state_that_is_durable_too_late_is_acknowledged_alone_for_its_deletion() -> None:
@@ -171,8 +171,8 @@ def test_a_barrier_that_is_not_newer_is_stale() -> None:
     kept = book()
     begun(kept, 3)
 
-    assert kept.begin(Checkpoint(checkpoint_id=3)) is Begin.STALE
-    assert kept.begin(Checkpoint(checkpoint_id=2)) is Begin.STALE
+    assert kept.begin(Checkpoint(checkpoint_id=3)) is SnapshotDecision.STALE
+    assert kept.begin(Checkpoint(checkpoint_id=2)) is SnapshotDecision.STALE
 
 
 def test_a_checkpoint_is_under_way_until_it_is_acknowledged_or_aborted() -> None:

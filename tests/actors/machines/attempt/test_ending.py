@@ -77,7 +77,7 @@ def test_the_first_reason_to_end_counts() -> None:
 
     late = state.cancel()
 
-    assert late == [Ignore(reason="the attempt is already on its way to FAILED")]
+    assert late == [Ignore(reason="the attempt is already ending as FAILED")]
     assert state.chain_closed(ChainClosed())[0] == report(ExecutionState.FAILED, BOOM)
 
 
@@ -105,7 +105,7 @@ def test_an_attempt_cancelled_while_it_restores_never_runs() -> None:
 
     effects = state.run()
 
-    assert effects == [Ignore(reason="the attempt is on its way to CANCELED")]
+    assert effects == [Ignore(reason="the attempt is ending as CANCELED")]
     assert state.current is ExecutionState.CANCELING
 
 

@@ -48,7 +48,7 @@ def test_rows_that_go_back_in_time_fail_the_attempt_where_that_was_asked_for() -
     assert update.state.state is ExecutionState.FAILED
     assert update.state.failure is not None
     assert update.state.failure.type_name == "MonotonyViolationError"
-    assert "a row with event time 900 ms came behind one with 1000 ms" in update.state.failure.message
+    assert "a row with event time 900 ms came after one with 1000 ms" in update.state.failure.message
 
 
 def test_rows_that_go_back_in_time_are_logged_where_that_was_asked_for() -> None:

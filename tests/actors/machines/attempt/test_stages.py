@@ -112,7 +112,7 @@ def test_a_follower_waits_for_the_stages_before_it_and_not_for_those_after_it() 
     for stage in range(3):
         made.begin_work(0)
         made.on_answer(StageResult(stage=stage))
-        made.pop_over()
+        made.pop_ended()
         released.append(made.released())
         made.check()
 

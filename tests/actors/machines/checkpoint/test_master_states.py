@@ -161,7 +161,7 @@ def test_state_of_a_hook_that_is_gone_keeps_the_job_from_starting_unless_it_may_
     allowed = lenient.handle(MetadataRead(version=1, checkpoint=checkpoint, allow_non_restored_state=True))
 
     assert isinstance(refused[-1], RestoreStateFailed)
-    assert refused[-1].cause.message.startswith("checkpoint 13 holds state of the master hooks a, and the job has none")
+    assert refused[-1].cause.message.startswith("checkpoint 13 holds state of the master hooks a, and the job has no")
     assert allowed[-1] == events.RestoreMasterHooks(version=1, checkpoint_id=13, states=(("b", None),))
 
 

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from flykka.actors.machines.checkpoint.savepoint_requests import (
     AnswerSnapshot,
-    CheckpointWanted,
+    CheckpointRequested,
     DiscardLocation,
     InitializeLocation,
     RefuseSnapshot,
     RefuseStop,
     SavepointEffect,
     SavepointEvent,
+    SavepointRequested,
     SavepointRequests,
-    SavepointWanted,
-    StopWanted,
+    StopRequested,
 )
 from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.states import JobMoved
@@ -45,16 +45,18 @@ RUNNING = JobMoved(status=JobStatus.RUNNING)
 FAILING = JobMoved(status=JobStatus.FAILING, cause=CAUSE)
 
 
-def wanted(request_id: str = "s") -> SavepointWanted:
-    return SavepointWanted(request_id=request_id, directory="/savepoints")
+def wanted(request_id: str = "s") -> SavepointRequested:
+    return SavepointRequested(request_id=request_id, directory="/savepoints")
 
 
-def checkpoint_wanted(request_id: str = "c", *, is_full: bool = False) -> CheckpointWanted:
-    return CheckpointWanted(request_id=request_id, is_full=is_full)
+def checkpoint_wanted(request_id: str = "c", *, is_full: bool = False) -> CheckpointRequested:
+    return CheckpointRequested(request_id=request_id, is_full=is_full)
 
 
-def stop_wanted(request_id: str = "stop", directory: str | None = "/savepoints", *, drain: bool = False) -> StopWanted:
-    return StopWanted(request_id=request_id, directory=directory, drain=drain)
+def stop_wanted(
+    request_id: str = "stop", directory: str | None = "/savepoints", *, drain: bool = False
+) -> StopRequested:
+    return StopRequested(request_id=request_id, directory=directory, drain=drain)
 
 
 def location(request_id: str = "s") -> SavepointLocationInitialized:
@@ -123,7 +125,7 @@ def test_no_checkpoint_is_taken_of_a_job_that_does_not_run() -> None:
     _, (refused,) = after(checkpoint_wanted())
 
     assert isinstance(refused, RefuseSnapshot)
-    assert refused.cause.message == "it is CREATED, and only of a RUNNING job one can be taken"
+    assert refused.cause.message == "it is CREATED, and one can be taken only of a RUNNING job"
 
 
 def test_a_stop_without_a_savepoint_needs_no_folder() -> None:

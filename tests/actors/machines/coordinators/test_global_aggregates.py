@@ -60,7 +60,7 @@ def test_an_attempt_that_is_over_is_told_no_result() -> None:
     aggregates = GlobalAggregates()
     aggregates.on_updates(updates_sent("a", update("least", b"1")))
 
-    aggregates.attempt_over(ExecutionAttemptId("a"))
+    aggregates.attempt_ended(ExecutionAttemptId("a"))
 
     assert aggregates.on_updated(updated(("least", b"1"))) == []
 
@@ -72,4 +72,4 @@ def test_behind_a_failure_what_waits_goes_on() -> None:
 
     assert aggregates.on_failed() == [UpdateAggregates(updates=(update("least", b"2"),))]
     assert aggregates.on_failed() == []
-    assert aggregates.on_updated(updated()) == [Ignore(reason="no update of an aggregate is at work")]
+    assert aggregates.on_updated(updated()) == [Ignore(reason="no update of an aggregate is running")]

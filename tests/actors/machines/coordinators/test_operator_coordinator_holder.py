@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flykka.actors.machines.coordinators.operator_coordinator_holder import (
-    AttemptOver,
     AttemptReady,
+    AttemptTerminated,
     CoordinatorReset,
     CoordinatorSnapshotted,
     FailJob,
@@ -81,7 +81,7 @@ def test_its_events_reach_the_attempts_that_they_are_for() -> None:
 
 def test_events_for_an_attempt_that_is_over_go_nowhere() -> None:
     world = World().run()
-    world.tell(events_sent(b"a"), AttemptOver(attempt=attempt(0), is_failed=True, reason=CAUSE))
+    world.tell(events_sent(b"a"), AttemptTerminated(attempt=attempt(0), is_failed=True, reason=CAUSE))
 
     world.answer((0, b"x"))
 
@@ -95,7 +95,7 @@ def test_a_subtask_that_begins_alone_is_failed_reset_and_ready() -> None:
 
     world.tell(
         events_sent(b"a"),
-        AttemptOver(attempt=attempt(1), is_failed=True),
+        AttemptTerminated(attempt=attempt(1), is_failed=True),
         SubtaskReset(vertex_id=VERTEX, subtask=1, checkpoint_id=4),
         AttemptReady(attempt=attempt(1, 1)),
     )
@@ -111,7 +111,7 @@ def test_a_subtask_that_begins_alone_is_failed_reset_and_ready() -> None:
 def test_one_that_has_finished_has_not_failed() -> None:
     world = World().run()
 
-    world.tell(AttemptOver(attempt=attempt(0), is_failed=False))
+    world.tell(AttemptTerminated(attempt=attempt(0), is_failed=False))
 
     assert world.at_work is None
 
@@ -222,9 +222,12 @@ def test_a_job_begins_from_a_checkpoint_with_its_state_and_what_was_in_flight() 
 def test_after_a_reset_nothing_of_the_time_before_counts() -> None:
     world = World().run()
     world.tell(
-        events_sent(b"at work"), events_sent(b"waits"), snapshot(1), AttemptOver(attempt=attempt(0), is_failed=True)
+        events_sent(b"at work"),
+        events_sent(b"waits"),
+        snapshot(1),
+        AttemptTerminated(attempt=attempt(0), is_failed=True),
     )
-    world.tell(AttemptOver(attempt=attempt(1), is_failed=True), CoordinatorReset(checkpoint_id=3, state=STATE))
+    world.tell(AttemptTerminated(attempt=attempt(1), is_failed=True), CoordinatorReset(checkpoint_id=3, state=STATE))
     world.tell(AttemptReady(attempt=attempt(0, 1)))
 
     ignored = world.answer((0, b"x"), (0, b"y"), number=1)
@@ -300,7 +303,7 @@ def test_whatever_happens_calls_are_answered_and_no_state_has_an_event_twice(ste
             case "reset":
                 world.tell(CoordinatorReset(checkpoint_id=None, state=None))
             case "fail":
-                world.tell(AttemptOver(attempt=attempt(subtask, numbers[subtask]), is_failed=True))
+                world.tell(AttemptTerminated(attempt=attempt(subtask, numbers[subtask]), is_failed=True))
             case "ready":
                 numbers[subtask] += 1
                 world.tell(AttemptReady(attempt=attempt(subtask, numbers[subtask])))

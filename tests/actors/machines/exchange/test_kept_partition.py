@@ -102,7 +102,7 @@ def test_nothing_is_written_behind_the_end() -> None:
     output = partition_of_batches("a")
     output.finish()
 
-    with pytest.raises(AssertionError, match="behind the end"):
+    with pytest.raises(AssertionError, match="after the end"):
         output.add_batch(batch_ref("b"))
 
 

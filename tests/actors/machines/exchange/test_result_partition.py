@@ -205,7 +205,7 @@ def test_nothing_may_follow_the_end() -> None:
     output = partition()
     output.finish()
 
-    with pytest.raises(AssertionError, match="behind the end"):
+    with pytest.raises(AssertionError, match="after the end"):
         output.add_batch(batch_ref())
 
 

@@ -77,7 +77,7 @@ def test_what_is_drained_gives_up_what_was_not_sent() -> None:
 def test_nothing_follows_the_end() -> None:
     subpartition = holding(A, EndOfPartition())
 
-    with pytest.raises(AssertionError, match="behind the end"):
+    with pytest.raises(AssertionError, match="after the end"):
         subpartition.add(B)
 
 

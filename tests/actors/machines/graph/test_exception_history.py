@@ -134,7 +134,7 @@ def test_the_end_of_the_job_is_the_outcome_of_what_was_not_mended(status: JobSta
 
 
 def test_a_job_that_is_not_restarted_tells_why_with_the_failure_that_has_ended_it() -> None:
-    why = "restarts are suppressed: no restart can mend ValueError"
+    why = "restarts are suppressed: no restart can fix ValueError"
     regions = execution_failed(cause=LOST), restart(tasks=(SOURCE,)), execution_failed(), failing()
 
     waiting, last = history_of(*regions, JobStatusMoved(status=JobStatus.FAILED, cause=BUG, why=why)).entries

@@ -128,7 +128,7 @@ def test_a_failure_that_no_restart_can_mend_ends_the_job() -> None:
     assert running.effects[-1] == JobStatusMoved(
         status=JobStatus.FAILED,
         cause=failure("hopeless", suppress_restarts=True),
-        why="restarts are suppressed: no restart can mend TestError",
+        why="restarts are suppressed: no restart can fix TestError",
     )
 
 

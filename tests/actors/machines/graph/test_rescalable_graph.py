@@ -157,9 +157,9 @@ def test_behind_the_checkpoint_of_a_stop_and_at_the_end_of_the_input_nothing_is_
     ending.report(ending.graph.subtask(SOURCE, 0).execution.attempt, ExecutionState.FINISHED)
 
     [refused] = stopping.rescale(1, 1)
-    assert refused == RescaleNotBegun(why="the job takes the checkpoint that it stops with")
+    assert refused == RescaleNotBegun(why="the job is taking the checkpoint with which it stops")
     [refused] = ending.rescale(1, 1)
-    assert refused == RescaleNotBegun(why="tasks of the job have come to the end of its input")
+    assert refused == RescaleNotBegun(why="tasks of the job have reached the end of its input")
 
 
 @pytest.mark.parametrize("scheduler", SchedulerType)

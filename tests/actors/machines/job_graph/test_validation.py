@@ -51,7 +51,7 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
     "a vertex twice": (graph_of(SOURCE, SOURCE), "vertex id 'source'"),
     "a uid twice": (
         graph_of(SOURCE, SINK, replace(vertex("third"), operators=SINK.operators)),
-        "uid 'sink' stands twice",
+        "uid 'sink' occurs twice",
     ),
     "a vertex without operators": (graph_of(replace(SOURCE, operators=(), outputs=())), "'source' has no operator"),
     "no slots": (graph_of(replace(SOURCE, slot_sharing_group=""), SINK), "'source' is in no slot sharing group"),
@@ -60,7 +60,7 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
     "an input that comes later": (graph_of(SINK, SOURCE), "'source', which does not come before"),
     "an output that is not there": (
         graph_of(replace(SOURCE, outputs=()), SINK),
-        "'sink' reads output 0 of 'source': none",
+        "'sink' reads output 0 of 'source', which does not exist",
     ),
     "two readers of an output": (graph_of(SOURCE, SINK, vertex("other", reads=("source",))), "two readers"),
     "forward to another parallelism": (
@@ -112,7 +112,7 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
         ),
         "'source' and 'sink' are in the co-location group 'together'",
     ),
-    "nobody reads an output": (graph_of(SOURCE), "nobody reads output 0 of the vertex 'source'"),
+    "nobody reads an output": (graph_of(SOURCE), "no vertex reads output 0 of the vertex 'source'"),
 }
 
 

@@ -13,7 +13,7 @@ def test_a_step_counts_all_that_came_in_it_and_one_without_news_is_zero() -> Non
     counts.start_at(1_000)
 
     for at_ms, rows in ((1_100, 10), (1_900, 20), (3_500, 5)):
-        counts.note(at_ms, rows)
+        counts.record(at_ms, rows)
 
     assert counts.per_second(5_000) == TimeSeries(start_ms=1_000, step_ms=STEP_MS, values=(30.0, 0.0, 5.0, 0.0))
 
@@ -24,7 +24,7 @@ def test_no_row_is_lost_and_no_point_too_many_however_long_it_takes(seconds: int
     counts.start_at(0)
 
     for second in range(seconds):
-        counts.note(second * 1_000, 7)
+        counts.record(second * 1_000, 7)
 
     series = counts.per_second(seconds * 1_000)
     assert POINTS / 2 <= len(series.values) <= POINTS or seconds < POINTS
@@ -36,9 +36,9 @@ def test_no_row_is_lost_and_no_point_too_many_however_long_it_takes(seconds: int
 def test_a_peak_stays_when_steps_become_longer() -> None:
     lags = Peaks()
     lags.start_at(0)
-    lags.note(3_000, 90_000)
+    lags.record(3_000, 90_000)
 
-    lags.note(10_000_000, 5)
+    lags.record(10_000_000, 5)
 
     assert max(value for value in lags.series().values if value is not None) == 90_000
     assert len(lags.series().values) <= POINTS
@@ -57,6 +57,6 @@ def test_what_was_noted_before_the_beginning_belongs_to_the_first_step() -> None
     counts = RowCounts()
     counts.start_at(5_000)
 
-    counts.note(4_000, 3)
+    counts.record(4_000, 3)
 
     assert counts.per_second(6_000).values == (3.0,)

@@ -61,7 +61,7 @@ class Scheduling:
 
     def run(self) -> None:
         """Let the job run, with all of its tasks."""
-        self.tell(events.SchedulingWanted(), events.SlotsCounted(slots=2))
+        self.tell(events.StartRequested(), events.SlotsCounted(slots=2))
         self.tell(JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())
 
     def restart(self) -> None:
@@ -93,8 +93,8 @@ class Scheduling:
 def test_a_job_of_the_default_scheduler_begins_at_once_and_counts_no_slots() -> None:
     scheduling = Scheduling()
 
-    assert scheduling.tell(events.SchedulingWanted()) == [events.BeginScheduling()]
-    assert scheduling.tell(CountSlotsDue()) == [Ignore(reason="nobody waits for slots")]
+    assert scheduling.tell(events.StartRequested()) == [events.BeginScheduling()]
+    assert scheduling.tell(CountSlotsDue()) == [Ignore(reason="no rescale waits for slots")]
 
 
 def test_a_client_rescales_it_behind_a_checkpoint() -> None:
@@ -190,7 +190,7 @@ def test_a_job_that_ends_ends_its_rescale() -> None:
 
 def test_an_adaptive_job_waits_for_all_slots_and_then_takes_what_there_are() -> None:
     scheduling = Scheduling(adaptive=True)
-    scheduling.tell(events.SchedulingWanted(), events.SlotsCounted(slots=1))
+    scheduling.tell(events.StartRequested(), events.SlotsCounted(slots=1))
     assert scheduling.targets() == []
 
     scheduling.tell(ResourceWaitTimedOut(number=1), events.SlotsCounted(slots=1))
@@ -214,7 +214,7 @@ def test_it_restarts_with_the_slots_that_are_left() -> None:
 
 def test_it_grows_when_it_has_cooled_down() -> None:
     scheduling = Scheduling(adaptive=True)
-    scheduling.tell(events.SchedulingWanted(), ResourceWaitTimedOut(number=1), events.SlotsCounted(slots=1))
+    scheduling.tell(events.StartRequested(), ResourceWaitTimedOut(number=1), events.SlotsCounted(slots=1))
     scheduling.tell(JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())
 
     scheduling.now = ADAPTIVE.rescale_cooldown_ms - 1

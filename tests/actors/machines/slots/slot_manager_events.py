@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flykka.actors.machines.effects import JobMasterOf, Tell
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, share_of
-from flykka.actors.machines.slots.slot_manager import GiveSlot, ResourceManagerStarted, SlotManager, TaskManagerGone
+from flykka.actors.machines.slots.slot_manager import AssignSlot, ResourceManagerStarted, SlotManager, TaskManagerGone
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.messages.control.registration import Heartbeat, RegisterTaskManager, SlotReport, SlotStatus
 from flykka.messages.control.slots import (
@@ -72,8 +72,8 @@ def fails(allocation: str, reason: str, job: str = "job-1") -> Tell[JobMasterOf]
 
 def gives(
     task_manager: TaskManagerId, index: int, allocation: str, job: str = "job-1", cut: ResourceSpec | None = None
-) -> GiveSlot:
-    return GiveSlot(
+) -> AssignSlot:
+    return AssignSlot(
         task_manager=task_manager,
         slot_id=slot_id(task_manager, index),
         job_id=JobId(job),

@@ -12,8 +12,8 @@ from flykka.actors.machines.slots.slot_pool import (
     SlotAssigned,
     SlotPool,
     SlotRemoved,
+    SlotRequested,
     SlotReturned,
-    SlotWanted,
 )
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
 from flykka.messages.control.job import TaskManagerLost
@@ -61,9 +61,9 @@ def timed_out(request: str) -> SlotRequestTimedOut:
 
 def wanted(
     request: str, *, held: str | None = None, resources: ResourceSpec = UNSPECIFIED, is_batch: bool = False
-) -> SlotWanted:
+) -> SlotRequested:
     """A request that takes the slot `held`, or has one asked for: `a-1` for the first of those, and so on."""
-    return SlotWanted(
+    return SlotRequested(
         request_id=SlotRequestId(request),
         resources=resources,
         held=AllocationId(held) if held else None,

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.slots.resource_profile import share_of
-from flykka.actors.machines.slots.slot_manager import GiveSlot, SlotManager
+from flykka.actors.machines.slots.slot_manager import AssignSlot, SlotManager
 from flykka.actors.machines.slots.slot_table import SlotTable
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.messages.control.registration import Heartbeat
@@ -36,7 +36,7 @@ class SlotsAreCut(RuleBasedStateMachine):
     def begin(self) -> None:
         self.manager = SlotManager(WorkerCounts(configured=0))
         self.tables = {each: SlotTable(each, SLOTS, share_of(TOTAL, SLOTS), TOTAL) for each in (FIRST, SECOND)}
-        self.to_table: dict[TaskManagerId, deque[GiveSlot]] = {FIRST: deque(), SECOND: deque()}
+        self.to_table: dict[TaskManagerId, deque[AssignSlot]] = {FIRST: deque(), SECOND: deque()}
         self.to_manager: dict[TaskManagerId, deque[Message]] = {FIRST: deque(), SECOND: deque()}
         self.sizes: dict[AllocationId, ResourceSpec] = {}
         for each, table in self.tables.items():
@@ -44,7 +44,7 @@ class SlotsAreCut(RuleBasedStateMachine):
 
     def tell(self, event: object) -> None:
         for effect in self.manager.handle(event, 0):  # type: ignore[arg-type]
-            if isinstance(effect, GiveSlot):
+            if isinstance(effect, AssignSlot):
                 self.to_table[effect.task_manager].append(effect)
 
     def at_table(self, task_manager: TaskManagerId, event: AllocateSlot | FreeSlot) -> None:

@@ -9,8 +9,8 @@ from flykka.actors.machines.slots.resource_profile import (
     ResourceBudget,
     cut_for,
     fits,
+    resources_text,
     share_of,
-    shown,
     task_managers_needed,
     total_of,
 )
@@ -46,8 +46,8 @@ def test_a_cut_slot_has_the_default_of_what_its_request_does_not_say() -> None:
 
 
 def test_resources_are_told_in_words() -> None:
-    assert shown(WHOLE) == "1 core, 1024 MiB of memory, 128 MiB of managed memory"
-    assert shown(UNSPECIFIED) == "nothing in particular"
+    assert resources_text(WHOLE) == "1 core, 1024 MiB of memory, 128 MiB of managed memory"
+    assert resources_text(UNSPECIFIED) == "no resource of its own"
 
 
 def test_a_budget_gives_what_is_left_and_no_more() -> None:

@@ -157,7 +157,7 @@ def test_a_request_is_made_once() -> None:
     feed(slots, confirmed(FIRST, 0, "a"))
     while_allocated = feed(slots, requested("a"))
 
-    assert while_pending == while_allocated == [Ignore(reason="a was asked for before")]
+    assert while_pending == while_allocated == [Ignore(reason="a was requested before")]
 
 
 def test_an_allocation_id_may_be_used_again_when_its_slot_is_free() -> None:

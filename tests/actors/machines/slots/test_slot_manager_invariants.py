@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from flykka.actors.machines.effects import JobMasterOf, Tell
-from flykka.actors.machines.slots.slot_manager import GiveSlot, SlotManager, SlotManagerEffect
+from flykka.actors.machines.slots.slot_manager import AssignSlot, SlotManager, SlotManagerEffect
 from flykka.actors.machines.slots.task_manager_slots import SlotState
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.messages.control.slots import CancelSlotRequest, SlotRequestFailed
@@ -34,7 +34,7 @@ class SlotManagerLives(RuleBasedStateMachine):
         self.slots = SlotManager(WorkerCounts(configured=0))
         self.wanted: set[AllocationId] = set()
         self.held: dict[SlotId, AllocationId | None] = {}
-        self.inbox: list[GiveSlot] = []
+        self.inbox: list[AssignSlot] = []
 
     def feed(self, *events: object) -> None:
         for event in events:
@@ -43,7 +43,7 @@ class SlotManagerLives(RuleBasedStateMachine):
 
     def perform(self, effect: SlotManagerEffect) -> None:
         match effect:
-            case GiveSlot():
+            case AssignSlot():
                 assert effect.allocation_id in self.wanted, "a slot for nobody"
                 self.inbox.append(effect)
             case Tell(to=JobMasterOf(), message=SlotRequestFailed(allocation_id=allocation_id)):

@@ -229,7 +229,7 @@ def test_the_failure_of_an_unknown_allocation_is_ignored() -> None:
 
     effects = feed(slots, slot_request_failed("a-1", "lost"))
 
-    assert effects == [Ignore(reason="a-1 is neither held nor asked for")]
+    assert effects == [Ignore(reason="a-1 is neither held nor requested")]
 
 
 def test_a_lost_task_manager_takes_its_slots_along_and_no_others() -> None:
@@ -277,7 +277,7 @@ def test_a_slot_that_nobody_needs_for_long_goes_back() -> None:
     after = feed(slots, IdleSlotsDue(), now=IDLE_TIMEOUT_MS)
 
     assert before == []
-    assert after == [loses(None, "a-1", "nobody needed it"), frees("a-1")]
+    assert after == [loses(None, "a-1", "it was idle"), frees("a-1")]
     assert free_slots(slots) == ()
 
 

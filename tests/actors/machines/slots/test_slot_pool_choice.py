@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
-from flykka.actors.machines.slots.slot_pool import REQUEST_TIMEOUT_MS, SlotRequestRejected, SlotUnkept
+from flykka.actors.machines.slots.slot_pool import REQUEST_TIMEOUT_MS, SlotRequestRejected, SlotReservationReleased
 from flykka.messages.control.job_control import IdleSlotsDue
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, SlotRequestId
@@ -46,7 +46,7 @@ def test_a_slot_that_is_kept_no_longer_serves_who_waits() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"), wanted("r2"), returned("r1", is_kept=True))
 
-    effects = feed(slots, SlotUnkept(allocation_id=AllocationId("a-1")))
+    effects = feed(slots, SlotReservationReleased(allocation_id=AllocationId("a-1")))
 
     assert effects == [cancels_timer("r2"), withdraws("a-2"), assigned("r2", "a-1")]
 
@@ -60,7 +60,7 @@ def test_a_slot_that_is_offered_again_is_no_longer_what_it_was() -> None:
 
     effects = feed(slots, offered("a-2"))
 
-    lost = loses("r1", "a-1", "its TaskManager has given the slot again")
+    lost = loses("r1", "a-1", "its TaskManager has allocated the slot again")
     assert effects == [answered("a-2"), lost, cancels_timer("r2"), assigned("r2", "a-2")]
 
 

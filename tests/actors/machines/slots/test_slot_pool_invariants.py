@@ -16,7 +16,7 @@ from flykka.actors.machines.slots.slot_pool import (
     SlotPool,
     SlotPoolEffect,
     SlotRemoved,
-    SlotUnkept,
+    SlotReservationReleased,
 )
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
 from flykka.messages.control.slots import CancelSlotRequest, RequestSlot
@@ -84,7 +84,7 @@ class SlotPoolLives(RuleBasedStateMachine):
     @rule()
     def come_back_no_more(self) -> None:
         for allocation_id in free_slots(self.slots, FIRST, SECOND):
-            self.feed(SlotUnkept(allocation_id=allocation_id))
+            self.feed(SlotReservationReleased(allocation_id=allocation_id))
 
     @rule(task_manager=task_managers)
     def connect(self, task_manager: TaskManagerId) -> None:

@@ -284,7 +284,7 @@ def test_a_subtask_alone_goes_on_from_the_completed_checkpoint() -> None:
     coordinated.tell(attempt_ended(0))
     coordinated.tell(reset(0, 1))
 
-    assert coordinated.tell(request_splits(0)) == [Ignore(reason="attempt 0 of subtask 0 is over")]
+    assert coordinated.tell(request_splits(0)) == [Ignore(reason="attempt 0 of subtask 0 has ended")]
     assert coordinated.tell(request_splits(0, 2, attempt=1)) == [assigns(0, "bc", 1, 2, attempt=1)]
 
 

@@ -81,7 +81,7 @@ def test_a_reader_is_told_once_that_there_is_no_more() -> None:
 
     effects = feed(source, request_splits(0))
 
-    assert effects == [Ignore(reason="subtask 0 knows that there is no more")]
+    assert effects == [Ignore(reason="subtask 0 knows that there are no more splits")]
 
 
 def test_while_more_may_come_nobody_is_told_that_there_is_no_more() -> None:
@@ -203,4 +203,4 @@ def test_a_checkpoint_that_nobody_waits_for_settles_nothing() -> None:
 
     effects = feed(source, settled(0, 7), checkpoint_aborted(7), checkpoint_completed(7))
 
-    assert effects == [Ignore(reason="nobody waits for checkpoint 7")]
+    assert effects == [Ignore(reason="no reader waits for checkpoint 7")]

@@ -109,7 +109,7 @@ def test_an_attempt_that_is_over_gets_nothing() -> None:
 
     effects = feed(source, discovered_splits("ab"), request_splits(0), request_splits(1))
 
-    assert effects == [Ignore(reason="attempt 0 of subtask 0 is over"), assigns(1, "a")]
+    assert effects == [Ignore(reason="attempt 0 of subtask 0 has ended"), assigns(1, "a")]
 
 
 def test_a_request_of_an_attempt_before_the_current_one_is_ignored() -> None:
@@ -119,8 +119,8 @@ def test_a_request_of_an_attempt_before_the_current_one_is_ignored() -> None:
     effects = feed(source, request_splits(0, attempt=1), attempt_ended(0, 1), request_splits(0, attempt=2))
 
     assert effects == [
-        Ignore(reason="attempt 1 of subtask 0 is over"),
-        Ignore(reason="attempt 1 of subtask 0 was over"),
+        Ignore(reason="attempt 1 of subtask 0 has ended"),
+        Ignore(reason="attempt 1 of subtask 0 had ended"),
         assigns(0, "b", attempt=2),
     ]
 

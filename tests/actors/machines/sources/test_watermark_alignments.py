@@ -102,7 +102,7 @@ def test_a_reader_that_begins_again_is_waited_for_and_told_again() -> None:
 
     assert bounds_by_source(machine, AttemptEnded(attempt=reader_attempt("left"))) == {"right": WATERMARK_MIN}
     assert bounds_by_source(machine, reported_watermark("left", 5, number=1)) == {"left": 15, "right": 15}
-    assert handled(machine, reported_watermark("left", 900)) == [Ignore(reason=f"{reader_attempt('left')} is over")]
+    assert handled(machine, reported_watermark("left", 900)) == [Ignore(reason=f"{reader_attempt('left')} has ended")]
     assert bounds_by_source(machine, SourcesReset(), reported_watermark("left", 1, number=2)) == {"left": WATERMARK_MIN}
 
 

@@ -182,16 +182,16 @@ def test_rows_whose_operator_is_in_the_middle_of_a_chain_now_cannot_arrive() -> 
     before = replace(reader.operators[0], operator_id=OperatorId("new"))
     chained = replace(reader, operators=(before, *reader.operators))
 
-    with pytest.raises(RescaleNotSupportedError, match=r"reader \(reader\) is chained or read in another way"):
+    with pytest.raises(RescaleNotSupportedError, match=r"reader \(reader\) is chained or read differently"):
         assign(TAKEN, [producer, chained])
 
 
 def test_rows_whose_output_or_input_is_gone_cannot_arrive() -> None:
     producer, reader = producer_and_reader(2, 2)
 
-    with pytest.raises(RescaleNotSupportedError, match=r"producer \(producer\) is chained or read in another way"):
+    with pytest.raises(RescaleNotSupportedError, match=r"producer \(producer\) is chained or read differently"):
         assign(TAKEN, [replace(producer, outputs=()), reader])
-    with pytest.raises(RescaleNotSupportedError, match=r"reader \(reader\) is chained or read in another way"):
+    with pytest.raises(RescaleNotSupportedError, match=r"reader \(reader\) is chained or read differently"):
         assign(TAKEN, [producer, replace(reader, inputs=())])
 
 

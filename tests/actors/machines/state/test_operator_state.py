@@ -73,7 +73,7 @@ def test_values_come_back_from_all_lists_of_their_name() -> None:
     ("element", "refusal"),
     [
         (b"damaged", r"list 'x' of operator op cannot be read: "),
-        (encode(ClosedTo(state_id="s", closed_to_ms=1)), "holds a ClosedTo where a StagingFolder is expected"),
+        (encode(ClosedTo(state_id="s", closed_to_ms=1)), "contains a ClosedTo instead of a StagingFolder"),
     ],
 )
 def test_an_element_that_is_damaged_or_of_another_kind_is_refused_with_its_operator(

@@ -15,7 +15,7 @@ from flykka.actors.machines.state.schema_evolution import (
     has_changed,
     is_evolvable,
     is_same_or_wider,
-    misfits,
+    schema_mismatches,
 )
 from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.graph.job_graph import JobVertex, OperatorKind
@@ -74,9 +74,9 @@ def test_a_type_that_cannot_hold_every_value_is_not(was: str, now: str) -> None:
 def test_new_widened_and_dropped_values_fit_and_are_told() -> None:
     now = replace(TOTALS, columns="`max(amount)` int, `sum(amount)` bigint", merged_by=("max", "sum"))
 
-    assert misfits(TOTALS, now) == []
+    assert schema_mismatches(TOTALS, now) == []
     assert changes(TOTALS, now) == [
-        "max(amount) is new: null for the keys that are there",
+        "max(amount) is new: null for existing keys",
         "sum(amount) is widened from int to bigint",
         "rows is dropped",
     ]
@@ -85,7 +85,7 @@ def test_new_widened_and_dropped_values_fit_and_are_told() -> None:
 def test_another_type_is_named_with_both_and_so_are_other_keys() -> None:
     now = StateSchema(keys="user bigint", columns="`sum(amount)` string, rows bigint", merged_by=("sum", "sum"))
 
-    assert misfits(TOTALS, now) == [
+    assert schema_mismatches(TOTALS, now) == [
         "keys: was `user string`, is `user bigint`",
         "sum(amount): was `int`, is `string`, which is not wider",
     ]
@@ -95,8 +95,8 @@ def test_keys_may_have_other_names_but_where_rows_are_kept() -> None:
     renamed = replace(TOTALS, keys="customer string")
     kept = StateSchema(keys="user string", columns="user string, amount int", windows="size=60000ms")
 
-    assert misfits(TOTALS, renamed) == []
-    assert misfits(kept, replace(kept, keys="city string")) == ["keys: was `user string`, is `city string`"]
+    assert schema_mismatches(TOTALS, renamed) == []
+    assert schema_mismatches(kept, replace(kept, keys="city string")) == ["keys: was `user string`, is `city string`"]
 
 
 def test_lists_of_a_function_may_come_and_go_and_become_wider_and_nothing_else() -> None:
@@ -108,7 +108,7 @@ def test_lists_of_a_function_may_come_and_go_and_become_wider_and_nothing_else()
     was = lists(("gone", "int", split), ("wider", "int", split), ("other", "int", split), ("mode", "int", split))
     now = lists(("wider", "bigint", split), ("other", "string", split), ("mode", "int", union), ("new", "date", split))
 
-    assert misfits(was, now) == [
+    assert schema_mismatches(was, now) == [
         "operator state other: was `int`, is `string`, which is not wider",
         "operator state mode: was SPLIT_DISTRIBUTE, is UNION",
     ]

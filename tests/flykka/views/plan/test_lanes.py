@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.views.plan.terminal import NODE, drawn
+from flykka.views.plan.terminal import NODE, lane_rows
 
 
 def picture(nodes: str, *edges: str) -> list[str]:
-    return [row.lanes for row in drawn(nodes, [(edge[0], edge[1]) for edge in edges])]
+    return [row.lanes for row in lane_rows(nodes, [(edge[0], edge[1]) for edge in edges])]
 
 
 def test_a_line_of_operators_is_one_lane() -> None:
@@ -34,7 +34,7 @@ def test_a_lane_that_is_free_stays_free_and_one_that_is_crossed_goes_on() -> Non
 
 
 def test_beside_further_lines_of_a_node_stand_the_lanes_that_go_on() -> None:
-    rows = list(drawn("ab", [("a", "b")]))
+    rows = list(lane_rows("ab", [("a", "b")]))
 
     assert [(row.node, row.more) for row in rows if row.node] == [("a", "│"), ("b", "")]
 
@@ -52,7 +52,7 @@ def graphs(draw: st.DrawFn) -> tuple[list[str], list[tuple[str, str]]]:
 def test_every_node_is_drawn_once_and_no_lane_is_left(graph: tuple[list[str], list[tuple[str, str]]]) -> None:
     nodes, edges = graph
 
-    rows = list(drawn(nodes, edges))
+    rows = list(lane_rows(nodes, edges))
 
     assert [row.node for row in rows if row.node] == nodes
     assert all(row.lanes.count(NODE) == (1 if row.node else 0) for row in rows)

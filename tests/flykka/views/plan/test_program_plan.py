@@ -77,4 +77,4 @@ def test_the_document_is_flinks_plan_with_the_other_graphs_beside_it() -> None:
     ],
 )
 def test_who_reads_whom_is_told_in_few_words(reads: tuple[tuple[int, ...], ...], expected: str) -> None:
-    assert Wiring(source="a", target="b", label="rescale", reads=reads).told() == expected
+    assert Wiring(source="a", target="b", label="rescale", reads=reads).reads_text() == expected

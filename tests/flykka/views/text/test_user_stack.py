@@ -7,7 +7,7 @@ from pathlib import Path
 
 import flykka
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.views.text.user_stack import told_whole, user_story
+from flykka.views.text.user_stack import full_text, user_story
 
 WORKER = """\
 Traceback (most recent call last):
@@ -97,7 +97,7 @@ def test_a_failure_is_told_with_the_line_of_its_operator_above_the_lines_that_le
     raise ValueError(f"no rate for {country}")
 failed 10 times in a row"""
 
-    told = told_whole(SerializedThrowable(type_name="ValueError", message=said, stack_trace=WORKER))
+    told = full_text(SerializedThrowable(type_name="ValueError", message=said, stack_trace=WORKER))
 
     assert told[:6] == [
         "operator 'taxed' (app.py:40): no rate for DE",
@@ -113,4 +113,4 @@ failed 10 times in a row"""
 def test_a_failure_without_a_stack_is_told_as_it_came() -> None:
     message = 'one of these has failed:\n  File "app.py", line 1, in a\n  File "app.py", line 2, in b'
 
-    assert told_whole(SerializedThrowable(type_name="ValueError", message=message)) == message.splitlines()
+    assert full_text(SerializedThrowable(type_name="ValueError", message=message)) == message.splitlines()

@@ -1,4 +1,4 @@
-"""State that outlives the attempts of a simulation: files, batches, commits, and faults to come."""
+"""State that outlives the attempts of a simulation: files, batches, commits, and planned faults."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from flykka.spark_bridge.state.local_state import LocalStates
 
 
 @dataclass(slots=True)
-class Trouble:
-    """Faults of the data plane that have yet to happen."""
+class FaultSpec:
+    """Planned faults of the data plane."""
 
     failing_stages: Counter[JobVertexId] = field(default_factory=Counter)
-    """So many stages of each vertex fail next."""
+    """The number of next stages of each vertex that fail."""
     slow_ms: dict[JobVertexId, int] = field(default_factory=dict)
-    """The next stage of each vertex takes that much longer."""
+    """The additional duration of the next stage of each vertex."""
 
     def stage_fails(self, vertex_id: JobVertexId) -> bool:
         if not self.failing_stages[vertex_id]:
@@ -41,41 +41,41 @@ class Trouble:
         return True
 
     def delay_ms(self, vertex_id: JobVertexId) -> int:
-        """The delay of the stage at hand beside its own time."""
+        """The additional delay of the current stage."""
         return self.slow_ms.pop(vertex_id, 0)
 
 
 class RunningAttempt(Protocol):
-    """As much of an attempt as has to be known to end it, and to know whose place another one takes."""
+    """The part of an attempt that is needed to end it, and to find its predecessor."""
 
     descriptor: TaskDeploymentDescriptor
 
     def revoke(self, why: str) -> None:
-        """The attempt is over, where it has not ended."""
+        """End the attempt, unless it has ended."""
 
 
 @dataclass(slots=True)
-class World:
-    """The world of one simulation; implements `Files`. `violations` are those that the data plane has seen."""
+class Environment:
+    """The environment of one simulation; implements `Files`. `violations` are those found by the data plane."""
 
     name: str
     storage: SimulatedStorage
     program: Program
     stage_ms: tuple[int, ...]
-    """Durations that stages, and the work behind them, may take."""
+    """Durations of stages and background work."""
     local_recovery: bool = True
     batches: dict[JobId, Batches] = field(default_factory=dict)
     local_states: dict[JobId, LocalStates] = field(default_factory=dict)
-    trouble: Trouble = field(default_factory=Trouble)
+    faults: FaultSpec = field(default_factory=FaultSpec)
     violations: list[str] = field(default_factory=list)
     late_rows: int = 0
     attempts: dict[JobId, list[RunningAttempt]] = field(default_factory=dict)
     deleted_jobs: dict[str, dict[str, File]] = field(default_factory=dict)
-    """The files that were still there when the folder of a job was deleted as a whole."""
+    """The files that existed when the folder of a job was deleted as a whole."""
     acknowledged: dict[JobId, set[str]] = field(default_factory=dict)
     """Paths of acknowledged state that belongs to one checkpoint alone."""
     _committable: set[str] = field(default_factory=set)
-    """The final names of files that a durable checkpoint has held."""
+    """The final names of files in durable checkpoints."""
 
     def __post_init__(self) -> None:
         self.storage.on_finalised = self._on_finalised
@@ -95,10 +95,10 @@ class World:
         return address.removeprefix(f"{PROTOCOL}://")
 
     def publish(self, file: PendingFile) -> None:
-        """Give a staged file its final name, unless that has been done. Raises `OSError`, `FileNotFoundError`."""
+        """Give a staged file its final name, unless that is done already. Raises `OSError`, `FileNotFoundError`."""
         target, staged = self.path(file.target), self.path(file.staged)
         if file.target not in self._committable:
-            self.violations.append(f"{file.target} is published, and no checkpoint that holds it is complete")
+            self.violations.append(f"{file.target} is published, but no complete checkpoint contains it")
         if target in self.storage.files:
             if staged in self.storage.files:
                 self.storage.delete(staged)
@@ -115,10 +115,10 @@ class World:
         for path in paths:
             self.storage.delete(self.path(path))
 
-    # As savepoints see the storage
+    # The storage for savepoints
 
     def qualified(self, path: str) -> str:
-        """The address as it is: it has its scheme."""
+        """The address, which has a scheme already."""
         return path
 
     def exists(self, path: str) -> bool:
@@ -130,7 +130,7 @@ class World:
         self.storage.write(self.path(target), self.storage.read(self.path(source)))
 
     def delete(self, path: str) -> None:
-        """Delete what is there. Raises `OSError`."""
+        """Delete a file or folder, if it exists. Raises `OSError`."""
         if self.exists(path):
             self.discard([path])
 
@@ -139,11 +139,11 @@ class World:
         return self
 
     def seal(self, folder: str, within: str) -> tuple[FileDigest, ...]:
-        """Return no digests: nothing is damaged here, and nothing outlives the process."""
+        """Return no digests: files are not damaged here, and do not outlive the process."""
         return ()
 
     def verify(self, handles: Iterable[ExclusiveStateHandle]) -> None:
-        """Compare nothing."""
+        """Do nothing."""
 
     def bytes_below(self, folder: str) -> int:
         """The size of the files in a folder."""
@@ -163,34 +163,33 @@ class World:
 
 def checkpoint_of(path: str, data: File) -> CompletedCheckpoint:
     """The checkpoint in the metadata file at `path`."""
-    assert isinstance(data, bytes), f"{path} is no metadata"
+    assert isinstance(data, bytes), f"{path} is not a metadata file"
     checkpoint = decode(unpacked(path, data))
     assert isinstance(checkpoint, CompletedCheckpoint)
     return checkpoint
 
 
 class SimulatedSegments:
-    """Implements `Holders`: the rows of a segment stay as long as somebody has them.
+    """Implements `Holders`: the rows of a segment stay as long as they have a reference.
 
-    For the attempts to come every other segment is lost, so that some state is still there and some has to be read.
+    For later attempts every other segment counts as lost, so that some state is local and some has to be read.
     """
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Rows stay."""
+        """Do nothing: Python keeps the rows."""
 
     def release(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Rows go with the last that has them."""
+        """Do nothing: Python frees the rows."""
 
     def is_whole(self, batch_id: BatchId) -> bool:
-        """True for the segments of even numbers."""
+        """True for the segments with even numbers."""
         return int(batch_id.rpartition("-")[2]) % 2 == 0
 
 
 class Batches:
-    """The batches of one job, held by the product's rules. `read_after_release` are those that were read afterwards.
+    """The batches of one job, held by the product's rules. `read_after_release` are those that were read after release.
 
-    A batch that was released leaves a note why: to read it then is a violation, unless its attempts are on their way
-    out.
+    The reason for each release is recorded: reading the batch later is a violation, unless its attempts are ending.
     """
 
     def __init__(self) -> None:
@@ -209,32 +208,34 @@ class Batches:
         address: Address | None,
         holder: str = IN_TRANSIT,
     ) -> None:
-        """Take in a batch, for its reader or, where it is kept, for its readers."""
+        """Add a batch for its reader or, if it is retained, for its readers."""
         self._made_by[ref.batch_id] = producer
         self._held.put(ref.batch_id, rows, producer=producer, address=address, holder=holder)
 
     def claim(self, batch_id: BatchId, reader: str) -> Rows:
-        """The rows of a batch, held by `reader` from now on in place of its address. Raises `UnknownBatchError`."""
+        """The rows of a batch; `reader` replaces its address as a holder. Raises `UnknownBatchError`."""
         try:
             return self._held.claim(batch_id, reader)
         except UnknownBatchError:
-            why = self._gone_with.get(batch_id, "nobody has made it")
-            # A checkpoint may have held it longer than its producer was there.
+            why = self._gone_with.get(batch_id, "no attempt has produced it")
+            # A checkpoint may have held it after the end of its producer.
             is_expected = why.endswith("has ended") or self._made_by.get(batch_id) in self._cancelled
             if not is_expected:
-                self.read_after_release.append(f"{reader} reads {batch_id}: {why or 'everybody has let go of it'}")
+                self.read_after_release.append(
+                    f"{reader} reads {batch_id}: {why or 'all its holders have released it'}"
+                )
             raise
 
     def rows(self, batch_id: BatchId) -> Rows:
-        """The rows of a batch that may be wanted too late, which is no violation. Raises `UnknownBatchError`."""
+        """The rows of a batch whose release before the read is not a violation. Raises `UnknownBatchError`."""
         return self._held.content(batch_id)
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Add a holder. Raises `UnknownBatchError` where a batch is gone."""
+        """Add a holder. Raises `UnknownBatchError` if a batch was released."""
         self._held.hold(batch_ids, holder)
 
     def release(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Let go of batches; nothing happens to those that are gone or are not held by `holder`."""
+        """Release batches; those that are released already or not held by `holder` are skipped."""
         self._note(self._held.release(batch_ids, holder))
 
     def release_held_by(self, holder: str) -> None:
@@ -243,26 +244,25 @@ class Batches:
     def release_attempt(
         self, attempt: ExecutionAttemptId, addresses: frozenset[Address], *, is_cancelled: bool
     ) -> None:
-        """An attempt has ended; what one has sent that has finished is still to be read."""
+        """Release the batches of an ended attempt; the output of a finished one stays readable."""
         if is_cancelled:
             self._cancelled.add(attempt)
-        gone = self._held.release_attempt(attempt, addresses, is_cancelled=is_cancelled)
-        self._note(gone, f"{attempt} has ended" if is_cancelled else "")
+        released = self._held.release_attempt(attempt, addresses, is_cancelled=is_cancelled)
+        self._note(released, f"{attempt} has ended" if is_cancelled else "")
 
     def release_produced(self, producer: ExecutionAttemptId) -> None:
-        """Another attempt has taken the place of this one."""
+        """Release the batches that a replaced attempt has produced."""
         self._note(self._held.release_produced(producer), f"{producer} has ended")
 
     def release_partitions(self, partition_ids: Iterable[ResultPartitionId]) -> None:
-        """Let go of what is kept in these partitions."""
         self._note(self._held.release_partitions(frozenset(partition_ids)))
 
-    def left(self) -> list[BatchId]:
-        """The batches that somebody still holds, beside those that are kept until the job ends."""
+    def unreleased(self) -> list[BatchId]:
+        """The batches that are still held, except those that are retained until the job ends."""
         return [batch_id for batch_id, holders in self._held.holders().items() if holders != {KEPT}]
 
     def release_all(self) -> None:
         self._note(self._held.release_all(), "its job has ended")
 
-    def _note(self, gone: Iterable[BatchId], why: str = "") -> None:
-        self._gone_with.update(dict.fromkeys(gone, why))
+    def _note(self, released: Iterable[BatchId], why: str = "") -> None:
+        self._gone_with.update(dict.fromkeys(released, why))
