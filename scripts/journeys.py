@@ -4,7 +4,7 @@
 
 It runs a small job on a local cluster with Spark: a folder of parquet files, a keyed running sum, a file sink. A
 profile hook tracks every turn and all blocking work. The job is recorded, so that turns have numbers and each message
-in a mailbox names the turn that sent it, its cause. The path is found backwards, from its last message along the causes.
+in a mailbox names the turn that sent it, its cause. The path is found backwards from its last message, along causes.
 
 - A batch's path goes from the discovery of its file (`SplitsDiscovered`) to the message that carries it to the next
   task (`BufferResponse`).

@@ -1,8 +1,8 @@
 """A travel agency with a planted bug: a repeated acknowledgement counts twice.
 
 The agent of a trip asks all suppliers to reserve, repeats the request if one is silent for two seconds, and books when
-all have reserved. This is a small model of the checkpoint protocol, with its best known bug. docs/finding_a_bug.md finds
-it, step by step.
+all have reserved. This is a small model of the checkpoint protocol, with its best known bug, which
+docs/finding_a_bug.md finds step by step.
 """
 
 from __future__ import annotations
