@@ -16,7 +16,7 @@ from benchmarks.memory import PeakMemory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run of the query; `seconds` is the time of the engine's own call."""
+    """A run of the query; `seconds` is the time of the engine's own call."""
 
     seconds: float
     checkpoints: int | None

@@ -60,7 +60,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Mode:
-    """How a job runs: its parallelism, whether a TaskManager is killed, and the parallelism after a savepoint."""
+    """The mode of a job: its parallelism, whether a TaskManager is killed, and the parallelism after a savepoint."""
 
     parallelism: int = 1
     kill: bool = False

@@ -30,7 +30,7 @@ SECONDS_AT_MOST = 120.0
 
 
 class FirstBatches:
-    """When the keyed vertex first finished a batch in an attempt, by the path of its Task."""
+    """The times at which the keyed vertex first finished a batch in an attempt, by the path of its Task."""
 
     def __init__(self) -> None:
         self.finished_at: dict[str, float] = {}

@@ -19,7 +19,7 @@ from benchmarks.recovery import totals
 from benchmarks.recovery.flykka_totals import FlykkaTotals
 
 _WAITING_S = 25.0
-"""How long the second driver starts and warms up its Spark and then waits, because it does not report its progress."""
+"""The time for the second driver to start and warm up its Spark and wait, because it does not report its progress."""
 
 
 def taken_over_in(folder: Path, heap: str) -> float:

@@ -33,7 +33,7 @@ FILES_PER_S = 40.0
 CHECKPOINT_INTERVAL = "1s"
 
 _COLLECT_S = 300.0
-"""How often garbage is collected, outside the compared times, because it takes time from the job."""
+"""Seconds between garbage collections, outside the compared times, because they take time from the job."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
