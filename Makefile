@@ -1,22 +1,22 @@
-# Each target makes what it needs: an environment of its own in .venv, and a Java for Spark.
+# Each target sets up what it needs: an environment in .venv, and a Java for Spark.
 #
-#   make demo       the main job on real data, with a TaskManager killed on the way
-#   make test       the tests, but for the rules on the code itself, which are lint
-#   make quick      those that need no Spark and are not slow, in a minute
-#   make test-long  those that take minutes: pages of docs/, notebooks and benchmarks as a whole, kills without end, a
-#                   deeper search for examples that break a law
-#   make lint       format, lint, types, import contracts, rules on the code
-#   make check      lint, then the tests: what a change has to pass
-#   make bench      speed beside Spark's own streaming
-#   make simulate   two thousand clusters in virtual time, and some again under other hash seeds
-#   make clean      back to a fresh clone
+#   make demo       runs the main job on real data, with a TaskManager killed on the way
+#   make test       runs the tests, except the rules on the code itself (see lint)
+#   make quick      runs the tests that need no Spark and are not slow, in a minute
+#   make test-long  runs those that take minutes: whole pages of docs/, notebooks and benchmarks, endless kills, a deeper
+#                   search for counterexamples
+#   make lint       checks format, lint, types, import contracts, rules on the code
+#   make check      runs lint, then the tests; required for a change
+#   make bench      compares the speed with Spark's own streaming
+#   make simulate   simulates two thousand clusters in virtual time, and some again under other hash seeds
+#   make clean      restores a fresh clone
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PREPARED := build/cache/.prepared
-# The script answers on the first line of a recipe's shell; where it finds no Java, the recipe ends with its message.
+# The script runs first in a recipe's shell; if it finds no Java, the recipe ends with its message.
 WITH_JAVA := JAVA_HOME=$$(scripts/java.sh) && export JAVA_HOME &&
 
 .DEFAULT_GOAL := check
@@ -28,13 +28,13 @@ demo: $(READY)
 # The tests start a hundred Python processes: without bytecode on disk each would compile every module again.
 test quick test-long: export PYTHONDONTWRITEBYTECODE :=
 
-# Four processes, each with a Spark session of its own: with fewer the two cores wait now and then.
+# Four processes, each with its own Spark session: with fewer the two cores would be idle at times.
 test: export FLYKKA_CACHE_DIR := $(CURDIR)/build/cache
 test: $(PREPARED)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -n 4 --dist worksteal --ignore tests/layout -m 'not long' --durations=10 --durations-min=0.25 $(ARGS)
 
-# The tests start Spark a hundred times: it is worth recording its classes first. Beside that the tests are compiled:
-# four processes would each compile all of them.
+# The tests start Spark a hundred times, so record its classes first. Meanwhile compile the tests, because four processes
+# would each compile all of them.
 $(PREPARED): $(READY)
 	@$(WITH_JAVA) { $(BIN)/flykka class-archive & archive=$$!; \
 	    $(BIN)/python -m pytest -q --collect-only -m 'not long' > /dev/null; wait $$archive; }
@@ -51,7 +51,7 @@ test-long: $(READY)
 check: lint test
 
 # Layout tests are rules on names, imports, sizes and words of the code and the docs.
-# The cache of lint-imports would remember as missing what was not there when its importer was last read.
+# The cache of lint-imports would keep reporting a new module as missing until its importer changes.
 lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -63,7 +63,7 @@ lint: $(READY)
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.streaming $(ARGS)
 
-# Two processes that hash otherwise see the same: nothing is decided by the order of a set.
+# Processes with different hash seeds must agree: no decision depends on the order of a set.
 simulate: $(READY)
 	@$(BIN)/flykka simulate --seeds 2000 --jobs 2 $(ARGS)
 	@mkdir -p build
@@ -74,7 +74,7 @@ clean:
 	rm -rf $(VENV) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Made anew when the dependencies change, and finished by the stamp: what was interrupted is taken up again.
+# Rebuilt when dependencies change; the stamp is written last, so an interrupted build is repeated.
 $(READY): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo 'flykka needs Python 3.11 or newer: make PYTHON=/path/to/it' >&2; exit 1; }

@@ -1,1 +1,1 @@
-"""Speed and memory, measured beside what else could do the work. Not installed: run from the repository."""
+"""Speed and memory, measured in comparison with other engines. Not installed: run from the repository."""

@@ -1,4 +1,4 @@
-"""Types of the arguments of several benchmarks, for argparse."""
+"""Argument types shared by the benchmarks, for argparse."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def positive_int(text: str) -> int:
-    """Read a number from 1 on."""
+    """Parse a whole number above 0."""
     number = int(text)
     if number < 1:
         raise ArgumentTypeError(f"{text} is not a positive number")
@@ -19,7 +19,7 @@ def positive_int(text: str) -> int:
 
 
 def positive_float(text: str) -> float:
-    """Read a number above 0."""
+    """Parse a number above 0."""
     number = float(text)
     if not number > 0:
         raise ArgumentTypeError(f"{text} is not a positive number")
@@ -27,9 +27,9 @@ def positive_float(text: str) -> float:
 
 
 def several(kind: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
-    """Read what `kind` reads, several times with commas between."""
+    """Return a parser of comma-separated values of `kind`."""
 
-    @wraps(kind)  # argparse names it where a part cannot be read.
+    @wraps(kind)  # argparse names it if a value cannot be parsed
     def read(text: str) -> tuple[T, ...]:
         return tuple(kind(part) for part in text.split(","))
 

@@ -1,6 +1,7 @@
-"""Bids of Nexmark, the benchmark of streaming auctions, without its other events: made from a seed, in parquet files.
+"""Bids of Nexmark, the benchmark of streaming auctions, without its other events: generated from a seed, in parquet
+files.
 
-A second has 9,200 bids on some seven hundred auctions. Event time ascends.
+A second has 9,200 bids on about seven hundred auctions. Event time ascends.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ SCHEMA = "auction bigint, bidder bigint, price bigint, channel string, event_tim
 
 
 def bids(first: int, rows: int, seed: int) -> pa.Table:
-    """`rows` bids from number `first` on."""
+    """Generate `rows` bids, starting with number `first`."""
     epoch, place = np.divmod(np.arange(first, first + rows, dtype=np.int64), generator.BIDS_PER_EPOCH)
     behind_others = generator.EVENTS_PER_EPOCH - generator.BIDS_PER_EPOCH
     numbers = epoch * generator.EVENTS_PER_EPOCH + behind_others + place
@@ -27,5 +28,5 @@ def bids(first: int, rows: int, seed: int) -> pa.Table:
 
 
 def prepared(rows: int, files: int, seed: int = SEED) -> Path:
-    """The folder of so many bids in so many files."""
+    """Return a folder with `rows` bids in `files` files."""
     return files_of.prepared("nexmark-bids", bids, rows, files, seed)

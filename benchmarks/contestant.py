@@ -1,4 +1,6 @@
-"""Runs one engine at one size of batch, in its process: no engine warms the JVM or fills the memory of another."""
+"""Runs one engine with one batch size in its own process, so that no engine warms the JVM or fills the memory of
+another.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from benchmarks.memory import PeakMemory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Runs the query once: `seconds` is the time of the engine's own call."""
+    """A run of the query; `seconds` is the time of the engine's own call."""
 
     seconds: float
     checkpoints: int | None
@@ -22,17 +24,17 @@ class Run:
 
 
 class Contestant:
-    """An engine that waits, warm, for its next run."""
+    """A warm engine that is waiting for its next run."""
 
     def __init__(self, engine: EngineName, rows_per_batch: int, rows_per_file: int, heap: str) -> None:
-        """`heap` is the memory of the JVM, as Java's options have it: `4g`."""
+        """`heap` is the memory of the JVM in Java's notation: `4g`."""
         self.engine = engine
         self.rows_per_batch = rows_per_batch
         arguments = (engine, str(rows_per_batch), str(rows_per_file))
         self._process = EngineProcess(str(self), "benchmarks.worker", arguments, heap)
 
     def run(self, source: Path, output: Path, scratch: Path) -> Run:
-        """Run the query once. `output` must not be there yet.
+        """Run the query once. `output` must not exist yet.
 
         Raises:
             EngineFailedError: the process ended instead of answering.
@@ -42,7 +44,7 @@ class Contestant:
         return Run(seconds=answer["seconds"], checkpoints=answer["checkpoints"], peak_bytes=memory.bytes)
 
     def wait_ready(self) -> None:
-        """Wait until the engine has started. Raises `EngineFailedError` where it does not."""
+        """Wait until the engine has started. Raises `EngineFailedError` if it does not."""
         self._process.wait_ready()
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A process in which something is measured. A line is asked, a line of JSON answered; its input's end is its end."""
+"""A process that is measured: it answers each line of its input with a line of JSON, and ends with its input."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import IO, Any
 
 
 class EngineFailedError(Exception):
-    """The process of an engine ended; what it said last is in the message."""
+    """The process of an engine ended; the message has its last output."""
 
 
 class EngineProcess:
-    """`python -m` this module, with these arguments, from its start until the `with` block is left."""
+    """Runs `python -m` with a module and arguments until the `with` block ends."""
 
     def __init__(self, name: str, module: str, arguments: Sequence[str], heap: str) -> None:
-        """`name` is what it is called where it fails; `heap` the memory of the JVM, as Java's options have it: `4g`."""
+        """`name` is used in errors; `heap` is the memory of the JVM in Java's notation: `4g`."""
         self._name = name
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process that writes it
-        # Where every session, ours and those of flykka, is started from.
+        # All sessions, ours and flykka's, are started with this.
         environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--driver-memory {heap} pyspark-shell"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
@@ -36,15 +36,15 @@ class EngineProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process itself; Java is its child."""
+        """Process id of Python; Java is its child."""
         return self._process.pid
 
     def wait_ready(self) -> None:
-        """Wait until the engine has started. Raises `EngineFailedError` where it does not."""
+        """Wait until the engine has started. Raises `EngineFailedError` if it does not."""
         self._line()
 
     def ask(self, request: str) -> Any:
-        """The answer to one request.
+        """Send a request and return the answer.
 
         Raises:
             EngineFailedError: the process ended instead of answering.
@@ -56,11 +56,11 @@ class EngineProcess:
         return self.read()
 
     def read(self) -> Any:
-        """The next line of the process without a question. Raises as `ask` does."""
+        """Read the next line of the process without a request. Raises as `ask` does."""
         return json.loads(self._line())
 
     def kill(self) -> None:
-        """End it as when its machine is switched off."""
+        """Kill the process, as if its machine was switched off."""
         self._process.kill()
 
     def __enter__(self) -> EngineProcess:
@@ -71,7 +71,7 @@ class EngineProcess:
     ) -> None:
         self._input.close()
         if raised is not None:
-            # Nobody waits for what it is doing.
+            # Its current work is not needed any more.
             self._process.terminate()
         self._process.wait()
         self._output.close()
@@ -100,7 +100,7 @@ class EngineProcess:
 
 
 def answering() -> IO[str]:
-    """The channel for answers, in the process itself: whatever else is printed, by Java too, goes where errors go."""
+    """Return the channel for answers, within the process; all other output, also Java's, goes to standard error."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return answers

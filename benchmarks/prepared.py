@@ -1,4 +1,4 @@
-"""Input files of benchmarks: made once, and found there by later runs."""
+"""Input files of benchmarks: generated once, and reused by later runs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 Made = Callable[[int, int, int], pa.Table]
-"""Makes so many rows (the second number) from a number (the first) on, of a seed."""
+"""Generates rows from the number of the first row, the number of rows, and a seed."""
 
 
 def prepared(name: str, made: Made, rows: int, files: int, seed: int) -> Path:
-    """The folder of so many rows in so many files of about one size; written unless an earlier run has done so."""
+    """Return a folder with `rows` rows in `files` files of similar size; written unless an earlier run has done so."""
     folder = Path(tempfile.gettempdir()) / "flykka-benchmark" / f"{name}-{rows}-{files}-{seed}"
     if not folder.exists():
         unfinished = folder.with_name(f".{folder.name}-{os.getpid()}")
@@ -31,5 +31,5 @@ def write(folder: Path, name: str, made: Made, rows: int, files: int, seed: int)
         first, behind = (rows * n // files for n in (number, number + 1))
         path = folder / f"{name}-{number:05}.parquet"
         pq.write_table(made(first, behind - first, seed), path)
-        # Structured Streaming reads files by age, and tells it in milliseconds.
+        # Structured Streaming reads files by age, in milliseconds.
         os.utime(path, (number, number))

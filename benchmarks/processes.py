@@ -1,4 +1,4 @@
-"""Open files and threads of a process, as Linux tells them."""
+"""Open files and threads of a process, as reported by Linux."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ _PROC = Path("/proc")
 
 
 def open_files(pid: int) -> int:
-    """The number of its file descriptors, sockets and pipes among them."""
+    """Return the number of its file descriptors, including sockets and pipes."""
     return _entries(pid, "fd")
 
 
 def threads(pid: int) -> int:
-    """The number of its threads."""
     return _entries(pid, "task")
 
 

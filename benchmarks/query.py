@@ -1,6 +1,7 @@
-"""The query that every engine runs: bids and the highest price per auction in windows of a second.
+"""The query that every engine runs: bids and the highest price per auction in windows of a second, from parquet to
+parquet.
 
-It is from parquet to parquet. Each engine writes it as its own users would; what must agree between them is here.
+Each engine writes it as its own users would; this module has the parts that must agree.
 """
 
 from __future__ import annotations
@@ -14,26 +15,26 @@ EVENT_TIME = "event_time"
 KEY = "auction"
 WINDOW = "1 second"
 WATERMARK_DELAY = "1 second"
-"""The bound on lateness of bids. There are none: event time ascends."""
+"""The bound on lateness of bids. No bid is late: event time ascends."""
 
 LARGE_STATE = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state"
     ".RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
-"""The better state store of Structured Streaming, where state is large."""
+"""The better state store of Structured Streaming for large state."""
 
 RESULT = ("window_start", "window_end", KEY, "bids", "highest_price")
 """The columns of the output, in order."""
 
 
 def aggregates() -> tuple[Column, ...]:
-    """The aggregates per auction and window. (A Column needs a running session: hence a function.)"""
+    """Return the aggregates per auction and window. (A Column needs a running session: hence a function.)"""
     return F.count("*").alias("bids"), F.max("price").alias("highest_price")
 
 
 def aggregated(bids: DataFrame) -> DataFrame:
-    """The query as it is written for Spark, batch and streaming alike."""
+    """The query as written for Spark, batch and streaming alike."""
     counted = bids.groupBy(F.window(EVENT_TIME, WINDOW), KEY).agg(*aggregates())
     return counted.select(
         F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end"), KEY, *RESULT[3:]
@@ -41,7 +42,7 @@ def aggregated(bids: DataFrame) -> DataFrame:
 
 
 def plain_session(**config: str) -> SparkSession:
-    """A Spark session on all cores, with `config` under the names of Spark's settings (`_` for `.`)."""
+    """Start a Spark session on all cores, with `config` under the names of Spark's settings (`_` for `.`)."""
     # Spark's default of 200 shuffle partitions is meant for terabytes: here each would be an almost empty task.
     settings = {
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),

@@ -1,4 +1,4 @@
-"""The engines take turns on the same bids, and what each has written is compared with what the batch wrote."""
+"""The engines take turns on the same bids, and the output of each is compared with the batch's."""
 
 from __future__ import annotations
 
@@ -18,25 +18,27 @@ from benchmarks.rules import WARM_UP_ROUNDS, Rules
 
 
 class TooFewCheckpointsError(Exception):
-    """A run was over before enough checkpoints were completed: it says nothing about a job that takes them."""
+    """A run ended before enough checkpoints were completed, so it does not represent a job with checkpoints."""
 
 
 class Race:
-    """The engines, at one size of batch after the other. Each turn begins with plain Spark, the judge of the others."""
+    """Runs the engines, one batch size after the other. Each turn begins with plain Spark, whose output the others must
+    match.
+    """
 
     def __init__(self, rules: Rules, folder: Path, say: Callable[[str], object]) -> None:
-        """Run the race; the last output of each engine lies in `folder`; `say` is told how it goes."""
+        """`folder` keeps the last output of each engine; `say` gets progress messages."""
         self._rules = rules
         self._folder = folder
         self._say = say
 
     def run(self) -> Runs:
-        """Warm up, then let them take turns.
+        """Warm up, then let the engines take turns.
 
         Raises:
             EngineFailedError: the process of an engine ended.
-            WrongResultError: an engine did not compute what the batch did.
-            TooFewCheckpointsError: a run of flykka's had fewer than the rules want.
+            WrongResultError: an engine's result differs from the batch's.
+            TooFewCheckpointsError: a run of flykka had fewer than the rules require.
         """
         rules = self._rules
         self._say(f"preparing {rules.rows:,} bids in {rules.files} files")
@@ -64,7 +66,7 @@ class Race:
         return contestants
 
     def _turn(self, contestants: list[Contestant], bids: Path) -> Iterator[tuple[Contestant, Run]]:
-        """Each runs once, and what it wrote is compared."""
+        """Run each once, and compare its output."""
         expected: pa.Table | None = None
         for contestant in contestants:
             place = self._folder / f"{contestant.engine}-{contestant.rows_per_batch}"

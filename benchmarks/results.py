@@ -1,4 +1,4 @@
-"""Measured figures, as the JSON that programs read and the table that people do."""
+"""Formats measured figures as JSON for programs and as a table for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.engines import EngineName
 from benchmarks.rules import Rules
 
 Runs = Mapping[tuple[EngineName, int], Sequence[Run]]
-"""The timed runs of each engine at each number of rows per batch."""
+"""The timed runs of each engine for each number of rows per batch."""
 
 _TITLES = {
     EngineName.FLYKKA: "flykka, exactly once, a checkpoint per second",
@@ -22,7 +22,7 @@ _TITLES = {
 
 
 def as_json(runs: Runs, rows: int) -> dict[str, dict[str, Any]]:
-    """By the number of rows per batch: rows per second, ratios, the peak of memory, checkpoints of each run."""
+    """Return, by the number of rows per batch: rows per second, ratios, peak memory, and checkpoints of each run."""
     sizes = sorted({size for _, size in runs})
     return {str(size): _size_as_json({name: runs[name, at] for name, at in runs if at == size}, rows) for size in sizes}
 
@@ -44,7 +44,7 @@ def _size_as_json(runs: Mapping[EngineName, Sequence[Run]], rows: int) -> dict[s
 
 
 def as_table(results: Mapping[str, Mapping[str, Any]], rules: Rules) -> str:
-    """The same as Markdown."""
+    """Format the same as Markdown."""
     lines = [
         f"{rules.rows:,} bids in {rules.files} files, medians of {rules.repeat}, {os.cpu_count()} cores, "
         f"{rules.heap} of heap:",

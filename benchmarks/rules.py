@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from benchmarks.engines import EngineName
 
 WARM_UP_ROUNDS = 2
-"""Whole rounds that do not count: so long the JVM's compilers are at work, for a stream longer than for one job."""
+"""Whole rounds that do not count, while the JVM's compilers are busy; a stream needs more of them than a single job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The runs, their number, and the checkpoints that a run of flykka's must have to count."""
+    """The runs, their number, and the minimum number of checkpoints of a flykka run."""
 
     rows: int
     files: int
@@ -24,5 +24,5 @@ class Rules:
 
     @property
     def rows_per_file(self) -> int:
-        """Of the largest file."""
+        """Rows of the largest file."""
         return -(-self.rows // self.files)

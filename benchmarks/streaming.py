@@ -1,10 +1,10 @@
-"""Measures the speed of a stream: flykka beside Structured Streaming and plain Spark. `python -m benchmarks.streaming`.
+"""Measures the speed of a stream: flykka, Structured Streaming and plain Spark. `python -m benchmarks.streaming`.
 
-Bids and the highest price per auction, in windows of a second, from parquet to parquet. Every engine has a process of
-its own for each size of batch and is warmed up on all bids, twice. Then they take turns, so that whatever else
-the machine does falls on all of them; of each engine the median counts. No figure is printed before what every run has
-written was compared with what the batch wrote. Structured Streaming never emits the windows that are open at the end
-of its input: without the last two it must be equal as well.
+Bids and the highest price per auction, in windows of a second, from parquet to parquet. Every engine has its own
+process for each batch size and is warmed up on all bids, twice. Then they take turns, so that other load on the machine
+affects all of them; the median of each engine counts. All outputs are compared with the batch's before a figure is
+printed. Structured Streaming never emits the windows that are open at the end of its input: without the last two its
+output must be equal as well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from benchmarks.rules import Rules
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; the exit code."""
     parser = _parser()
     options = parser.parse_args(arguments)
     rules = Rules(

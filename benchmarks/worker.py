@@ -1,6 +1,6 @@
 """The process in which one engine is measured: `python -m benchmarks.worker ENGINE ROWS_PER_BATCH ROWS_PER_FILE`.
 
-It says `ready`, then runs what each line of its input asks for and answers in a line; the end of input is its end.
+It prints `ready`, then runs the request on each line of its input and answers with a line. It ends with its input.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from benchmarks.engines import EngineName, started
 
 
 def main() -> None:
-    """Serve the requests."""
     name, rows_per_batch, rows_per_file = sys.argv[1:]
     answers = answering()
     with closing(started(EngineName(name), int(rows_per_batch), int(rows_per_file))) as engine:

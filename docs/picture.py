@@ -27,13 +27,13 @@ WIDTH = 118
 
 
 class Terminal(RichConsole):
-    """One that nobody sees. It breaks long lines, as every terminal does: a picture would cut them off."""
+    """An invisible terminal. It breaks long lines, as every terminal does, because a picture would truncate them."""
 
     def __init__(self) -> None:
         super().__init__(file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, color_system="truecolor")
 
     def print(self, *objects: Any, **settings: Any) -> None:
-        """As any console, except that nobody is asked whether to break lines."""
+        """Print as any console does, always breaking lines."""
         super().print(*objects, **{**settings, "soft_wrap": False})
 
 

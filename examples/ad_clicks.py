@@ -1,10 +1,10 @@
-"""Clicks with the impressions of their ad that were seen in the ten minutes before, or with none.
+"""Joins clicks with the impressions of their ad in the ten minutes before, also clicks without one.
 
     python examples/ad_clicks.py IMPRESSIONS CLICKS OUTPUT
 
-reads parquet files of impressions (`ad bigint, page string, at timestamp`) and of clicks
-(`ad bigint, user bigint, at timestamp`), and writes `ad bigint, user bigint, clicked_at timestamp, page string,
-seen_at timestamp`: a row for each click and impression, and for a click on what nobody has seen one with nulls.
+reads parquet files of impressions (`ad bigint, page string, at timestamp`) and of clicks (`ad bigint, user bigint, at
+timestamp`), and writes `ad bigint, user bigint, clicked_at timestamp, page string, seen_at timestamp`: a row for each
+click and impression, and one with nulls for a click without impressions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flykka import DataStream, FileSink, FileSource, StreamExecutionEnvironment,
 
 
 def with_impressions(clicks: DataStream, impressions: DataStream) -> DataStream:
-    """The clicks, each with the impressions before it."""
+    """Return the clicks, each with the impressions before it."""
     return (
         clicks.key_by("ad")
         .interval_join(impressions.key_by("ad"))
@@ -35,7 +35,7 @@ def with_impressions(clicks: DataStream, impressions: DataStream) -> DataStream:
 
 
 def define_job(env: StreamExecutionEnvironment, impressions: str, clicks: str, output: str) -> None:
-    """Write the job down."""
+    """Define the job."""
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min").with_timestamp_column("at")
     seen, clicked = (
         env.from_source(FileSource.parquet(folder).files_per_batch(1), watermarks, name, uid=name)

@@ -1,10 +1,10 @@
-"""Orders in euros, at the rate of their currency that held when they were made.
+"""Converts orders to euros, at the rate of their currency that was valid at their time.
 
     python examples/currency_rates.py RATES ORDERS OUTPUT
 
-reads parquet files of rates (`currency string, rate double, at timestamp`), each of which holds until the next one of
-its currency, and of orders (`order_id bigint, currency string, amount double, at timestamp`). It writes
-`order_id bigint, at timestamp, euros double`: a row for each order, with null where its currency had no rate yet.
+reads parquet files of rates (`currency string, rate double, at timestamp`), each of which is valid until the next one
+of its currency, and of orders (`order_id bigint, currency string, amount double, at timestamp`). It writes `order_id
+bigint, at timestamp, euros double`: a row for each order, with null if its currency had no rate yet.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flykka import DataStream, FileSink, FileSource, StreamExecutionEnvironment,
 
 
 def in_euros(orders: DataStream, rates: DataStream) -> DataStream:
-    """The orders, each at the rate of its time."""
+    """Return the orders, each at the rate of its time."""
     return (
         orders.key_by("currency")
         .temporal_join(rates.key_by("currency"))
@@ -28,7 +28,7 @@ def in_euros(orders: DataStream, rates: DataStream) -> DataStream:
 
 
 def define_job(env: StreamExecutionEnvironment, rates: str, orders: str, output: str) -> None:
-    """Write the job down."""
+    """Define the job."""
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min").with_timestamp_column("at")
     known, made = (
         env.from_source(FileSource.parquet(folder).files_per_batch(1), watermarks, name, uid=name)

@@ -1,9 +1,9 @@
-"""Departure delays per airport and hour, exactly once, while a TaskManager is killed on the way.
+"""Computes departure delays per airport and hour, exactly once, while a TaskManager is killed on the way.
 
 The 336,776 flights that left New York City in 2013 arrive as parquet files, in event-time order, one every 300 ms. The
 job computes per origin and hour the number of flights, of cancelled flights, the mean and the maximum departure delay.
 When its third checkpoint has completed, a TaskManager that runs a part of it is killed. At the end the same query, run
-as one plain Spark batch, must give the same rows.
+as one plain Spark batch, must return the same rows.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SCHEMA = "origin string, time_hour timestamp, dep_time double, dep_delay double"
 
 
 def aggregates() -> tuple[Column, ...]:
-    """The query, for the job and for the batch alike. (A Column needs a running session: hence a function.)"""
+    """The query, for the job and for the batch. (A Column needs a running session: hence a function.)"""
     return (
         F.count("*").alias("flights"),
         F.count(F.when(F.col("dep_time").isNull(), 1)).alias("cancelled"),
@@ -64,7 +64,7 @@ def aggregates() -> tuple[Column, ...]:
 
 
 def write_files(folder: Path) -> list[Path]:
-    """The flights in event-time order, cut into files."""
+    """Write the flights in event-time order into several files."""
     rows = flights[["origin", "time_hour", "dep_time", "dep_delay"]].sort_values("time_hour", kind="stable")
     table = pa.Table.from_pandas(rows, preserve_index=False)
     hours = pc.strptime(table["time_hour"], format="%Y-%m-%dT%H:%M:%SZ", unit="us").cast(pa.timestamp("us", "UTC"))
@@ -77,9 +77,9 @@ def write_files(folder: Path) -> list[Path]:
 
 
 def let_arrive(files: list[Path], folder: Path, killer: Killer | None) -> None:
-    """Put one file after the other into the folder, and at last the mark of the end.
+    """Put one file after the other into the folder, and finally the marker of the end.
 
-    The mark waits for what the demo is about, but not for ever: a slow machine may still be at its first checkpoint.
+    The marker waits for the events of the demo, but not for ever: a slow machine may still be at its first checkpoint.
     """
     put(files, folder)
     if killer is not None:
@@ -88,7 +88,7 @@ def let_arrive(files: list[Path], folder: Path, killer: Killer | None) -> None:
 
 
 def put(files: list[Path], folder: Path) -> None:
-    """Put one file after the other into the folder, each whole or not at all."""
+    """Put one file after the other into the folder, atomically."""
     for file in files:
         time.sleep(SECONDS_BETWEEN_FILES)
         hidden = folder / f".{file.name}"
@@ -97,7 +97,7 @@ def put(files: list[Path], folder: Path) -> None:
 
 
 def define_job(env: StreamExecutionEnvironment, arrivals: Path, output: Path, parallelism: int) -> None:
-    """From the arriving files to the output folder."""
+    """Define the job, from the arriving files to the output folder."""
     source = FileSource.parquet(str(arrivals), schema=SCHEMA).monitor_continuously("100ms", until="_SUCCESS")
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("time_hour")
     (
@@ -116,7 +116,9 @@ def define_job(env: StreamExecutionEnvironment, arrivals: Path, output: Path, pa
 
 
 class Killer:
-    """Kills the TaskManager of the last keyed subtask when three checkpoints have completed, and sees what follows."""
+    """Kills the TaskManager of the last keyed subtask when three checkpoints have completed, and waits for the
+    recovery.
+    """
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
@@ -127,7 +129,7 @@ class Killer:
         self.completed_after = threading.Event()
 
     def __call__(self, message: Message) -> None:
-        """Look at one message about the job."""
+        """Handle a message about the job."""
         match message:
             case ExecutionStateChanged(state=ExecutionState.RUNNING, task_manager=str(task_manager)):
                 if message.task_name.startswith(KEYED):
@@ -147,14 +149,14 @@ class Killer:
 
 
 def batch_result(spark: SparkSession, files: list[Path]) -> DataFrame:
-    """The same query over the same files, as one plain Spark batch."""
+    """Return the result of the same query over the same files, as one plain Spark batch."""
     window = F.window("time_hour", "1 hour")
     counted = spark.read.schema(SCHEMA).parquet(*map(str, files)).groupBy(window, "origin").agg(*aggregates())
     return counted.select("window.start", "window.end", "origin", "flights", "cancelled", "mean_delay", "max_delay")
 
 
 def differences(streamed: list[Row], batch: list[Row]) -> list[str]:
-    """Rows that the job wrote and the batch did not, or the other way round, as text."""
+    """Return rows that only the job or only the batch has, as text."""
     ours, theirs = ({(row[0], row[2]): row for row in rows} for rows in (streamed, batch))
     times = Counter((row[0], row[2]) for row in streamed)
     found = [f"written {count} times: {ours[key]}" for key, count in times.items() if count > 1]
@@ -165,7 +167,7 @@ def differences(streamed: list[Row], batch: list[Row]) -> list[str]:
 
 
 def equal(row: Row, other: Row) -> bool:
-    """True if two rows agree: the mean within what the order of a floating-point sum may change, the rest exactly."""
+    """True if two rows agree: the mean up to the rounding of a floating-point sum, the rest exactly."""
     mean, other_mean = row.mean_delay, other.mean_delay
     if mean is None or other_mean is None:
         return tuple(row) == tuple(other)
@@ -173,7 +175,7 @@ def equal(row: Row, other: Row) -> bool:
 
 
 def verdict(streamed: list[Row], batch: list[Row], killer: Killer | None) -> int:
-    """Compare, say what came out, and return the exit code."""
+    """Compare the results, print the verdict, and return the exit code."""
     wrong = differences(streamed, batch)
     if killer is not None and killer.killed is None:
         wrong.append(f"no TaskManager was killed: {KILL_AFTER_CHECKPOINTS} checkpoints did not complete")
@@ -189,7 +191,7 @@ def verdict(streamed: list[Row], batch: list[Row], killer: Killer | None) -> int
 
 
 def run(options: argparse.Namespace, folder: Path) -> int:
-    """The demo, in a folder of its own."""
+    """Run the demo, in a folder of its own."""
     prepared, arrivals, output = (folder / name for name in ("prepared", "arrivals", "output"))
     prepared.mkdir()
     arrivals.mkdir()
@@ -219,7 +221,7 @@ def run(options: argparse.Namespace, folder: Path) -> int:
 
 
 def interval(text: str) -> int:
-    """The milliseconds of an option that is a length of time."""
+    """Parse a duration option, and return milliseconds."""
     try:
         return positive_duration_ms(text, "the length of time")
     except DurationError as wrong:

@@ -1,4 +1,4 @@
-"""The orders of an invented shop, as they come in: revenue and largest order per city and minute, exactly once."""
+"""The orders of an invented shop, as they arrive: revenue and largest order per city and minute, exactly once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIELDS = {
 
 
 def main() -> None:
-    """Read the options, write the job down and run it."""
+    """Read the options, define the job and run it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--folder", default="/tmp/orders", help="for results and checkpoints, in folders of it (default /tmp/orders)"

@@ -1,4 +1,4 @@
-"""A connector of your own: a SQLite table that is read as it grows, and another that takes rows exactly once."""
+"""A connector of your own: a source that reads a growing SQLite table, and a sink that writes one exactly once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flykka import connectors
 
 @dataclass(frozen=True)
 class SqliteSource(connectors.Source):
-    """The rows of a table in the order in which they were inserted; new ones are looked for every second."""
+    """Reads the rows of a table in the order of their insertion, and looks for new ones every second."""
 
     path: str
     table: str
@@ -28,19 +28,19 @@ class SqliteSource(connectors.Source):
     parallelism_limit = 1
 
     def prototype(self, session: SparkSession) -> DataFrame:
-        """No rows, with the columns that were declared."""
+        """Return no rows, with the declared columns."""
         return session.createDataFrame([], self.columns)
 
     def split_discovery(
         self, operator_id: connectors.OperatorId, filesystem: connectors.FileSystem
     ) -> connectors.SplitDiscovery:
-        """Looks for new rows, on the driver."""
+        """Return the discovery of new rows, which runs in the driver."""
         return NewRows(self, operator_id)
 
     def read(
         self, session: SparkSession, schema: StructType, splits: Sequence[connectors.SourceSplit], *, in_slices: bool
     ) -> tuple[DataFrame, ...]:
-        """Reads ranges of row numbers in one of Spark's workers, whenever the frame is computed."""
+        """Return frames that read ranges of row numbers in one of Spark's workers, whenever they are computed."""
         ranges = [json.loads(split.content) for split in splits if isinstance(split, connectors.SerializedSplit)]
         where = f"rowid > {ranges[0][0]} AND rowid <= {ranges[-1][1]}"
         query = f"SELECT {', '.join(schema.names)} FROM {self.table} WHERE {where}"
@@ -53,7 +53,7 @@ class SqliteSource(connectors.Source):
 
 
 class NewRows(connectors.SplitDiscovery):
-    """Looks for rows behind a position: the number of the last row that was found."""
+    """Finds rows after a position: the number of the last known row."""
 
     interval_ms = 1000
     changed = None
@@ -62,7 +62,7 @@ class NewRows(connectors.SplitDiscovery):
         self.source, self.operator_id = source, operator_id
 
     def discover(self, position: bytes) -> connectors.SplitsDiscovered:
-        """Make one split of all rows that are new."""
+        """Return one split with all new rows."""
         first = int(position or b"0")
         with closing(sqlite3.connect(self.source.path)) as database:
             (last,) = database.execute(f"SELECT coalesce(max(rowid), 0) FROM {self.source.table}").fetchone()
@@ -77,14 +77,14 @@ class NewRows(connectors.SplitDiscovery):
 
 @dataclass(frozen=True)
 class SqliteSink(connectors.TransactionalSink):
-    """A table that takes the rows of each checkpoint once: the id of the checkpoint is in the same transaction."""
+    """Writes the rows of each checkpoint once: the id of the checkpoint is in the same transaction."""
 
     path: str
     table: str
     format = "sqlite"
 
     def publish(self, transaction: connectors.Transaction) -> None:
-        """Insert the rows and note the checkpoint, unless it is noted."""
+        """Insert the rows and record the checkpoint, unless it is recorded already."""
         with closing(sqlite3.connect(self.path, isolation_level=None)) as database, database:
             database.execute("BEGIN IMMEDIATE")
             database.execute("CREATE TABLE IF NOT EXISTS published (writer TEXT PRIMARY KEY, checkpoint_id INTEGER)")

@@ -3,34 +3,34 @@
 `python scripts/journeys.py [--files]`
 
 It runs a small job on a local cluster with Spark: a folder of parquet files, a keyed running sum, a file sink. A
-profile hook follows every turn and all blocking work. The job is recorded, so that turns have numbers and each message
-in a mailbox names the turn that sent it, its cause. From the last message of a way it walks back along the causes.
+profile hook tracks every turn and all blocking work. The job is recorded, so that turns have numbers and each message
+in a mailbox names the turn that sent it, its cause. The path is found backwards from its last message, along causes.
 
-- A batch's way goes from the look that discovers its file (`SplitsDiscovered`) to the message that carries it to the
-  next task (`BufferResponse`).
-- A checkpoint's goes from the turn that triggers it (`SnapshotOperatorCoordinators`) to its completion
-  (`MetadataWritten`). It completes when all tasks have acknowledged it: the ways back from all of these are joined. A
-  checkpoint counts whose barrier waited for no batch, for a batch that it waited for is among its causes.
+- A batch's path goes from the discovery of its file (`SplitsDiscovered`) to the message that carries it to the next
+  task (`BufferResponse`).
+- A checkpoint's path goes from the turn that triggers it (`SnapshotOperatorCoordinators`) to its completion
+  (`MetadataWritten`). It completes when all tasks have acknowledged it, so the paths from all acknowledgements are
+  joined. Only a checkpoint whose barrier waited for no batch is used, because such a batch would be one of its causes.
 
-A file counts if one of its functions is on a call stack that leads to a hop of the way, the kernel's files too. Per hop
-these are the stacks at which
+A file counts if one of its functions is on a call stack that leads to a hop of the path, including the kernel's files.
+For each hop these are the stacks on which
 
 1. the message enters the mailbox of its recipient, or blocking work is submitted or done, with the work's function;
-2. the message was made in that turn or that work, and each value in it;
-3. the arguments of the functions on these stacks were made or returned in that turn or work, and so on back: the effect
-   by which a machine has the message sent, the rows that an operator returned before they became a batch.
+2. the message, and each value in it, was created in that turn or work;
+3. the arguments of the functions on these stacks were created or returned in that turn or work, recursively: the effect
+   by which a machine sends the message, the rows that an operator returned before they became a batch.
 
-So those files count that one opens to follow the batch. Those that a turn enters beside it do not: metrics, timers,
-messages to others. Nor do files without a function that is entered, as those of most messages.
+So the files count that a reader opens to follow the batch. Other files that a turn enters do not: metrics, timers,
+messages to others. Nor do files whose functions are not called, such as those of most messages.
 
-A second job follows a program, by the same rule. The way of `.process(f)` on a KeyedStream has four hops: its code is
-bound in the registry, the operator is made of that code when the chain is opened, Spark is given the function of a
-batch, and f is called in the Spark worker, which counts the stack above f. The way of a SQL text has one: the stream
+A second job tracks a program by the same rule. The path of `.process(f)` on a KeyedStream has four hops: its code is
+bound in the registry, the operator is created from that code when the chain is opened, Spark gets the function of a
+batch, and f is called in the Spark worker, where the stack above f counts. The path of a SQL text has one: the stream
 that `env.sql(text)` returns. Files that the call enters to check the text, or to derive types, do not count.
 
-A result's names are those of the classes that hold its batch between the operator and the next task's message, a
-snapshot's those of the classes with its checkpoint id inside the task that acknowledges last; and of both those of the
-functions by which the engine is asked, unless they are the command's own. Envelopes of any message are no names of it.
+The names of a result are those of the classes that contain its batch between the operator and the next task's message,
+the names of a snapshot those of the classes with its checkpoint id inside the task that acknowledges last. Both include
+the names of the engine's functions, unless they equal the command's. Envelopes of messages do not count.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ Unit = tuple[str, str]
 """A file and a function in it."""
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes, type, list, dict, set, tuple, frozenset})
-"""Objects of these classes are not followed by themselves."""
+"""Objects of these classes are not tracked by themselves."""
 _MAX_DEPTH = 8
 
 
 @dataclass(frozen=True)
 class Name:
-    """The name of a class on a way, with the classes of what an object of it holds; or of a function that is asked."""
+    """The name of a class on a path, with the classes of the values in its instance; or of a called function."""
 
     text: str
     holds: frozenset[str] = frozenset()
@@ -75,7 +75,7 @@ class Name:
 
 @dataclass(frozen=True)
 class Hop:
-    """A message or submitted work: the turn that it comes from, the functions on its stacks, the names before it."""
+    """A message or submitted work: the turn that caused it, the functions on its stacks, the names before it."""
 
     message: str
     receiver: str
@@ -85,13 +85,13 @@ class Hop:
     checkpoint_id: int | None = None
 
     def holds(self, held: str) -> bool:
-        """Tell whether something that was made for it holds an object of a class."""
+        """True if an object created for it contains an instance of a class."""
         return any(held in name.holds for name in self.names)
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The stack on which an object was made or returned in a turn or work, and the arguments of its functions."""
+    """The stack on which an object was created or returned in a turn or work, and the arguments of its functions."""
 
     item: object
     span: object
@@ -106,7 +106,7 @@ class Journal:
     handled: dict[int, Hop] = field(default_factory=dict)
 
     def way(self, last: int, is_first: Callable[[Hop], bool]) -> list[Hop]:
-        """The way to the turn `last`, from the latest hop before it that `is_first`; empty if there is none."""
+        """Return the path to the turn `last`, from the latest earlier hop that `is_first`; empty if there is none."""
         hops: list[Hop] = []
         number: int | None = last
         while number in self.handled:
@@ -118,7 +118,7 @@ class Journal:
 
 
 class Profiler:
-    """The profile hook: knows where the objects of the turn, or the work, of each thread come from."""
+    """The profile hook: tracks where the objects of each thread's turn or work come from."""
 
     def __init__(self, root: Path = Path(flykka.__file__).parents[1], packages: Iterable[str] = PACKAGES) -> None:
         self._root = f"{root}/"
@@ -133,21 +133,21 @@ class Profiler:
         self._watchers[function.__code__] = watcher
 
     def start(self) -> None:
-        """Profile this thread, and those that begin from now on."""
+        """Profile this thread, and those that start later."""
         threading.setprofile(self._on_event)
         sys.setprofile(self._on_event)
 
     def stop(self) -> None:
-        """End that."""
+        """Stop profiling."""
         threading.setprofile(None)
         sys.setprofile(None)
 
     def begin_span(self) -> None:
-        """Begin a turn, or a piece of work, on this thread."""
+        """Begin a turn, or blocking work, on this thread."""
         self._local.span = object()
 
     def hop(self, frame: FrameType, carried: object, message: str, receiver: str, cause: int | None) -> Hop:
-        """The hop of `carried`, which leaves on the stack of a frame."""
+        """Return the hop of `carried`, which leaves on the stack of a frame."""
         leaving = self._origin(carried, frame)
         units, names, seen = set(leaving.units), dict[str, Name](), set[int]()
         waiting = [*_parts(carried), *leaving.arguments]
@@ -167,7 +167,7 @@ class Profiler:
         return Hop(message, receiver, cause, frozenset(units), tuple(names.values()), checkpoint_id)
 
     def unit(self, code: CodeType | None) -> frozenset[Unit]:
-        """A function of the product with its file."""
+        """Return a function of the product with its file."""
         file = None if code is None else self._file(code)
         return frozenset() if code is None or file is None else frozenset({(file, code.co_qualname)})
 
@@ -178,7 +178,7 @@ class Profiler:
             if watcher is not None:
                 watcher(frame)
             elif code.co_name == "__init__" and code.co_filename == "<string>":
-                # The initialiser of a dataclass.
+                # This is the initialiser of a dataclass.
                 self._note(frame.f_locals[code.co_varnames[0]], frame)
         elif event == "return" and type(value) not in _PLAIN and self._file(code) is not None:
             self._note(value, frame)
@@ -186,7 +186,7 @@ class Profiler:
     def _note(self, item: object, frame: FrameType) -> None:
         span, known = getattr(self._local, "span", None), self._origins.get(id(item))
         if span is not None and (known is None or known.span is not span):
-            # Its origin holds the object, so that no other gets its id.
+            # Its origin references the object, so that its id is not reused.
             self._origins[id(item)] = self._origin(item, frame)
 
     def _origin(self, item: object, frame: FrameType | None) -> Origin:
@@ -208,13 +208,13 @@ class Profiler:
         return self._files[code]
 
     def product_file(self, path: str) -> str | None:
-        """The name of a file of the product; None for all others."""
+        """Return the name of a file of the product, or None for others."""
         name = path.removeprefix(self._root)
         return name.removeprefix("flykka/") if name.startswith(self._product) else None
 
 
 def _parts(item: object, depth: int = 0) -> Iterator[object]:
-    """An object and all values within it, as a message carries them."""
+    """Yield an object and all values within it, as a message carries them."""
     yield item
     if depth < _MAX_DEPTH and isinstance(item, tuple | list):
         for each in item:
@@ -230,7 +230,7 @@ def _holdings(parts: list[object]) -> frozenset[str]:
 
 
 def watch_kernel(profiler: Profiler) -> Journal:
-    """The journal that the turns, the mailboxes and the blocking work of the kernel fill from now on."""
+    """Return the journal that the turns, the mailboxes and the blocking work of the kernel fill from now on."""
     from flykka.messages.control.high_availability import LeaderSessionMessage
     from flykka.runtime import recording
     from flykka.runtime.dispatch.dispatcher import Pipe
@@ -257,7 +257,7 @@ def watch_kernel(profiler: Profiler) -> Journal:
     def on_submit(frame: FrameType) -> None:
         pipe, work, cell = (frame.f_locals[each] for each in ("self", "work", "cell"))
         if frame.f_back is not None and frame.f_back.f_code is Pipe.with_work.__code__:
-            # The same work, within what a lane of the engine does around it.
+            # This is the same work, within the engine's wrapper.
             submitted[id(pipe)] = pipe, submitted[id(frame.f_back.f_locals["self"])][1]
             return
         function = getattr(work, "func", work)
@@ -284,7 +284,9 @@ def watch_kernel(profiler: Profiler) -> Journal:
 
 
 def run_job(folder: Path) -> None:
-    """Run a job of two tasks. A file comes after every second checkpoint, so that some find the tasks idle."""
+    """Run a job of two tasks. A file arrives after every second checkpoint, so that some checkpoints find the tasks
+    idle.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -324,7 +326,7 @@ def run_job(folder: Path) -> None:
 
 
 def run_program(profiler: Profiler, folder: Path) -> tuple[list[str], list[str]]:
-    """Run a program with a SQL text and `.process(f)`; the files on the ways of both."""
+    """Run a program with a SQL text and `.process(f)`; return the files on the paths of both."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from pyspark.sql.classic.dataframe import DataFrame
@@ -371,7 +373,7 @@ def run_program(profiler: Profiler, folder: Path) -> tuple[list[str], list[str]]
 
 @dataclass(frozen=True)
 class Journey:
-    """Ways with one end: their files, their messages in order, and the names of what is followed."""
+    """Paths with one end: their files, their messages in order, and the names of the tracked values."""
 
     files: tuple[str, ...]
     messages: tuple[str, ...]
@@ -379,7 +381,7 @@ class Journey:
 
 
 def journey(ways: list[list[Hop]], inner: list[Hop], held: str) -> Journey:
-    """Join ways; the names are those in the hops `inner` that hold `held`."""
+    """Join paths; the names are those in the hops `inner` that contain `held`."""
     names = [name for hop in inner for name in hop.names]
     commands = {name.text for name in names}
     classes = {name.text for name in names if held in name.holds} - ENVELOPES
@@ -392,7 +394,7 @@ def journey(ways: list[list[Hop]], inner: list[Hop], held: str) -> Journey:
 
 
 def batch_journey(journal: Journal) -> Journey:
-    """The shortest way of a batch."""
+    """Return the shortest path of a batch."""
     ways = [
         journal.way(number, lambda hop: hop.message == "SplitsDiscovered")
         for number, hop in sorted(journal.handled.items())
@@ -404,7 +406,7 @@ def batch_journey(journal: Journal) -> Journey:
 
 
 def checkpoint_journey(journal: Journal) -> Journey:
-    """The ways of the first checkpoint whose barrier waited for no batch."""
+    """Return the paths of the first checkpoint whose barrier waited for no batch."""
 
     def way(number: int, checkpoint_id: int | None) -> list[Hop]:
         return journal.way(
@@ -427,7 +429,7 @@ def checkpoint_journey(journal: Journal) -> Journey:
 
 
 def _task_of(hop: Hop) -> str:
-    """The path of the task that gets the message, or whose bridge gets it."""
+    """Return the path of the task that gets the message, or whose bridge gets it."""
     return hop.receiver.partition("#")[0].removesuffix("/bridge")
 
 

@@ -1,8 +1,8 @@
 """Counts odd words in the project's prose: `python scripts/prose.py [PATH ...]`; fewer are better.
 
-Prose is docstrings, comments, messages to users, names of tests, pages of Markdown and comments of the Makefile. Code,
-in blocks or between backticks, is not. `--list HABIT` shows the places of a habit; `--sample KIND N --seed S` draws
-texts to be judged by a reader.
+Prose is docstrings, comments, messages to users, names of tests, pages of Markdown and comments of the Makefile,
+without code in blocks or between backticks. `--list HABIT` shows the places of a habit; `--sample KIND N --seed S`
+draws texts for a reader to judge.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Prose:
 
 
 def tracked_files(*paths: str) -> list[Path]:
-    """Return the files under version control below `paths`, those that are not yet added too."""
+    """Return the files below `paths` under version control, and new ones that are not ignored."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *paths]
     listing = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [ROOT / name for name in sorted(set(listing.splitlines())) if (ROOT / name).is_file()]

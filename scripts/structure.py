@@ -1,6 +1,6 @@
 """Counts the structure of the product: `python scripts/structure.py [--list]`; fewer are better.
 
-An import counts wherever it stands: inside functions, and also where only types need it.
+All imports count, also those within functions and those for types only.
 """
 
 from __future__ import annotations
@@ -32,16 +32,15 @@ class Module:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """Its syntax tree."""
         return ast.parse(self.text)
 
     @property
     def folder(self) -> str:
-        """The package that it stands in; of a package itself this is its own."""
+        """Its package; for a package, itself."""
         return self.name if self.is_package else self.name.rpartition(".")[0]
 
     def imported_names(self) -> Iterator[tuple[str, ...]]:
-        """Yield the names that each import may mean, the more exact first."""
+        """Yield the possible names of each import, the more exact first."""
         for node in ast.walk(self.tree):
             match node:
                 case ast.Import(names=names):
@@ -50,7 +49,7 @@ class Module:
                     yield from ((f"{module}.{alias.name}", module) for alias in names)
 
     def import_lines(self) -> int:
-        """The lines of all its imports."""
+        """Count the lines of all its imports."""
         imports = (node for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom))
         return sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in imports)
 
@@ -132,7 +131,7 @@ def sole_importers(edges: Mapping[str, set[str]]) -> dict[str, str]:
 
 
 def ancestors(facade: str) -> int:
-    """The number of classes that a public class inherits from, `object` not counted."""
+    """Count the classes that a public class inherits from, except `object`."""
     sys.path.insert(0, str(ROOT))
     import flykka
 

@@ -109,7 +109,7 @@ def task_state_diagram() -> str:
 
 def terminal_table() -> str:
     """The terminal states as a Markdown table."""
-    lines = ["| | final | final for all processes |", "| --- | --- | --- |"]
+    lines = ["| | terminal | globally |", "| --- | --- | --- |"]
     for status in JOB_MOVES:
         lines.append(_terminal(f"job {status}", status in JOB_TERMINAL, status in JOB_GLOBALLY_TERMINAL))
     for state in EXECUTION_MOVES:

@@ -1,1 +1,1 @@
-"""Measures the speed of actors beside plain Pykka's in the same run."""
+"""Compares the speed of actors with plain Pykka's in the same run."""

@@ -1,7 +1,7 @@
-"""Measures the speed of the kernel beside plain Pykka: `python -m benchmarks.actors`.
+"""Compares the speed of the kernel with plain Pykka: `python -m benchmarks.actors`.
 
-Both sides handle the same messages in the same process, in turns, so that whatever else the machine does falls on both;
-of each the median counts. Large populations have processes of their own, for the sake of their memory.
+Both sides handle the same messages in the same process, in turns, so that other load on the machine affects both; the
+median of each counts. Large populations have their own processes, because of their memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from benchmarks.actors.side import Discipline, Side
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; the exit code."""
     options = _parser().parse_args(arguments)
     rules = Rules(repeat=options.repeat, scale=options.scale, population=options.population)
     say = partial(print, file=sys.stderr, flush=True)

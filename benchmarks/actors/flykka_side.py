@@ -1,4 +1,4 @@
-"""The kernel, with supervision, fencing and everything else that is on by default; recorded to a file where told."""
+"""The kernel with supervision, fencing and all other defaults; optionally recorded to a file."""
 
 from __future__ import annotations
 
@@ -17,50 +17,41 @@ from flykka.runtime.trace.record.recorder import TraceRecorder
 
 
 class Counter(Actor):
-    """Counts."""
-
     def __init__(self, latch: Latch) -> None:
         self._latch = latch
 
     def handle_message(self, message: Message) -> None:
-        """Counts one more."""
         self._latch.arrive()
 
 
 class Answerer(Actor):
-    """Answers every question."""
-
     def handle_message(self, message: Message) -> None:
-        """Reply."""
         sender = self.context.sender
         assert sender is not None
         sender.tell(WORK)
 
 
 class Relay(Actor):
-    """Tells itself the next message."""
+    """Sends the next message to itself."""
 
     def __init__(self, latch: Latch) -> None:
         self._latch = latch
 
     def handle_message(self, message: Message) -> None:
-        """Tell the next one."""
         if not self._latch.arrive():
             self.context.ref.tell(message)
 
 
 class Hub(Actor):
-    """Tells all others, and counts what comes back."""
+    """Sends a message to all others, and counts their answers."""
 
     def __init__(self, latch: Latch) -> None:
         self._latch = latch
 
     def pre_start(self) -> None:
-        """Spawn the others."""
         self._others = [self.context.spawn(Props(Leaf, self.context.ref), f"leaf-{number}") for number in range(FAN)]
 
     def handle_message(self, message: Message) -> None:
-        """Tell all, or count."""
         if type(message) is Begin:
             for other in self._others:
                 other.tell(WORK)
@@ -69,18 +60,15 @@ class Hub(Actor):
 
 
 class Leaf(Actor):
-    """Answers the hub."""
-
     def __init__(self, hub: ActorRef) -> None:
         self._hub = hub
 
     def handle_message(self, message: Message) -> None:
-        """Answer."""
         self._hub.tell(message)
 
 
 class Link(Actor):
-    """Hands on to the next, which is known before the first message."""
+    """Forwards messages to the next link, which is set before the first message."""
 
     def __init__(self, links: list[ActorRef], number: int, latch: Latch) -> None:
         self._links = links
@@ -88,19 +76,17 @@ class Link(Actor):
         self._latch = latch
 
     def handle_message(self, message: Message) -> None:
-        """Hand on."""
         if not self._latch.arrive():
             self._links[(self._number + 1) % RING].tell(message)
 
 
 class FlykkaSide:
-    """Measures the kernel. With a `trace`, every turn is recorded there, and the file is whole when the time stops."""
+    """Measures the kernel. With a `trace`, every turn is recorded, and the time ends when the file is complete."""
 
     def __init__(self, trace: Path | None = None) -> None:
         self._trace = trace
 
     def measure(self, discipline: Discipline, count: int) -> float:
-        """The seconds that `count` events of the discipline have taken."""
         recorder = None if self._trace is None else TraceRecorder(self._trace)
         system = ActorSystem("bench", recorder=recorder)
         try:

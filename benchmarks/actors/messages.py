@@ -1,4 +1,6 @@
-"""Messages of the measured actors. One message is told again and again: making it would cost both sides the same."""
+"""Messages of the measured actors. One instance is sent repeatedly, because creating messages costs both sides the
+same.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ class Question(Message):
 
 @message("bench.begin")
 class Begin(Message):
-    """the measuring -> the one in the middle of many: tell all of them."""
+    """benchmark -> hub: send to all."""
 
 
 WORK = Work()

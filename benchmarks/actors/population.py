@@ -1,7 +1,7 @@
 """Many actors in one process: `python -m benchmarks.actors.population SIDE COUNT` starts and stops them.
 
-In a process of its own, for memory that was used once is seldom given back. Started means that each has run its first
-hook; stopped, that each has run its last. The memory is that of the whole process while all of them live.
+The process is separate because used memory is seldom returned to the system. "Started" means that each has run its
+first hook, "stopped" its last. The memory is that of the whole process while all actors are alive.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from flykka.runtime.system import ActorSystem
 
 @dataclass(frozen=True)
 class Population:
-    """The time and memory that so many actors took."""
+    """Time and memory used by a number of actors."""
 
     count: int
     start_s: float
@@ -34,30 +34,26 @@ class Population:
 
 
 class Inhabitant(Actor):
-    """Says that it has started."""
+    """Reports that it has started."""
 
     def __init__(self, started: Latch) -> None:
         self._started = started
 
     def pre_start(self) -> None:
-        """Counts one more."""
         self._started.arrive()
 
 
 class PykkaInhabitant(pykka.ThreadingActor):
-    """The same."""
-
     def __init__(self, started: Latch) -> None:
         super().__init__()
         self._started = started
 
     def on_start(self) -> None:
-        """Counts one more."""
         self._started.arrive()
 
 
 def flykka(count: int) -> Population:
-    """The kernel's."""
+    """Start and stop actors of the kernel."""
     system = ActorSystem("population", default_ask_timeout=SECONDS_AT_MOST)
     started = Latch(count)
     props = Props(Inhabitant, started)
@@ -73,7 +69,7 @@ def flykka(count: int) -> Population:
 
 
 def plain(count: int) -> Population:
-    """Pykka's, each with a thread."""
+    """Start and stop actors of Pykka, each with a thread."""
     started = Latch(count)
     begun = time.perf_counter()
     for _ in range(count):
@@ -90,6 +86,6 @@ SIDES = {"flykka": flykka, "pykka": plain}
 
 
 if __name__ == "__main__":
-    # The watchdog would tell of the actor that stops so many children.
+    # The watchdog would report the actor that stops so many children.
     logging.getLogger("flykka.runtime").setLevel(logging.CRITICAL)
     print(json.dumps(asdict(SIDES[sys.argv[1]](int(sys.argv[2])))))

@@ -1,4 +1,4 @@
-"""Plain Pykka: a thread for each actor, as its documentation shows it."""
+"""Plain Pykka as in its documentation: a thread for each actor."""
 
 from __future__ import annotations
 
@@ -13,40 +13,33 @@ from benchmarks.actors.side import FAN, RING, Discipline, Latch
 
 
 class Counter(pykka.ThreadingActor):
-    """Counts."""
-
     def __init__(self, latch: Latch) -> None:
         super().__init__()
         self._latch = latch
 
     def on_receive(self, message: object) -> None:
-        """Counts one more."""
         self._latch.arrive()
 
 
 class Answerer(pykka.ThreadingActor):
-    """Answers every question."""
-
     def on_receive(self, message: object) -> Work:
-        """Reply."""
         return WORK
 
 
 class Relay(pykka.ThreadingActor):
-    """Tells itself the next message."""
+    """Sends the next message to itself."""
 
     def __init__(self, latch: Latch) -> None:
         super().__init__()
         self._latch = latch
 
     def on_receive(self, message: object) -> None:
-        """Tell the next one."""
         if not self._latch.arrive():
             self.actor_ref.tell(message)
 
 
 class Hub(pykka.ThreadingActor):
-    """Tells all others, and counts what comes back."""
+    """Sends a message to all others, and counts their answers."""
 
     def __init__(self, latch: Latch) -> None:
         super().__init__()
@@ -54,7 +47,6 @@ class Hub(pykka.ThreadingActor):
         self._others = [Leaf.start(self.actor_ref) for _ in range(FAN)]
 
     def on_receive(self, message: object) -> None:
-        """Tell all, or count."""
         if type(message) is Begin:
             for other in self._others:
                 other.tell(WORK)
@@ -63,19 +55,16 @@ class Hub(pykka.ThreadingActor):
 
 
 class Leaf(pykka.ThreadingActor):
-    """Answers the hub."""
-
     def __init__(self, hub: pykka.ActorRef[Hub]) -> None:
         super().__init__()
         self._hub = hub
 
     def on_receive(self, message: object) -> None:
-        """Answer."""
         self._hub.tell(message)
 
 
 class Link(pykka.ThreadingActor):
-    """Hands on to the next."""
+    """Forwards messages to the next link."""
 
     next: pykka.ActorRef[Link]
 
@@ -84,7 +73,6 @@ class Link(pykka.ThreadingActor):
         self._latch = latch
 
     def on_receive(self, message: object) -> None:
-        """Hand on."""
         if isinstance(message, pykka.ActorRef):
             self.next = message
         elif not self._latch.arrive():
@@ -92,10 +80,7 @@ class Link(pykka.ThreadingActor):
 
 
 class PykkaSide:
-    """Measures plain Pykka."""
-
     def measure(self, discipline: Discipline, count: int) -> float:
-        """The seconds that `count` events of the discipline have taken."""
         try:
             return _MEASURES[discipline](count)
         finally:

@@ -1,4 +1,4 @@
-"""Measured figures, as the JSON that programs read and the table that people do."""
+"""Formats measured figures as JSON for programs and as a table for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.actors.rules import Contender, Rules
 from benchmarks.actors.side import Discipline
 
 Rates = Mapping[tuple[Contender, Discipline], Sequence[float]]
-"""Of each round, how many per second."""
+"""The rates per second of each round."""
 
 _RATIOS = {
     "tell_over_pykka": ((Contender.FLYKKA, Discipline.TELL), (Contender.PYKKA, Discipline.TELL), 10.0),
@@ -28,7 +28,7 @@ _RATIOS = {
     "fan_out_over_pykka": ((Contender.FLYKKA, Discipline.FAN_OUT), (Contender.PYKKA, Discipline.FAN_OUT), 5.0),
     "ring_over_pykka": ((Contender.FLYKKA, Discipline.RING), (Contender.PYKKA, Discipline.RING), None),
 }
-"""Ratios of two contenders, with the kernel's promise where there is one."""
+"""Ratios of two contenders, with the kernel's target if there is one."""
 
 _TITLES = {
     (Contender.PYKKA, Discipline.TELL): "tells into a busy actor",
@@ -46,7 +46,7 @@ _TITLES = {
 
 
 def as_json(rates: Rates, populations: Mapping[str, Population]) -> dict[str, Any]:
-    """Ratios of the medians, the medians themselves, and the populations; `actors` is the kernel's large one."""
+    """Return ratios of the medians, the medians themselves, and the populations; `actors` is the kernel's large one."""
     medians = {key: median(several) for key, several in rates.items()}
     found: dict[str, Any] = {
         name: round(medians[ours] / medians[theirs], 2) for name, (ours, theirs, _) in _RATIOS.items()
@@ -64,7 +64,7 @@ def _rounded(population: Population) -> dict[str, float]:
 
 
 def as_table(found: Mapping[str, Any], rules: Rules) -> str:
-    """The same as Markdown."""
+    """Format the same as Markdown."""
     lines = [
         f"Medians of {rules.repeat} on {os.cpu_count()} cores, Python {platform.python_version()}:",
         "",

@@ -1,4 +1,4 @@
-"""Disciplines, their counts, and the number of their runs."""
+"""Disciplines with their event counts, and the number of runs."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from benchmarks.actors.side import Discipline
 
 
 class Contender(StrEnum):
-    """The contenders."""
-
     PYKKA = "pykka"
     FLYKKA = "flykka"
     FLYKKA_RECORDED = "flykka_recorded"
-    """With every turn in a file, checksums included; the time ends when the file is whole."""
+    """Records every turn to a file, checksums included; the time ends when the file is complete."""
 
 
 @dataclass(frozen=True)
 class Heat:
-    """A contender at a discipline; `count` is scaled so that a run takes about half a second."""
+    """A contender in a discipline; `count` is scaled so that a run takes about half a second."""
 
     contender: Contender
     discipline: Discipline
@@ -39,12 +37,12 @@ HEATS = (
     Heat(Contender.PYKKA, Discipline.RING, 20_000),
     Heat(Contender.FLYKKA, Discipline.RING, 200_000),
 )
-"""In the order of a round: the two sides take turns."""
+"""The heats in the order of a round: the two sides take turns."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """`scale` makes all counts smaller or larger; of `repeat` rounds the medians count, behind one that does not."""
+    """`scale` changes all counts; the medians of `repeat` rounds count, after a warm-up round."""
 
     repeat: int = 5
     scale: float = 1.0
@@ -52,5 +50,5 @@ class Rules:
     plain_population: int = 2_000
 
     def count(self, heat: Heat) -> int:
-        """The count, in whole rounds of the fan."""
+        """Return the scaled count, in whole rounds of the fan."""
         return max(2_000, int(heat.count * self.scale) // 2_000 * 2_000)

@@ -1,4 +1,4 @@
-"""The two sides of the comparison, and what each is measured at."""
+"""The two sides of the comparison, and the disciplines."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from enum import StrEnum
 from typing import Protocol
 
 SECONDS_AT_MOST = 120.0
-"""A longer run has failed."""
+"""A run that takes longer has failed."""
 
 
 class Discipline(StrEnum):
-    """The measured rate, per second."""
+    """The rates that are measured, per second."""
 
     TELL = "tell"
-    """Messages told by one thread into a busy actor, until it has handled the last."""
+    """Messages sent by one thread to a busy actor, until it has handled the last."""
     RELAY = "relay"
-    """Turns of an actor that tells itself the next message in each: one effect per turn."""
+    """Turns of an actor that sends the next message to itself in each: one effect per turn."""
     ASK = "ask"
-    """Round trips of a thread that asks, waits for the reply, and asks again."""
+    """Round trips of a thread that asks and waits for the reply."""
     FAN_OUT = "fan_out"
     """Messages from one actor to 1,000 others and back."""
     RING = "ring"
-    """Messages handed on from one actor to the next around a ring of 100."""
+    """Messages forwarded from one actor to the next around a ring of 100."""
 
 
 class Side(Protocol):
     """A contender: flykka or Pykka."""
 
     def measure(self, discipline: Discipline, count: int) -> float:
-        """The seconds that `count` events of the discipline have taken."""
+        """Return the seconds that `count` events of the discipline took."""
 
 
 class Latch:
-    """Opens behind `count` arrivals, all of them on one thread at a time."""
+    """Opens after `count` arrivals, all of them on one thread at a time."""
 
     def __init__(self, count: int) -> None:
         self._left = count
         self._open = threading.Event()
 
     def arrive(self) -> bool:
-        """Count one more; True if it was the last."""
+        """Count an arrival; return True if it was the last."""
         self._left -= 1
         if self._left:
             return False
@@ -48,7 +48,6 @@ class Latch:
         return True
 
     def wait(self) -> None:
-        """Until it is open."""
         if not self._open.wait(SECONDS_AT_MOST):
             raise TimeoutError(f"{self._left} messages have not arrived within {SECONDS_AT_MOST:.0f} s")
 

@@ -1,11 +1,10 @@
 """Times a backlog of small files, from the start of a process to its end: `python -m benchmarks.backlog`.
 
-The README's job, errors per service and minute, over 300 JSON files of 500 lines that are there when it starts. Each
-engine runs in a process of its own, cold, with its own defaults, and they take turns; of each the median counts. The
-yardstick is Structured Streaming as one gets it: `availableNow`, all files in one batch, 200 shuffle partitions.
-`--files-per-trigger N` lets it run once more with batches of N files. No figure is printed before what every run has
-written was compared with what a plain batch wrote; Structured Streaming never emits the windows that are open at the
-end of its input, so it is compared without these.
+The README's job, errors per service and minute, over 300 JSON files of 500 lines that exist when it starts. Each engine
+runs in its own process, cold, with its own defaults, and they take turns; the median of each counts. Structured
+Streaming runs with its defaults: `availableNow`, all files in one batch, 200 shuffle partitions. `--files-per-trigger
+N` adds a run with batches of N files. All outputs are compared with a plain batch's before a figure is printed;
+Structured Streaming never emits the windows that are open at the end of its input, so it is compared without these.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ _LEFT_OPEN = timedelta(minutes=2)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; the exit code."""
     options = _parser().parse_args(arguments)
     say = partial(print, file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="flykka-benchmark-") as folder:
@@ -54,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_json(runs: Mapping[EngineName, Sequence[float]]) -> dict[str, Any]:
-    """The ratio of the medians, and of each engine the median in seconds."""
+    """Return the ratio of the medians, and each engine's median in seconds."""
     seconds = {name: median(several) for name, several in runs.items()}
     ratios = {
         f"{EngineName.FLYKKA}_over_{name}": round(seconds[name] / seconds[EngineName.FLYKKA], 2)
@@ -74,7 +72,7 @@ def _run(
     names = [name for name in EngineName if in_parts or name is not EngineName.STRUCTURED_STREAMING_IN_PARTS]
     runs: dict[EngineName, list[float]] = {name: [] for name in names}
     for number in range(options.repeat):
-        # The batch is the first: what it wrote is the measure for the others.
+        # The batch runs first, because the others are compared with its output.
         expected: pa.Table | None = None
         for name in names:
             place = folder / name
@@ -96,7 +94,7 @@ def _run(
 
 
 def _timed(name: EngineName, arguments: Sequence[str]) -> float:
-    """Seconds from the start of an engine's process to its end. Raises `EngineFailedError`."""
+    """Return the seconds from the start of an engine's process to its end. Raises `EngineFailedError`."""
     command = [sys.executable, "-m", "benchmarks.backlog.engines", name, *arguments]
     begun = time.perf_counter()
     ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
@@ -107,7 +105,7 @@ def _timed(name: EngineName, arguments: Sequence[str]) -> float:
 
 
 def _table(found: Mapping[str, Any], options: argparse.Namespace) -> str:
-    """The same as Markdown."""
+    """Format the same as Markdown."""
     lines = [
         f"{options.rows:,} lines in {options.files} files, medians of {options.repeat}, {os.cpu_count()} cores:",
         "",

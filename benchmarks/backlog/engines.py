@@ -14,7 +14,7 @@ from benchmarks.backlog.logs import SCHEMA
 
 
 class EngineName(StrEnum):
-    """The engines, by the names that the results have."""
+    """The engines, by the names used in the results."""
 
     SPARK_BATCH = "spark_batch"
     STRUCTURED_STREAMING = "structured_streaming"
@@ -23,7 +23,7 @@ class EngineName(StrEnum):
 
 
 def flykka_job(logs: str, place: Path) -> None:
-    """The README's job; the marker `_SUCCESS` is there already, so it ends with the last file."""
+    """The README's job; the marker `_SUCCESS` exists already, so it ends with the last file."""
     from pyspark.sql import functions as F
 
     from flykka import FileSink, FileSource, StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
@@ -39,7 +39,7 @@ def flykka_job(logs: str, place: Path) -> None:
 
 
 def structured_streaming(logs: str, place: Path, files_per_trigger: str | None = None) -> None:
-    """All that is there (`availableNow`), in one batch unless it is told how many files make one."""
+    """Process all existing files (`availableNow`), in one batch unless the files per batch are given."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 
@@ -63,7 +63,7 @@ def structured_streaming(logs: str, place: Path, files_per_trigger: str | None =
 
 
 def spark_batch(logs: str, place: Path) -> None:
-    """Runs one job over everything: its output is the truth."""
+    """Run one job over everything: its output is the reference."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 
@@ -76,7 +76,6 @@ def spark_batch(logs: str, place: Path) -> None:
 
 
 def main(name: str, logs: str, place: str, *options: str) -> None:
-    """Run one engine."""
     match EngineName(name):
         case EngineName.SPARK_BATCH:
             spark_batch(logs, Path(place))

@@ -1,1 +1,1 @@
-"""Measures the speed of the control plane: a checkpoint of many tasks whose stages answer at once."""
+"""Measures the speed of the control plane: checkpoints of many tasks whose stages finish at once."""

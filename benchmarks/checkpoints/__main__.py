@@ -1,7 +1,7 @@
-"""Measures the speed of a checkpoint where the data costs nothing: `python -m benchmarks.checkpoints`.
+"""Measures the speed of checkpoints without data: `python -m benchmarks.checkpoints`.
 
-The cast is the product's, on its threads, with its storage in a folder and its flight recorder on; only the bridges
-are stand-ins that answer at once. The time is from the trigger until every Task has heard that the checkpoint is
+The actors are the product's, on its threads, with its storage in a folder and its flight recorder on; only the bridges
+are stand-ins that answer at once. The time is from the trigger until every Task is notified that the checkpoint is
 complete.
 """
 
@@ -19,7 +19,6 @@ from benchmarks.checkpoints.worker import WorkerFailedError, measured_apart
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; the exit code."""
     options = _parser().parse_args(arguments)
     try:
         found = as_json({topology: measured_apart(topology, options.scale) for topology in options.only})

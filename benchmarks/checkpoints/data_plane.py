@@ -1,4 +1,4 @@
-"""A data plane without data: every stage, snapshot and commit is done as soon as it is asked for."""
+"""A data plane without data: every stage, snapshot and commit finishes as soon as it is requested."""
 
 from __future__ import annotations
 
@@ -24,49 +24,47 @@ from flykka.runtime.props import Props
 
 
 class Arrivals:
-    """Counts what comes from any thread, and notes when so many were there."""
+    """Counts arrivals from any thread, and records the time of the last expected one."""
 
     def __init__(self) -> None:
         self._expect(0)
 
     def _expect(self, wanted: int) -> None:
         self._wanted = wanted
-        self._arrived = count(1)  # One of the few counters that need no lock.
+        self._arrived = count(1)  # thread-safe without a lock
         self._complete = Event()
         self._at = 0.0
 
     def begin(self, wanted: int) -> None:
-        """Count from the beginning. Nobody arrives meanwhile."""
+        """Reset the count. There are no arrivals meanwhile."""
         self._expect(wanted)
 
     def arrive(self) -> None:
-        """Count one more."""
         if next(self._arrived) == self._wanted:
             self._at = time.perf_counter()
             self._complete.set()
 
     def wait(self, timeout: float) -> float:
-        """The time at which the last one came, as `time.perf_counter` tells it."""
+        """Return the time of the last arrival, by `time.perf_counter`."""
         if not self._complete.wait(timeout):
             raise TimeoutError(f"not all of {self._wanted} tasks have come within {timeout:.0f} s")
         return self._at
 
 
 class InstantEngine(EmptyEngine):
-    """Answers at once, and says when it was opened."""
+    """Answers at once, and reports when it was opened."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, opened: Arrivals) -> None:
         super().__init__(descriptor)
         self._opened = opened
 
     def open_chain(self, command: OpenChain) -> ChainOpened:
-        """Count one more task."""
         self._opened.arrive()
         return super().open_chain(command)
 
 
 class NoSplits:
-    """A folder in which there is never a file."""
+    """A folder without files."""
 
     interval_ms: int | None = None
     changed: Callable[[], bool] | None = None
@@ -75,12 +73,11 @@ class NoSplits:
         self._operator_id = operator_id
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Nothing yet."""
         return SplitsDiscovered(operator_id=self._operator_id, splits=(), finished=False)
 
 
 class InstantDataPlane(WithoutCoordinators, WithoutOwners):
-    """Holds no rows, and so has nothing to check and nothing to release."""
+    """Has no rows, and so nothing to check or release."""
 
     def __init__(self) -> None:
         self.opened = Arrivals()
@@ -89,39 +86,33 @@ class InstantDataPlane(WithoutCoordinators, WithoutOwners):
         """Everything fits."""
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
-        """None."""
         return ()
 
     def labels_failures(self, job_id: JobId) -> bool:
-        """Nobody does."""
         return False
 
     def label_failure(
         self, job_id: JobId, cause: SerializedThrowable, context: FailureContext
     ) -> tuple[FailureLabel, ...]:
-        """There are none."""
         return ()
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        """The props of the bridge actor of one execution attempt."""
         return Props(Bridge, descriptor, self)
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> InstantEngine:
-        """An engine that answers at once."""
         return InstantEngine(descriptor, self.opened)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> NoSplits:
-        """A discovery that finds nothing."""
         return NoSplits(operator.operator_id)
 
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
-        """There is nothing to be done once."""
+        """No vertex has final actions."""
 
     def end_attempts(self, job_id: JobId) -> None:
-        """They have ended with their actors."""
+        """Attempts end with their actors."""
 
     def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
-        """Nothing is kept."""
+        """No partitions are retained."""
 
     def release_job(self, job_id: JobId, *, keep_staged: bool = False, keep_owner: bool = False) -> None:
-        """There is nothing."""
+        """There is nothing to release."""

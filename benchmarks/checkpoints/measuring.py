@@ -1,4 +1,4 @@
-"""Runs a job of one topology on a cluster of its own, and times its submission and its checkpoints."""
+"""Runs a job of one topology on its own cluster, and times its submission and its checkpoints."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 
 SECONDS_AT_MOST = 120.0
-"""A longer run has failed."""
+"""A run that takes longer has failed."""
 
 _LOOK_S = 0.005
 _LOOK_S_PER_TASK = 20e-6
-"""Between two looks at the states of the tasks; a look at many takes its time too."""
+"""Seconds between two polls of the tasks' states, because polling many takes time too."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """Of one checkpoint, in ms: on the clock, and of all the processor's time that the process has spent meanwhile."""
+    """Wall-clock time of a checkpoint, and the processor time that the process used meanwhile, in ms."""
 
     wall_ms: float
     cpu_ms: float
 
 
 class NotifiedTasks(FlightRecorder):
-    """The flight recorder that every cluster has. It counts the Tasks that hear that a checkpoint is complete."""
+    """The flight recorder that every cluster has; counts the Tasks that are notified that a checkpoint is complete."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,16 +57,15 @@ class NotifiedTasks(FlightRecorder):
         effects: list[Effect],
         failure: SerializedThrowable | None,
     ) -> None:
-        """An actor has taken a turn."""
         super().turn(sequence, now_ms, recipient, envelope, effects, failure)
-        # What a TaskManager hands on comes to it under a leader session, within another message.
+        # A message that a TaskManager forwards arrives within a leader session, inside another message.
         if type(envelope.message) is NotifyCheckpointComplete:
             self.notified.arrive()
 
 
 @dataclass
 class Measured:
-    """Seconds from the submission until all tasks run, the checkpoints, and what the garbage collector took of them."""
+    """Seconds from submission until all tasks run, the checkpoints, and the garbage collector's time during them."""
 
     submit_s: float
     checkpoints: list[Times] = field(default_factory=list)
@@ -75,7 +74,7 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class RunningJob:
-    """A job all of whose tasks run, warm, on a cluster of its own; `submit_s` is how long that took."""
+    """A warm job whose tasks all run, on its own cluster; `submit_s` is the time that this took."""
 
     topology: Topology
     cluster: LocalCluster
@@ -85,7 +84,7 @@ class RunningJob:
     notified: Arrivals
 
     def checkpoint(self) -> Times:
-        """From what the timer of the periodic checkpoints tells, until every Task has heard that it is complete.
+        """Time one checkpoint, from the message of the periodic timer until every Task is notified that it is complete.
 
         Raises:
             TimeoutError: it does not complete.
@@ -98,7 +97,7 @@ class RunningJob:
         cpu = time.process_time() - cpu
         heard = "the client does not hear of it"
         _wait_until(lambda: self.client.details_with(0).checkpoints_completed > completed, _LOOK_S, heard)
-        # What a checkpoint leaves to be done, such as the deletion of the one before, is not the next one's.
+        # Follow-up work of a checkpoint, such as deleting the previous one, must not count for the next.
         time.sleep(max(_LOOK_S, wall / 2))
         return Times(wall_ms=wall * 1_000, cpu_ms=cpu * 1_000)
 
@@ -107,7 +106,7 @@ class RunningJob:
 def running_job(topology: Topology, say: Callable[[str], object]) -> Iterator[RunningJob]:
     """Run one job with its warm-up, and cancel it.
 
-    The cluster is the product's, with its flight recorder on; its TaskManagers are there before the job is submitted.
+    The cluster is the product's, with its flight recorder on; its TaskManagers exist before the job is submitted.
 
     Raises:
         TimeoutError: the job does not start or end, or a checkpoint does not complete.
@@ -128,7 +127,7 @@ def running_job(topology: Topology, say: Callable[[str], object]) -> Iterator[Ru
         plane.opened.begin(topology.tasks)
         begun = time.perf_counter()
         client = cluster.submit(job_graph(topology, folder))
-        # Before that there is nothing to look for, and each look costs those who are looked at.
+        # Polling earlier finds nothing, and each poll costs the polled actors time.
         plane.opened.wait(SECONDS_AT_MOST)
         look_s = max(_LOOK_S, _LOOK_S_PER_TASK * topology.tasks)
         _wait_until(lambda: _all_run(client, topology), look_s, f"not all {topology.tasks} tasks run")
@@ -136,7 +135,7 @@ def running_job(topology: Topology, say: Callable[[str], object]) -> Iterator[Ru
         say(f"{topology.name}: all tasks run after {submit_s:.2f} s")
         coordinator = cluster.system.find(f"/user/job-manager/job-{client.job_id}/checkpoint-coordinator")
         assert coordinator is not None, "a running job has a coordinator"
-        # It comes by itself a second after the start. Among those that are measured it would be taken for one of them.
+        # The first checkpoint comes by itself a second after the start, and must not be taken for a measured one.
         _wait_until(lambda: client.details_with(0).checkpoints_completed > 0, look_s, "the first checkpoint fails")
         job = RunningJob(
             topology=topology,
@@ -154,7 +153,7 @@ def running_job(topology: Topology, say: Callable[[str], object]) -> Iterator[Ru
 
 
 def measure(topology: Topology, say: Callable[[str], object]) -> Measured:
-    """Time the checkpoints that count. Raises as `running_job` does."""
+    """Time the measured checkpoints. Raises as `running_job` does."""
     with running_job(topology, say) as job:
         measured = Measured(submit_s=job.submit_s)
         with _collections(measured):
@@ -179,7 +178,7 @@ def _wait_until(holds: Callable[[], bool], look_s: float, complaint: str) -> Non
 
 @contextmanager
 def _collections(measured: Measured) -> Iterator[None]:
-    """Add up the time of the garbage collector, which is left on as it is in the product."""
+    """Add up the time of the garbage collector, which is on, as in the product."""
     began = 0.0
 
     def note(phase: str, _: dict[str, int]) -> None:

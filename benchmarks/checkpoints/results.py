@@ -1,4 +1,4 @@
-"""Measured figures, as the JSON that programs read and the table that people do."""
+"""Formats measured figures as JSON for programs and as a table for people."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from flykka.messages.graph.job_graph import ShipStrategy
 
 
 def as_json(measured: Mapping[Topology, Measured]) -> dict[str, dict[str, Any]]:
-    """By the name of the topology: median and 99th percentile, processor and collector time, submission."""
+    """Return, by the name of the topology: median and 99th percentile, processor and collector time, submission."""
     return {topology.name: _figures(found) for topology, found in measured.items()}
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The least of the values that at least this share of them does not exceed."""
+    """Return the lowest value that at least this share of the values does not exceed."""
     ordered = sorted(values)
     return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
 
@@ -37,7 +37,7 @@ def _figures(found: Measured) -> dict[str, Any]:
 
 
 def as_table(results: Mapping[str, Mapping[str, Any]], topologies: Sequence[Topology]) -> str:
-    """The same as Markdown."""
+    """Format the same as Markdown."""
     lines = [
         f"From the trigger until every task has heard that the checkpoint is complete; {os.cpu_count()} cores,"
         f" Python {platform.python_version()}, flight recorder on:",

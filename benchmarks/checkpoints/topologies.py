@@ -1,4 +1,4 @@
-"""Measured topologies: the numbers of sources and sinks, and their wiring."""
+"""The measured topologies: the numbers of sources and sinks, and their edges."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from flykka.messages.graph.job_graph import (
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 
 NEVER_MS = 24 * 3_600_000
-"""The interval of the periodic checkpoints: they are on, and the measuring is there before the first."""
+"""The interval of the periodic checkpoints: they are on, but none is due during the measurement."""
 
 TASK_MANAGERS = 4
-"""So many share the tasks, whatever their number."""
+"""The number of TaskManagers that share the tasks."""
 
 MAX_PARALLELISM = 32_768
 
@@ -32,9 +32,9 @@ HEARTBEAT_TIMEOUT_MS = 50_000
 
 @dataclass(frozen=True, kw_only=True)
 class Topology:
-    """`parallelism` sources and as many sinks; the checkpoints that count, and those before them that do not.
+    """`parallelism` sources and as many sinks, with the numbers of measured checkpoints and of those before them.
 
-    `target_ms` is what the median is to stay below, `flink_ms` what Flink 2.3 took on two such cores with a keyed
+    `target_ms` is the upper limit of the median, `flink_ms` the time of Flink 2.3 on two such cores with a keyed
     shuffle, `submit_target_s` the limit from the submission until every task runs.
     """
 
@@ -54,7 +54,7 @@ class Topology:
 
     @property
     def channels(self) -> int:
-        """Between sources and sinks."""
+        """Channels between sources and sinks."""
         return self.parallelism if self.wiring is ShipStrategy.FORWARD else self.parallelism**2
 
     @property
@@ -63,7 +63,7 @@ class Topology:
         return -(-self.parallelism // TASK_MANAGERS)
 
     def scaled(self, scale: float) -> Self:
-        """With so many times the checkpoints, one at the least."""
+        """Return the topology with `scale` times the checkpoints, at least one."""
         return replace(self, checkpoints=max(1, round(self.checkpoints * scale)), warm_up=round(self.warm_up * scale))
 
 
@@ -109,7 +109,7 @@ TOPOLOGIES = (
 
 
 def topology_named(name: str) -> Topology:
-    """The measured topology of this name; else one that is wired point-wise and has so many tasks."""
+    """Return the measured topology of this name, or a point-wise one with this number of tasks."""
     known = {each.name: each for each in TOPOLOGIES}
     return known.get(name) or Topology(
         name=name, parallelism=int(name) // 2, wiring=ShipStrategy.FORWARD, checkpoints=30, warm_up=10
@@ -117,7 +117,7 @@ def topology_named(name: str) -> Topology:
 
 
 def job_graph(topology: Topology, directory: str) -> JobGraph:
-    """The sources read nothing, for a checkpoint of a quiet job is the control plane's alone."""
+    """The sources read nothing, because a checkpoint of an idle job measures the control plane alone."""
     return JobGraph(
         job_id=JobId(topology.name.encode().hex().zfill(32)),
         name=f"{topology.name} tasks",

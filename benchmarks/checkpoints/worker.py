@@ -17,14 +17,14 @@ from benchmarks.checkpoints.topologies import Topology, topology_named
 
 
 class WorkerFailedError(Exception):
-    """A worker has measured nothing."""
+    """A worker ended without a result."""
 
 
 def measured_apart(topology: Topology, scale: float) -> Measured:
-    """Measure it in a process of its own, so that no topology runs among the garbage of another.
+    """Measure it in its own process, so that no topology is affected by the garbage of another.
 
     Raises:
-        WorkerFailedError: the process has said why.
+        WorkerFailedError: the process has printed why.
     """
     command = [sys.executable, "-m", "benchmarks.checkpoints.worker", topology.name, str(scale)]
     worker = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
@@ -34,19 +34,18 @@ def measured_apart(topology: Topology, scale: float) -> Measured:
 
 
 def to_json(measured: Measured) -> str:
-    """The text that a worker prints."""
+    """Return the text that a worker prints."""
     return json.dumps(asdict(measured))
 
 
 def from_json(printed: str) -> Measured:
-    """The figures out of the text of a worker."""
+    """Parse the text of a worker."""
     fields = json.loads(printed)
     return Measured(**{**fields, "checkpoints": [Times(**times) for times in fields["checkpoints"]]})
 
 
 def main(name: str, scale: str) -> int:
-    """Measure; the exit code."""
-    # The watchdog would tell of turns that start or end thousands of tasks.
+    # The watchdog would report turns that start or end thousands of tasks.
     logging.getLogger("flykka.runtime").setLevel(logging.CRITICAL)
     measured = topology_named(name).scaled(float(scale))
     try:

@@ -1,1 +1,1 @@
-"""Connectors, beside a bare client and beside the parquet sink."""
+"""Connectors, compared with a bare client and with the parquet sink."""

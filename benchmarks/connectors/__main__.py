@@ -1,10 +1,10 @@
 """Times connectors: `python -m benchmarks.connectors`.
 
-Records of 100 bytes wait in a topic of four partitions. Two processes with nothing but a consumer each read half of the
+Records of 100 bytes wait in a topic of four partitions. Two processes with only a consumer each read half of the
 partitions; one process consumes and produces each record again, and another one does so in transactions of a second; a
 job reads them into parquet, another one into a topic, exactly once, with a checkpoint per second. Then a job takes rows
-from parquet to parquet, and another to a table of Delta. The jobs run in one process, each once before it counts; of
-each the median of the rounds counts, and the rows that came out are counted.
+from parquet to parquet, and another to a Delta table. The jobs run in one process, each once before it counts; the
+median of the rounds counts, and the output rows are counted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ PARTITIONS = 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; the exit code."""
     options = _parser().parse_args(arguments)
     say = partial(print, file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="flykka-benchmark-") as place:
@@ -47,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_json(rates: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """The medians, in records per second, and the ratios: of Kafka to bare clients, and of the table to the files."""
+    """Return the medians, in records per second, and the ratios: of Kafka to bare clients, and of the table to the
+    files.
+    """
     found = {name: median(several) for name, several in rates.items()}
     ratios = {
         "kafka_to_kafka_over_bare": found["kafka_to_kafka"] / found["bare_transactions"],
@@ -88,7 +89,7 @@ def _rates(
 
 
 def _table(found: Mapping[str, float], options: argparse.Namespace, broker: str) -> str:
-    """The same as Markdown."""
+    """Format the same as Markdown."""
     lines = [
         f"{options.records:,} records of 100 bytes, medians of {options.repeat}, {os.cpu_count()} cores, {broker}:",
         "",

@@ -1,9 +1,9 @@
-"""The client alone: processes that consume records and do nothing else with them, or produce them again.
+"""The bare client: processes that only consume records, or produce them again.
 
     python -m benchmarks.connectors.bare ADDRESS TOPIC PARTITION,... RECORDS [TARGET [SECONDS]]
 
-is such a process; it prints the seconds that it took, from its first request to its last record. With SECONDS the
-records are produced in transactions of so many seconds, which also commit how far was consumed.
+is such a process; it prints the seconds from its first request to its last record. With SECONDS the records are
+produced in transactions of that length, which also commit the consumed offsets.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from benchmarks.engine_process import EngineFailedError
 
 _AT_ONCE = 10_000
 WHOLE_BACKLOG = {"receive.message.max.bytes": 2_000_000_000}
-"""The broker of noida-db puts all that it has into one response, of which a client takes 100 MB by default."""
+"""The broker of noida-db puts everything into one response, of which a client accepts 100 MB by default."""
 
 _AS_THE_SOURCE = {"fetch.queue.backoff.ms": 2, "fetch.wait.max.ms": 10}
-"""Settings of a KafkaSource. By default a client waits for a second where it has fetched ahead enough."""
+"""The settings of a KafkaSource. By default a client pauses for a second when it has fetched enough ahead."""
 
 
 def fill(broker: Broker, topic: str, partitions: int, records: int) -> None:
-    """Make a topic with records of 100 bytes of JSON."""
+    """Create a topic with records of 100 bytes of JSON."""
     broker.create(topic, partitions)
     producer = Producer(broker.client(linger_ms=50))
     for number in range(records):
@@ -37,17 +37,19 @@ def fill(broker: Broker, topic: str, partitions: int, records: int) -> None:
 
 
 def consumed(broker: Broker, topic: str, partitions: int, records: int) -> float:
-    """Seconds that two processes take to consume all, each half of the partitions. Raises `EngineFailedError`."""
+    """Return the seconds in which two processes consume everything, each half of the partitions. Raises
+    `EngineFailedError`.
+    """
     halves = [range(0, partitions, 2), range(1, partitions, 2)]
     per_half = records // 2
     return max(_run([[broker.address, topic, ",".join(map(str, half)), str(per_half)] for half in halves]))
 
 
 def copied(broker: Broker, topic: str, target: str, records: int, interval_s: float | None = None) -> float:
-    """Seconds that a process takes to produce again what it consumes, in transactions of `interval_s` if it is given.
+    """Return the seconds in which a process copies a topic, in transactions of `interval_s` if set.
 
     Raises:
-        EngineFailedError: the process failed, or not all records came out.
+        EngineFailedError: the process failed, or records are missing in the copy.
     """
     partitions = ",".join(map(str, range(4)))
     broker.create(target, 4)
@@ -62,7 +64,7 @@ def copied(broker: Broker, topic: str, target: str, records: int, interval_s: fl
 def main(
     address: str, topic: str, partitions: str, records: str, target: str | None = None, interval_s: str | None = None
 ) -> None:
-    """Consume as many records from these partitions, and print the seconds."""
+    """Consume that many records from these partitions, and print the seconds."""
     own = {"isolation.level": "read_committed"} if interval_s else {}
     settings = {"bootstrap.servers": address, "group.id": f"bare-{target}", "enable.auto.commit": False}
     consumer = Consumer({**settings, **own, **WHOLE_BACKLOG, **_AS_THE_SOURCE})

@@ -1,4 +1,4 @@
-"""A real broker in a process that may be killed and started again: Apache Kafka, or where there is none noida-db."""
+"""A real broker in a process that can be killed and restarted: Apache Kafka, or noida-db if that is not available."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ group.initial.rebalance.delay.ms=0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """A port of a broker's, and the one that it sends its clients to: another one where a proxy is between them."""
+    """A port of a broker, and the one that it sends to its clients, which differs if a proxy is between them."""
 
     name: str
     port: int
@@ -58,14 +58,14 @@ class NoBrokerError(Exception):
 
 
 class Program(ABC):
-    """A broker's program. `forgets`: killed, it loses what it has acknowledged in the last second."""
+    """The program of a broker. With `forgets`, it loses the records of the last second when it is killed."""
 
     name: ClassVar[str]
     forgets: ClassVar[bool]
 
     @abstractmethod
     def command(self, data: Path, listeners: Sequence[Listener], settings: Mapping[str, str]) -> list[str]:
-        """The command that serves clients on ports of loopback, with its data in a folder."""
+        """Return the command that serves clients on ports of loopback, with its data in a folder."""
 
 
 class ApacheKafka(Program):
@@ -81,7 +81,7 @@ class ApacheKafka(Program):
         self._java = [java, "-Xmx512m", *options, "-cp", f"{jars}/*"]
 
     def command(self, data: Path, listeners: Sequence[Listener], settings: Mapping[str, str]) -> list[str]:
-        """As `Program` says. Formats the folder where it is new."""
+        """Format the folder if it is new, and return the command."""
         configuration = data.with_name(f"{data.name}.properties")
         if not configuration.exists():
             configuration.write_text(
@@ -116,7 +116,7 @@ class NoidaDb(Program):
         self._program = Path(spec.origin).with_name("noida-db")
 
     def command(self, data: Path, listeners: Sequence[Listener], settings: Mapping[str, str]) -> list[str]:
-        """As `Program` says, with one port and no settings."""
+        """Return the command, with one port and no settings."""
         if len(listeners) > 1 or settings:
             raise NoBrokerError(f"{self.name} has one listener and no settings")
         port = str(listeners[0].port)
@@ -125,7 +125,7 @@ class NoidaDb(Program):
 
 @cache
 def program() -> Program:
-    """Apache Kafka where it can be had, else noida-db. Raises `NoBrokerError` where there is neither."""
+    """Return Apache Kafka if available, else noida-db. Raises `NoBrokerError` if neither is."""
     fetched = subprocess.run([_KAFKA_SCRIPT], capture_output=True, text=True)
     if fetched.returncode == 0:
         return ApacheKafka(Path(fetched.stdout.strip()))
@@ -133,7 +133,7 @@ def program() -> Program:
 
 
 class Broker:
-    """A broker with its data in a folder. What follows asks it at its first listener, which needs no password."""
+    """A broker with its data in a folder. The methods use its first listener, which needs no password."""
 
     def __init__(
         self, folder: Path, *, listeners: Sequence[Listener] = (), settings: Mapping[str, str] | None = None
@@ -148,7 +148,7 @@ class Broker:
         self.start()
 
     def start(self) -> None:
-        """Start it, or again after it was killed: with what it has kept."""
+        """Start it, or restart it with its data after it was killed."""
         with (self.folder.parent / "broker.log").open("ab") as log:
             command = self.program.command(self.folder, self._listeners, self._settings)
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -162,19 +162,18 @@ class Broker:
                     raise
 
     def kill(self) -> None:
-        """Kill it with SIGKILL. What it has acknowledged is kept, unless its program `forgets`."""
+        """Kill it with SIGKILL. Acknowledged records are kept, unless its program `forgets`."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """End it in the midst of whatever its clients do: it saves what it has acknowledged."""
+        """End it while clients use it; it saves the acknowledged records."""
         self._end(signal.SIGTERM)
 
     def admin(self) -> AdminClient:
-        """A client for what follows."""
         return AdminClient(self.client())
 
     def client(self, **settings: str | int) -> dict[str, str | int | float | bool]:
-        """The settings of a client, quiet about brokers that are killed."""
+        """Return settings of a client that does not log killed brokers."""
         named = {key.replace("_", "."): value for key, value in settings.items()}
         return {"bootstrap.servers": self.address, "log_level": 0, **named}
 
@@ -186,13 +185,13 @@ class Broker:
             made.result()
 
     def delete(self, topic: str) -> None:
-        """Delete a topic: a broker of noida-db saves all that it has again every second."""
+        """Delete a topic: noida-db's broker saves all its data again every second."""
         admin = self.admin()
         for deleted in admin.delete_topics([topic]).values():
             deleted.result()
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Give a topic more partitions."""
+        """Add partitions to a topic."""
         admin = self.admin()
         for made in admin.create_partitions([NewPartitions(topic, partitions)]).values():
             made.result()
@@ -204,16 +203,16 @@ class Broker:
             done.result()
 
     def send(self, topic: str, *values: bytes | None, partition: int = 0, **more: object) -> None:
-        """Send values, and wait until they are there."""
+        """Send values, and wait until they are acknowledged."""
         producer = Producer(self.client(linger_ms=0, message_max_bytes=100_000_000))
         for value in values:
             producer.produce(topic, value=value, partition=partition, **more)  # type: ignore[arg-type]
         assert producer.flush(_DEADLINE_S) == 0
 
     def values(self, topic: str) -> list[bytes]:
-        """The values of committed records, partition by partition, once no transaction is open.
+        """Return the values of committed records, partition by partition, when no transaction is open.
 
-        Kafka confirms a commit before it writes the markers that let readers pass.
+        Kafka confirms a commit before it writes the markers that let readers continue.
         """
         deadline = time.monotonic() + _DEADLINE_S
         while self.has_open_transaction(topic):
@@ -226,7 +225,7 @@ class Broker:
         return self._ends(topic, "read_committed") != self._ends(topic, "read_uncommitted")
 
     def visible_values(self, topic: str) -> list[bytes]:
-        """The values that a reader of committed records sees now, partition by partition."""
+        """Return the values that a reader of committed records sees now, partition by partition."""
         reader = Consumer(
             self.client(
                 group_id="reader", isolation_level="read_committed", enable_partition_eof=True, enable_auto_commit=False
@@ -244,7 +243,7 @@ class Broker:
             reader.close()
 
     def committed(self, group: str, topic: str, partition: int = 0) -> int:
-        """The offset that a group has committed; negative where it has none."""
+        """Return the committed offset of a group; negative if there is none."""
         reader = Consumer(self.client(group_id=group))
         try:
             (found,) = reader.committed([TopicPartition(topic, partition)], timeout=_DEADLINE_S)
@@ -280,7 +279,7 @@ _PORTS: set[int] = set()
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens at, and that this process was not given before: it may listen later."""
+    """Return an unused port of loopback that was not returned to this process before, because it may be used later."""
     while True:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -294,7 +293,7 @@ def free_port() -> int:
 def running_broker(
     folder: Path, *, listeners: Sequence[Listener] = (), settings: Mapping[str, str] | None = None
 ) -> Iterator[Broker]:
-    """A broker until the block is left."""
+    """Run a broker until the block ends."""
     broker = Broker(folder, listeners=listeners, settings=settings)
     try:
         yield broker
@@ -307,7 +306,9 @@ def _partitions(reader: Consumer, topic: str) -> list[int]:
 
 
 def _offsets(reader: Consumer, partition: TopicPartition) -> tuple[int, int]:
-    """The first offset and the one after the last; waits for a broker that has just started to lead the partition."""
+    """Return the first offset and the one after the last; waits for a broker that has just become the partition's
+    leader.
+    """
     deadline = time.monotonic() + _DEADLINE_S
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The jobs whose connectors are timed: each only hands its rows on, with a checkpoint per second."""
+"""The jobs whose connectors are timed: each only forwards its rows, with a checkpoint per second."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _FILES = 12
 
 
 class WrongCountError(Exception):
-    """Not as many rows came out as went in."""
+    """The numbers of input and output rows differ."""
 
 
 def write_rows(folder: Path, rows: int) -> None:
-    """Write rows of 100 bytes into files of parquet."""
+    """Write rows of 100 bytes into parquet files."""
     folder.mkdir()
     for number in range(_FILES):
         first, behind = (rows * part // _FILES for part in (number, number + 1))
@@ -62,12 +62,10 @@ class Jobs:
         self._env.close()
 
     def kafka_to_parquet(self, topic: str, turn: int) -> float:
-        """Seconds from a topic to files."""
         target = self._folder / f"kafka-to-parquet-{turn}"
         return self._run(self._topic(topic), FileSink.parquet(target), lambda: _rows_in(target))
 
     def kafka_to_kafka(self, topic: str, broker: Broker, turn: int) -> float:
-        """Seconds from a topic to another one."""
         target = f"kafka-to-kafka-{turn}"
         broker.create(target, 4)
         sink = KafkaSink.to_topic(self._address, target, linger_ms=50)
@@ -76,12 +74,10 @@ class Jobs:
         return took
 
     def parquet_to_parquet(self, turn: int) -> float:
-        """Seconds from files to files."""
         target = self._folder / f"parquet-{turn}"
         return self._run(FileSource.parquet(self._folder / "rows"), FileSink.parquet(target), lambda: _rows_in(target))
 
     def parquet_to_delta(self, turn: int) -> float:
-        """Seconds from files to a Delta table."""
         from deltalake import DeltaTable
 
         from flykka import DeltaSink
@@ -97,7 +93,7 @@ class Jobs:
         return source.bounded(OffsetsInitializer.latest())
 
     def _run(self, source: Source, sink: Sink, count: Callable[[], int]) -> float:
-        """Seconds of a job. Raises `WrongCountError` where not all rows came out."""
+        """Return the seconds of a job. Raises `WrongCountError` if rows are missing."""
         self._env.enable_checkpointing(f"{CHECKPOINT_INTERVAL_S}s")
         self._env.set_checkpoint_dir(str(self._folder / "checkpoints"))
         rows = self._env.from_source(source, WatermarkStrategy.no_watermarks(), uid="in")

@@ -1,1 +1,1 @@
-"""Random programs on random tables: each result of a stream is compared with one batch of Spark."""
+"""Random programs on random tables: each result of a stream is compared with a Spark batch."""

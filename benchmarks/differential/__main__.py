@@ -1,12 +1,12 @@
-"""Random programs on random tables: does each stream give what one batch of Spark gives?
+"""Compares random programs on random tables with a Spark batch.
 
     python -m benchmarks.differential --seeds 200
 
-A seed draws tables, queries and programs of verbs, all of one number, so it draws the same ones each time. They run as
-streams with several batches, at parallelism 1 and 4, some with a TaskManager killed on the way, some stopped with a
-savepoint and restored at another parallelism. What a program has written has to equal one Spark batch, or the program
-was refused before it ran. Rows that come late run at parallelism 1 alone: between several subtasks it depends on their
-speed which rows are late, as in Flink. Each difference is made smaller, to a script of under 40 lines.
+A seed draws tables, SQL queries and DataStream programs reproducibly. They run as streams with several batches, at
+parallelism 1 and 4, some with a TaskManager killed on the way, some stopped with a savepoint and restored at another
+parallelism. The output must equal that of one Spark batch, unless the program was refused before it ran. Late rows run
+at parallelism 1 only, because between several subtasks it depends on their speed which rows are late, as in Flink. Each
+difference is shrunk to a script of less than 40 lines.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from flykka.spark_bridge.session.session import spark_session
 _JVM = "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 _SPARK = {
     "spark.sql.shuffle.partitions": "2",
-    # To compile a plan takes longer than to interpret it for a few rows.
+    # Compiling a plan takes longer than interpreting it for a few rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
@@ -40,15 +40,13 @@ _SPARK = {
 
 @dataclass
 class Found:
-    """The results of the programs of some seeds."""
-
     seeds: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     differences: list[dict[str, object]] = field(default_factory=list)
 
     def as_json(self) -> dict[str, object]:
-        """The numbers, the reasons of refusals, and the differences with their scripts."""
+        """Return the numbers, the reasons of refusals, and the differences with their scripts."""
         numbers = {
             "equal": self.outcomes["equal"],
             "refused": self.outcomes["refused"],
@@ -58,7 +56,7 @@ class Found:
 
 
 def try_seed(seed: int, runs: Run, found: Found, say: Callable[[str], object]) -> None:
-    """Run the programs of a seed, in each of its ways, and make smaller what differs."""
+    """Run the programs of a seed in each of its modes, and shrink differences."""
     drawings, modes = draw(seed)
     outcomes = [Outcome("equal")] * len(drawings)
     ways = [modes[0]] * len(drawings)
@@ -93,7 +91,7 @@ def try_seeds(spark: SparkSession, seeds: Iterable[int]) -> Found:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the seeds; the exit code is 1 where a program differs."""
+    """Run the seeds; the exit code is 1 if a program differs."""
     options = _parser().parse_args(arguments)
     logging.getLogger("flykka").setLevel(logging.CRITICAL)
     os.environ.setdefault("SPARK_SUBMIT_OPTS", _JVM)

@@ -1,4 +1,4 @@
-"""Draws that are recorded: a program is drawn again from a part of its draws, and so becomes smaller."""
+"""Recorded draws: a program is drawn again from a part of its draws, and so becomes smaller."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ T = TypeVar("T")
 
 
 class Choices:
-    """Draws of a seed, or the recorded ones of an earlier drawing and then zeros: the first option is the simplest."""
+    """Draws of a seed, or recorded ones followed by zeros, which select the first and simplest option."""
 
     def __init__(self, source: random.Random | Sequence[int]) -> None:
         self._source = source
         self.recorded: list[int] = []
 
     def below(self, limit: int) -> int:
-        """A number from 0 to below the limit."""
+        """Draw a number from 0 to below the limit."""
         if isinstance(self._source, random.Random):
             number = self._source.randrange(limit)
         else:
@@ -27,15 +27,14 @@ class Choices:
         return number
 
     def of(self, options: Sequence[T]) -> T:
-        """Draws one of the options."""
         return options[self.below(len(options))]
 
     def percent(self, chance: int) -> bool:
-        """True as often as that; False is the simplest."""
+        """Return True with this probability in percent; False is the simplest."""
         return self.below(100) >= 100 - chance
 
     def some(self, options: Sequence[T], at_most: int) -> list[T]:
-        """Between one and so many of the options, in their order."""
+        """Draw between one and `at_most` of the options, in their order."""
         limit = min(at_most, len(options))
         places = {self.below(len(options)) for _ in range(1 + self.below(limit))}
         return [options[place] for place in sorted(places)]

@@ -1,4 +1,4 @@
-"""Random expressions in Spark's SQL: of any values, never failing, and the same for rows that count as equal."""
+"""Random expressions in Spark SQL: defined for all values, never failing, and equal for rows that count as equal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.differential.choices import Choices
 
 @dataclass(frozen=True)
 class Column:
-    """A column of some rows; `of` is the alias of the table that it is read from, if there is one."""
+    """A column of some rows; `of` is the alias of its table, if there is one."""
 
     name: str
     type: str
@@ -21,16 +21,14 @@ class Column:
 
 
 def quoted(name: str) -> str:
-    """The name as SQL reads it."""
     return f"`{name.replace('`', '``')}`"
 
 
 def typed(columns: Sequence[Column], *types: str) -> list[Column]:
-    """The columns of these types."""
     return [column for column in columns if column.type in types]
 
 
-# `{0}` is a column of the type on the left, the result has the type behind the colon.
+# `{0}` is a column of the type on the left; the type of the result follows the colon.
 _FORMS: dict[str, tuple[str, ...]] = {
     "bigint": ("{0} + 1:bigint", "{0} % 3:bigint", "CAST({0} AS STRING):string", "-{0}:bigint"),
     "int": ("{0} * 2:int", "coalesce({0}, 7):int", "abs({0}):int", "CASE WHEN {0} > 0 THEN 'up' ELSE 'no' END:string"),
@@ -72,14 +70,14 @@ _DISTINCT = ("count(DISTINCT {0}):bigint", "sum(DISTINCT {0}):bigint")
 
 
 def expression(choices: Choices, columns: Sequence[Column]) -> tuple[str, str]:
-    """An expression of one of the columns, and its type."""
+    """Draw an expression of one of the columns, and return it with its type."""
     column = choices.of(columns)
     text, type_ = choices.of((f"{{0}}:{column.type}", *_FORMS.get(column.type, ()))).rsplit(":", 1)
     return text.format(column), type_
 
 
 def condition(choices: Choices, columns: Sequence[Column]) -> str:
-    """A condition on some of the columns."""
+    """Draw a condition on some of the columns."""
     column = choices.of(columns)
     text = choices.of(_CONDITIONS.get(column.type, ("{0} IS NOT NULL",))).format(column)
     if choices.percent(25):
@@ -88,7 +86,7 @@ def condition(choices: Choices, columns: Sequence[Column]) -> str:
 
 
 def aggregate(choices: Choices, columns: Sequence[Column], *, plain: bool = False) -> tuple[str, str]:
-    """An aggregate and its type; a plain one has neither DISTINCT nor a filter."""
+    """Draw an aggregate and return it with its type; a plain one has neither DISTINCT nor a filter."""
     text, type_ = "count(*)", "bigint"
     if choices.percent(80):
         column = choices.of(columns)

@@ -1,4 +1,4 @@
-"""The functions of random programs: whichever way rows come in, each emits the same rows at the end."""
+"""The functions of random programs: each emits the same rows in the end, however rows are batched."""
 
 from __future__ import annotations
 
@@ -24,25 +24,23 @@ from flykka import (
 Row = dict[str, Any]
 
 END_MS = 253_402_300_799_000
-"""A time that comes with the end of the input."""
+"""A time that is reached only at the end of the input."""
 
 
 RULES = MapStateDescriptor("rules", "int", "string")
 
 
 def copied(row: Row, names: tuple[str, ...]) -> Row:
-    """These columns of a row."""
     return {name: row[name] for name in names}
 
 
 class Copy(ProcessFunction):
-    """Emits columns of each row, and gives them to a side output."""
+    """Emits columns of each row, to the main output and a side output."""
 
     def __init__(self, names: tuple[str, ...], tag: OutputTag) -> None:
         self._names, self._tag = names, tag
 
     def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
-        """Emit the row to both."""
         ctx.output(self._tag, copied(row, self._names))
         yield copied(row, self._names)
 
@@ -54,42 +52,36 @@ class SizeOfSet(ProcessFunction):
         self._names, self._into = names, into
 
     def open(self, runtime_context: Any) -> None:
-        """Count the rows of the variable."""
         self._size = len(list(runtime_context.get_broadcast_variable("static")))
 
     def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
-        """Emit the row with the number."""
         yield {**copied(row, self._names), self._into: self._size}
 
 
 class CopyBesideRules(BroadcastProcessFunction):
-    """Emits columns of each row; rows that are broadcast go into broadcast state."""
+    """Emits columns of each row, and stores broadcast rows in broadcast state."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
 
     def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
-        """Emit the row."""
         yield copied(row, self._names)
 
     def process_broadcast_element(self, row: Row, ctx: Any) -> Iterator[Row]:
-        """Keep the row."""
         ctx.get_broadcast_state(RULES).put(row["sg"], row["v"])
         return iter(())
 
 
 class Number(KeyedProcessFunction):
-    """Emits with each row which of its key it is, from 1 on."""
+    """Emits with each row its number within its key, from 1 on."""
 
     def __init__(self, names: tuple[str, ...], into: str) -> None:
         self._names, self._into = names, into
 
     def open(self, runtime_context: Any) -> None:
-        """Register the count."""
         self._count = runtime_context.get_state(ValueStateDescriptor("count", "bigint", default=0))
 
     def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
-        """Count the row."""
         self._count.update(self._count.value() + 1)
         yield {**copied(row, self._names), self._into: self._count.value()}
 
@@ -98,7 +90,6 @@ class CountAtEnd(Number):
     """Emits the number of rows of each key, when the input has ended."""
 
     def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
-        """Count the row, and wait for the end."""
         self._count.update(self._count.value() + 1)
         ctx.timer_service().register_event_time_timer(END_MS)
         return iter(())
@@ -111,64 +102,54 @@ class CountAtEnd(Number):
 
 
 class Both(CoProcessFunction):
-    """Emits columns of the rows of both inputs."""
-
     def __init__(self, first: tuple[str, ...], second: tuple[str, ...]) -> None:
         self._first, self._second = first, second
 
     def process_element1(self, row: Row, ctx: Any) -> Iterator[Row]:
-        """Emit a row of the first."""
         yield copied(row, self._first)
 
     def process_element2(self, row: Row, ctx: Any) -> Iterator[Row]:
-        """Emit a row of the second under the names of the first."""
+        """Emit a row of the second input under the names of the first."""
         yield dict(zip(self._first, (row[name] for name in self._second), strict=True))
 
 
 class MapBoth(CoMapFunction):
-    """The same by two functions of a row."""
+    """The same as `Both`, by two functions of a row."""
 
     def __init__(self, first: tuple[str, ...], second: tuple[str, ...]) -> None:
         self._first, self._second = first, second
 
     def map1(self, row: Row) -> Row:
-        """A row of the first."""
         return copied(row, self._first)
 
     def map2(self, row: Row) -> Row:
-        """A row of the second under the names of the first."""
         return dict(zip(self._first, (row[name] for name in self._second), strict=True))
 
 
 class FlatMapBoth(CoFlatMapFunction):
-    """The rows of the first twice, and those of the second once."""
+    """Emits the rows of the first input twice, and those of the second once."""
 
     def __init__(self, first: tuple[str, ...], second: tuple[str, ...]) -> None:
         self._first, self._second = first, second
 
     def flat_map1(self, row: Row) -> list[Row]:
-        """A row of the first, twice."""
         return [copied(row, self._first)] * 2
 
     def flat_map2(self, row: Row) -> list[Row]:
-        """A row of the second under the names of the first."""
         return [dict(zip(self._first, (row[name] for name in self._second), strict=True))]
 
 
 class NumberBoth(KeyedCoProcessFunction):
-    """Emits with each row of two inputs which of its key it is, from 1 on: one count for both."""
+    """Emits with each row of two inputs its number within its key, from 1 on, with one count for both."""
 
     def open(self, runtime_context: Any) -> None:
-        """Register the count."""
         self._count = runtime_context.get_state(ValueStateDescriptor("count", "bigint", default=0))
 
     def process_element1(self, row: Row, ctx: Any) -> Iterator[Row]:
-        """Count the row."""
         self._count.update(self._count.value() + 1)
         yield {"key": ctx.get_current_key(), "n": self._count.value()}
 
     def process_element2(self, row: Row, ctx: Any) -> Iterator[Row]:
-        """Count the row."""
         return self.process_element1(row, ctx)
 
 
@@ -179,19 +160,15 @@ class RowCount(AggregateFunction[Row, int, Row]):
         self._into = into
 
     def create_accumulator(self) -> int:
-        """Begin with none."""
         return 0
 
     def add(self, value: Row, accumulator: int) -> int:
-        """Count a row."""
         return accumulator + 1
 
     def get_result(self, accumulator: int) -> Row:
-        """The row with the number."""
         return {self._into: accumulator}
 
     def merge(self, acc_a: int, acc_b: int) -> int:
-        """The rows of both."""
         return acc_a + acc_b
 
 
@@ -202,7 +179,6 @@ class CountWindow(ProcessWindowFunction):
         self._names, self._into = names, into
 
     def process(self, key: Any, context: Any, elements: list[Row]) -> Iterator[Row]:
-        """Count the rows."""
         yield {**copied(elements[0], self._names), self._into: len(elements)}
 
 
@@ -213,12 +189,11 @@ class CountAll(ProcessAllWindowFunction):
         self._into = into
 
     def process(self, context: Any, elements: list[Row]) -> Iterator[Row]:
-        """Count the rows."""
         yield {self._into: len(elements)}
 
 
 def numbered_table(rows: Any, state: Any) -> tuple[Any, Any]:
-    """The rows of a batch as they are; the state counts batches."""
+    """Return the rows of a batch unchanged; the state counts batches."""
     import pyarrow as pa
 
     place = state.schema.get_field_index("batches")
@@ -227,7 +202,7 @@ def numbered_table(rows: Any, state: Any) -> tuple[Any, Any]:
 
 
 def counted_group(left: Any, right: Any) -> Any:
-    """A row with the numbers of rows of both sides."""
+    """Return a row with the numbers of rows of both sides."""
     import pandas as pd
 
     return pd.DataFrame({"m": [len(left)], "n": [len(right)]})

@@ -1,4 +1,4 @@
-"""Random programs of verbs, up to four one after the other, each with a function of DataFrames that says its result."""
+"""Random programs of up to four stream methods, each with a function of DataFrames for the expected result."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Programs(TwoStreamVerbs, WindowVerbs):
     """Draws programs over the tables of a seed."""
 
     def draw(self) -> tuple[str, str]:
-        """The texts of a stream and of a DataFrame."""
+        """Draw a program, and return the texts of the stream and of the DataFrame."""
         choices = self._choices
         rows = self._table(choices.of(("t", "u", "l")))
         if rows.is_late:
-            # Which rows are late is decided by the first verb that asks for their time.
+            # The first method that uses event time decides which rows are late.
             rows = choices.of(self._window_verbs(rows))(rows)
         for _ in range(choices.below(_DEPTH) + (not rows.is_late)):
             rows = choices.of(self._verbs(rows))(rows)
@@ -31,7 +31,7 @@ class Programs(TwoStreamVerbs, WindowVerbs):
         return rows.stream, rows.truth
 
     def _verbs(self, rows: Rows) -> list[Callable[[Rows], Rows]]:
-        """The verbs that these rows allow."""
+        """Return the methods that these rows allow."""
         verbs: list[Callable[[Rows], Rows]] = [
             *(self._where, self._select, self._with_columns, self._rename, self._drop, self._transform, self._map),
             *(self._flat_map, self._frames, self._join_static, self._process, self._side_output, self._union),
@@ -45,7 +45,7 @@ class Programs(TwoStreamVerbs, WindowVerbs):
             verbs += [self._interval_join, self._temporal_join, self._window_join, self._co_group, self._reassign]
         return verbs
 
-    # Verbs without state
+    # Methods without state
 
     def _where(self, rows: Rows) -> Rows:
         choices = self._choices
@@ -120,7 +120,8 @@ class Programs(TwoStreamVerbs, WindowVerbs):
             ]
             truth = f".selectExpr({', '.join(map(repr, numbers))})"
         picked = part.format([column.name for column in some])
-        # Columns that a function does not need are dropped first: pandas cannot hold the times of all years.
+        # Columns that a function does not need are dropped first, because pandas cannot represent the times of all
+        # years.
         stream = f".select({listed(some)}).{verb}(lambda parts: ({picked} for part in parts), {ddl(some)!r})"
         return rows.then(stream, truth).kept(some)
 
@@ -172,7 +173,7 @@ class Programs(TwoStreamVerbs, WindowVerbs):
         return replace(rows, stream=stream, truth=f"(lambda rows: rows.union(rows.where({text!r})))({rows.truth})")
 
     def _partition(self, rows: Rows) -> Rows:
-        # What is set on a partitioned stream is refused, so a verb follows.
+        # Settings of a partitioned stream are refused, so a method follows.
         return self._where(
             rows.then(f".{self._choices.of(('rebalance', 'rescale', 'shuffle', 'global_', 'forward'))}()", "")
         )
@@ -182,7 +183,7 @@ class Programs(TwoStreamVerbs, WindowVerbs):
         strategy = f"WatermarkStrategy.for_bounded_out_of_orderness('10d').with_timestamp_column({rows.time.name!r})"
         return rows.then(f".assign_timestamps_and_watermarks({strategy})", "")
 
-    # Verbs with state of keys
+    # Methods with keyed state
 
     def _number(self, rows: Rows) -> Rows:
         keys, number = self._keys(rows), Column(self._name(), "bigint")

@@ -1,4 +1,4 @@
-"""Random queries in SQL, with the query of a batch that says what their result is."""
+"""Random SQL queries, each with the batch query that computes the expected result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.differential.expressions import Column, aggregate, condition, ex
 from benchmarks.differential.tables import TYPES, Table
 
 STATIC = "s"
-"""A table of Spark's own, of the columns sg and v."""
+"""A table of Spark's own, with the columns sg and v."""
 
 _COMMON_KEYS = ("k", "g", "b")
 _WIDTHS = ("'15 minutes'", "'1 hour'", "'20 minutes', '10 minutes'")
@@ -18,17 +18,16 @@ _WIDTHS = ("'15 minutes'", "'1 hour'", "'20 minutes', '10 minutes'")
 
 @dataclass(frozen=True)
 class Relation:
-    """Rows that a query reads: the text in FROM, the columns, and what is known of them."""
+    """Rows that a query reads: the text in FROM, the columns, and known properties."""
 
     text: str
     columns: tuple[Column, ...]
     time: Column | None = None
     own: tuple[Column, ...] = ()
-    """The columns that tell a row from all others; of rows that change, those that a SELECT keeps."""
+    """The columns that identify a row; of rows that change, those that a SELECT keeps."""
     changes: bool = False
 
     def as_(self, alias: str) -> Relation:
-        """The same rows under an alias."""
         return Relation(
             f"{self.text} AS {alias}",
             tuple(Column(column.name, column.type, alias) for column in self.columns),
@@ -47,7 +46,7 @@ class Queries:
         self._names = 0
 
     def draw(self) -> tuple[str, str]:
-        """A query, and that of a batch with the same result."""
+        """Draw a query, and return it with the batch query of the same result."""
         kinds: tuple[Callable[[], str | tuple[str, str]], ...] = (
             self._projection,
             self._aggregation,
@@ -67,7 +66,7 @@ class Queries:
         query = self._choices.of(kinds)()
         return query if isinstance(query, tuple) else (query, query)
 
-    # What queries read
+    # Inputs of queries
 
     def _table(self, name: str) -> Relation:
         table = self._tables[name]
@@ -79,7 +78,7 @@ class Queries:
         return self._table(self._choices.of(("t", "u")))
 
     def _rows(self, *, changing: int = 30, keeps_time: bool = False) -> Relation:
-        """A table, or a query below that keeps what tells rows apart."""
+        """Draw a table, or a subquery that keeps the identifying columns."""
         choices = self._choices
         rows = self._table(choices.of(("c", "e"))) if choices.percent(changing) else self._staying()
         if not choices.percent(40):
@@ -96,7 +95,7 @@ class Queries:
         return f"{hint}{self._names}"
 
     def _items(self, rows: Relation, kept: Sequence[Column]) -> tuple[str, tuple[Column, ...]]:
-        """Columns that are kept, as others are called, and some expressions."""
+        """Draw the SELECT list: kept columns, renamed columns, and some expressions."""
         choices, items, columns = self._choices, [], []
         for column in kept:
             name = choices.of((column.name, self._name("n")))
@@ -209,7 +208,7 @@ class Queries:
         return f"{with_} {' UNION ALL '.join(parts)}"
 
     def _sides(self, left: Relation, right: Relation) -> tuple[Relation, Relation, str, str]:
-        """Both under aliases, an equality, and columns of both that tell the results apart."""
+        """Return both under aliases, an equality, and columns of both that identify the results."""
         choices = self._choices
         left, right = left.as_("a"), right.as_("b")
         type_ = choices.of(("int", "string", "boolean", "bigint", "double"))

@@ -1,4 +1,4 @@
-"""The rows after some verbs of a program, and what every verb draws."""
+"""The rows after some methods of a program, and the draws that all methods share."""
 
 from __future__ import annotations
 
@@ -12,44 +12,43 @@ from benchmarks.differential.tables import TYPES, Table
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows after some verbs: the text of the stream and that of the DataFrame."""
+    """The rows after some methods: the text of the stream and that of the DataFrame."""
 
     stream: str
     truth: str
     columns: tuple[Column, ...]
     time: Column | None = None
     own: Column | None = None
-    """A column that no two rows share, unless they are alike in all."""
+    """A column with unique values, except for rows that are equal in all columns."""
     is_late: bool = False
     changes: bool = False
 
     def then(self, stream: str, truth: str | None = None) -> Rows:
-        """The rows after one more verb, which the DataFrame may have under the same name."""
+        """Append a method, which the DataFrame may have under the same name."""
         return replace(self, stream=self.stream + stream, truth=self.truth + (stream if truth is None else truth))
 
     def kept(self, columns: Sequence[Column]) -> Rows:
-        """The same of rows that have these columns."""
+        """Replace the columns."""
         time, own = (column if column in columns else None for column in (self.time, self.own))
         return replace(self, columns=tuple(columns), time=time, own=own)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
         return tuple(column.name for column in self.columns)
 
 
 def ddl(columns: Sequence[Column], *more: str) -> str:
-    """The columns as a text of their types."""
+    """Return the columns as a DDL text."""
     return ", ".join((*(f"{column} {column.type}" for column in columns), *more))
 
 
 def listed(columns: Sequence[Column]) -> str:
-    """The columns, quoted, as arguments."""
+    """Return the columns, quoted, as arguments."""
     return ", ".join(repr(str(column)) for column in columns)
 
 
 class Verbs:
-    """Draws names, columns and tables for verbs."""
+    """Draws names, columns and tables for methods."""
 
     def __init__(self, choices: Choices, tables: Sequence[Table]) -> None:
         self._choices = choices
@@ -71,10 +70,10 @@ class Verbs:
         )
 
     def _some(self, rows: Rows) -> list[Column]:
-        """Columns, among them those that later verbs need."""
+        """Draw columns, including those that later methods need."""
         some = self._choices.some(rows.columns, 4)
         return [column for column in rows.columns if column in (*some, rows.time, rows.own)]
 
     def _of_pandas(self, rows: Rows) -> list[Column]:
-        """The columns that pandas can have: its times are those of 1677 to 2262, as those of events are."""
+        """Return the columns that pandas can represent: its times, like event times, are those of 1677 to 2262."""
         return [column for column in rows.columns if column.type != "timestamp" or column == rows.time]

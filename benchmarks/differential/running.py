@@ -1,4 +1,4 @@
-"""Runs programs as streams, several in one job, and compares what each wrote with one batch of Spark."""
+"""Runs programs as streams, several in one job, and compares the output of each with one Spark batch."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Mode:
-    """The way a job runs: its parallelism, whether a TaskManager is killed, and the parallelism behind a savepoint."""
+    """The mode of a job: its parallelism, whether a TaskManager is killed, and the parallelism after a savepoint."""
 
     parallelism: int = 1
     kill: bool = False
@@ -73,7 +73,7 @@ class Mode:
 
     @property
     def knows_late_rows(self) -> bool:
-        """True if rows stay behind the watermark that passed before them: several subtasks may overtake each other."""
+        """True if late rows are known beforehand: several subtasks may overtake each other."""
         return {self.parallelism, self.restored_at} <= {1, None}
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ class Outcome:
     kind: str
     why: str = ""
     sort: str = ""
-    """The kind of error: two differences of one sort may have one cause."""
+    """The kind of error: two differences of the same kind may have the same cause."""
 
 
 class _JobFailedError(Exception):
@@ -101,7 +101,7 @@ class _JobFailedError(Exception):
 
 
 def run(spark: SparkSession, cases: Sequence[Case], mode: Mode) -> list[Outcome]:
-    """Run cases of one time zone as one job; where that fails, each by itself."""
+    """Run cases of one time zone as one job; if that fails, each by itself."""
     try:
         return _run_job(spark, cases, mode)
     except _JobFailedError as failed:
@@ -136,7 +136,7 @@ def _zone(spark: SparkSession, zone: str) -> Iterator[None]:
 
 
 class _Job:
-    """A job of some cases: their input, and what they write."""
+    """A job of some cases: their input and output."""
 
     def __init__(self, spark: SparkSession, cases: Sequence[Case], folder: Path) -> None:
         self._spark, self._cases, self._folder = spark, cases, folder
@@ -149,7 +149,6 @@ class _Job:
         self._streams: list[DataStream | Outcome] = []
 
     def run(self, mode: Mode) -> None:
-        """Run the job to its end."""
         self._put_files(mode, second=False)
         if not mode.in_halves:
             self._put_files(mode, second=True)
@@ -179,10 +178,10 @@ class _Job:
         env.set_default_savepoint_directory(str(self._folder / "savepoints"))
         env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=int(mode.kill), delay="0s"))
         if mode.restored_at is not None:
-            # Operators without a uid are found again where the same ones are chained, as in Flink.
+            # Operators without a uid are found again only if the same ones are chained, as in Flink.
             env.disable_operator_chaining()
         if mode.knows_late_rows:
-            # Which rows are late is known file by file.
+            # Late rows are defined file by file.
             env.disable_batch_coalescing()
         return env.set_parallelism(parallelism)
 
@@ -202,7 +201,7 @@ class _Job:
                 if second:
                     (folder / "_SUCCESS").touch()
 
-    # The streams
+    # Streams
 
     def _define(self, env: StreamExecutionEnvironment, mode: Mode) -> None:
         if mode.in_halves:
@@ -233,7 +232,7 @@ class _Job:
             source = source.monitor_continuously("100ms")
         name = f"{table.name}-{place}"
         timed = strategy.with_timestamp_column(table.columns["at"])
-        # Rows of a key come in order, and late rows behind the others.
+        # Rows of a key must come in order, and late rows after the others.
         return env.from_source(source, timed, name, uid=name).set_parallelism(1)
 
     def _write(self, stream: DataStream, place: int) -> None:
@@ -242,15 +241,15 @@ class _Job:
         if keys is None:
             stream.sink_to(FileSink.parquet(path)).uid(f"out-{place}")
             return
-        # Keys of a Delta table are not null, and have to be equal as they are in GROUP BY.
+        # Keys of a Delta table must not be null, and must be equal if they are equal in GROUP BY.
         parts = [_key_text(quoted(key), stream.schema[key].dataType) for key in keys]
         keyed = stream.with_column(KEY, F.expr(f"concat_ws('|', {', '.join([*parts, chr(39) * 2])})"))
         keyed.sink_to(DeltaSink.upsert(path, keys=[KEY], row_kind=kind)).uid(f"out-{place}")
 
-    # What came of them
+    # Results
 
     def outcome(self, place: int) -> Outcome:
-        """Compare what a program has written with the result of its batch."""
+        """Compare the output of a program with the result of its batch."""
         stream, case = self._streams[place], self._cases[place]
         if isinstance(stream, Outcome):
             return stream
@@ -286,7 +285,7 @@ class _Job:
         if stream.changelog.keys is not None:
             if not DeltaTable.is_deltatable(str(path)):
                 return pa.table({})
-            # By their files: statistics of dates beyond the year 9999 are none of Python's.
+            # Read by files: Python cannot represent statistics of dates after the year 9999.
             files = DeltaTable(str(path)).file_uris()
             return pa.concat_tables(map(pq.read_table, files)).drop_columns([KEY]) if files else pa.table({})
         if not list(path.glob("*.parquet")):
@@ -295,7 +294,7 @@ class _Job:
 
 
 class _Watch:
-    """Knows of a job how many checkpoints have completed, and which TaskManagers run it."""
+    """Tracks a job's completed checkpoints, and the TaskManagers that run it."""
 
     def __init__(self, client: JobClient) -> None:
         self._client, self._checkpoints = client, 0
@@ -323,7 +322,7 @@ class _Watch:
 
 
 def _key_text(name: str, type_: DataType) -> str:
-    """A text that is the same for values that GROUP BY has in one group."""
+    """Return an expression whose text is equal for values that GROUP BY puts into one group."""
     if isinstance(type_, StructType):
         return ", ".join(_key_text(f"{name}.{quoted(field.name)}", field.dataType) for field in type_)
     value = name
@@ -336,7 +335,7 @@ def _key_text(name: str, type_: DataType) -> str:
 
 
 def _rows(table: pa.Table) -> Counter[tuple[Any, ...]]:
-    """The rows, with times and days as numbers, one NaN and one zero."""
+    """Return the rows, with times and days as numbers, one NaN and one zero."""
     while any(pa.types.is_struct(field.type) for field in table.schema):
         table = table.flatten()
     columns = []
@@ -356,7 +355,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_of_no_rows(rows: Counter[tuple[Any, ...]]) -> bool:
-    """True for the one row of aggregates of an empty table, which a stream does not emit before a row has come."""
+    """True for the row of aggregates of an empty table, which a stream emits only when a row has arrived."""
     return rows.total() == 1 and all(value in (None, 0) for row in rows for value in row)
 
 
@@ -373,13 +372,13 @@ def _compared(written: Counter[tuple[Any, ...]], expected: Counter[tuple[Any, ..
 
 
 def _differs(what: str, error: Exception) -> Outcome:
-    """A difference that is an error: one sort are those of Spark's code of an error, or of one text but for numbers."""
+    """Return a difference that is an error; its sort is Spark's error code, or the text without numbers."""
     text = _short(error)
     code = re.search(r"\w+: .*?\[[A-Z_.]+\]|\w+Error: .*", text)
     return Outcome("differs", f"{what}: {text}", f"{what}: {re.sub('[0-9]+', '*', code.group() if code else text)}")
 
 
 def _short(error: BaseException) -> str:
-    """The first line of an error that says something."""
+    """Return the first non-empty line of an error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:300]

@@ -1,4 +1,4 @@
-"""The tables of a seed, its programs, and the ways in which they run."""
+"""The tables of a seed, its programs, and the modes in which they run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROGRAMS = 2
 
 @dataclass(frozen=True)
 class Drawing:
-    """A case, and the draws that it was made of."""
+    """A case, and the draws that produced it."""
 
     kind: type[Queries] | type[Programs]
     choices: tuple[int, ...]
@@ -25,7 +25,6 @@ class Drawing:
 
 
 def drawing(kind: type[Queries] | type[Programs], choices: Choices, tables: tuple[Table, ...], zone: str) -> Drawing:
-    """Draw a program."""
     texts = kind(choices, tables).draw()
     if kind is Queries:
         texts = (f"env.sql({texts[0]!r})", f"spark.sql({texts[1]!r})")
@@ -33,7 +32,7 @@ def drawing(kind: type[Queries] | type[Programs], choices: Choices, tables: tupl
 
 
 def draw(seed: int) -> tuple[list[Drawing], list[Mode]]:
-    """The programs of a seed, and the ways in which they run: at parallelism 1 and 4 in any case."""
+    """Draw the programs of a seed, and their modes: always parallelism 1 and 4."""
     chance = random.Random(seed)
     tables, zone = draw_tables(chance), chance.choice(ZONES)
     kinds = [Queries] * QUERIES + [Programs] * PROGRAMS

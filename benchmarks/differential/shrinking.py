@@ -1,4 +1,4 @@
-"""Makes a difference smaller: how it runs, then its program, its columns and its rows, for as long as it differs."""
+"""Shrinks a difference: its mode, then its program, its columns and its rows, for as long as it differs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Shrinking:
         self._found, self.case, self.mode, self.outcome = found, found.case, mode, outcome
 
     def shrink(self) -> None:
-        """Make the case smaller until nothing more can be left out, or enough jobs have run."""
+        """Shrink the case until nothing more can be removed, or enough jobs have run."""
         for mode in (Mode(1), Mode(4)):
             if mode == self.mode or self._take_first([self.case], mode):
                 break
@@ -36,7 +36,7 @@ class Shrinking:
         self._shrink_rows()
 
     def _take_first(self, cases: Sequence[Case], mode: Mode | None = None) -> bool:
-        """Take the first of these that differs in the same way, if there is one; some are run as one job."""
+        """Take the first of these that differs in the same way, if there is one; several are run as one job."""
         mode = mode or self.mode
         for start in range(0, len(cases), _CASES_PER_JOB):
             if self._jobs == _JOBS:
@@ -77,7 +77,7 @@ class Shrinking:
 
 
 def _fewer(choices: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """The choices without some of them, and with smaller ones."""
+    """Yield the choices without some of them, and with smaller ones."""
     size = len(choices)
     while size := size // 2:
         for start in range(0, len(choices), size):
@@ -88,13 +88,12 @@ def _fewer(choices: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def _tables_read(case: Case) -> tuple[Table, ...]:
-    """The tables that the program names."""
     words = set(re.findall(r"\w+", case.stream + case.truth))
     return tuple(table for table in case.tables if {table.name, f"{table.name}_log"} & words)
 
 
 def _with_columns_read(case: Case) -> Iterator[Table]:
-    """The tables with the columns that the program names, and those that every source needs."""
+    """Yield the tables with the columns that the program names, and those that every source needs."""
     texts = (case.stream + case.truth).replace("\\", "").replace("``", "`")
     for table in case.tables:
         bare = {role: name.replace("\\", "") for role, name in table.columns.items()}
@@ -107,7 +106,7 @@ def _with_columns_read(case: Case) -> Iterator[Table]:
 
 
 def _without_rows(case: Case, places: range) -> Case:
-    """The case without these rows, counted through its tables; a table keeps a file, which may be empty."""
+    """Return the case without these rows, numbered through its tables; a table keeps a file, which may be empty."""
     tables, place = [], 0
     for table in case.tables:
         files = []
@@ -119,7 +118,7 @@ def _without_rows(case: Case, places: range) -> Case:
 
 
 def script(case: Case, mode: Mode, title: str) -> str:
-    """A script that runs the case: one line for each file of each table."""
+    """Return a script that runs the case, with one line for each file of each table."""
     lines = [f"# {title}", "from decimal import Decimal", ""]
     lines += ["from benchmarks.differential.running import Case, Mode, run"]
     lines += [

@@ -1,4 +1,4 @@
-"""Random tables: rows in files that arrive one after the other, and the rows that hold at the end."""
+"""Random tables: rows in files that arrive one after the other, and the current rows at the end."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MINUTE = 60_000_000
 
 
 def micros(text: str) -> int:
-    """The microseconds since 1970 of a time of UTC."""
+    """Return the microseconds since 1970 of a UTC time."""
     since = datetime.fromisoformat(text).replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
@@ -55,9 +55,9 @@ BEGINS = tuple(
     micros(text)
     for text in (
         "2026-01-01T00:00",
-        "2024-03-31T00:30",  # The clocks of Berlin go forward at one, and back at one in October.
+        "2024-03-31T00:30",  # Clocks in Berlin go forward at one, and back at one in October.
         "2024-10-27T00:30",
-        "2024-11-03T05:30",  # Those of New York go back at six.
+        "2024-11-03T05:30",  # Those in New York go back at six.
         "1969-12-31T23:40",
     )
 )
@@ -88,14 +88,14 @@ DECIMALS = tuple(
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a seed: its columns, named by what they are for, and its files in the order in which they arrive."""
+    """A table of a seed: its columns, named by their roles, and its files in the order of their arrival."""
 
     name: str
     columns: dict[str, str]
     files: tuple[tuple[Row, ...], ...]
     primary_key: bool = False
     late: frozenset[int] = frozenset()
-    """The ids of rows that come far behind the watermark, of which the bound is small then."""
+    """The ids of rows far behind the watermark, whose bound is small then."""
 
     @property
     def bound(self) -> str:
@@ -104,12 +104,11 @@ class Table:
 
     @property
     def own_schema(self) -> pa.Schema:
-        """The columns of the table."""
         return pa.schema([(name, _ARROW[TYPES[role]]) for role, name in self.columns.items()])
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the files: with the kind of a row, if rows may be deleted."""
+        """The columns of the files, with the kind of a row if rows may be deleted."""
         return self.own_schema.append(pa.field(ROW_KIND, pa.string())) if self.has_kinds else self.own_schema
 
     @property
@@ -126,7 +125,7 @@ class Table:
         return self.primary_key and any(ROW_KIND in row for file in self.files for row in file)
 
     def final_rows(self) -> list[Row]:
-        """The rows that hold at the end, without those that come late."""
+        """Return the current rows at the end, without late ones."""
         rows = [row for file in self.files for row in file]
         own = self.columns["id"]
         if self.primary_key:
@@ -135,12 +134,12 @@ class Table:
         return [row for row in rows if row[own] not in self.late]
 
     def log(self) -> list[Row]:
-        """All rows, with the order in which they come."""
+        """Return all rows in the order of their arrival."""
         rows = [row for file in self.files for row in file if row.get(ROW_KIND) != "-U"]
         return [{**row, "place": place, "is_deletion": row.get(ROW_KIND) == "-D"} for place, row in enumerate(rows)]
 
     def of_files(self, files: tuple[tuple[Row, ...], ...]) -> Table:
-        """The same table of some of its rows: they stay late behind one in time, and `-U` stays before its `+U`."""
+        """Return the table with some of its rows: late ones stay after one in time, and `-U` before its `+U`."""
         own, late, is_begun = self.columns["id"], set(), False
         files = tuple(self._without_halves(files))
         for file in files:
@@ -149,7 +148,7 @@ class Table:
         return replace(self, files=files, late=frozenset(late))
 
     def _without_halves(self, files: tuple[tuple[Row, ...], ...]) -> Iterator[tuple[Row, ...]]:
-        """The files without `-U` of a row that is not there, or before no `+U` of its key."""
+        """Yield the files without a `-U` of a missing row, or without a following `+U` of its key."""
         own, there, halves = self.columns["id"], dict[int, Row](), set[int]()
         rows = [row for file in files for row in file]
         for row, behind in zip(rows, [*rows[1:], {}], strict=False):
@@ -163,7 +162,6 @@ class Table:
             yield tuple(row for row in file if id(row) not in halves)
 
     def in_time(self) -> Table:
-        """The same table without the rows that come late."""
         own = self.columns["id"]
         return replace(
             self, files=tuple(tuple(row for row in file if row[own] not in self.late) for file in self.files)
@@ -171,9 +169,9 @@ class Table:
 
 
 def write_file(table: Table, rows: tuple[Row, ...] | list[Row], path: Path) -> None:
-    """Write rows, so that no reader sees half of them.
+    """Write rows atomically for readers.
 
-    Without dictionaries: for `x = 0` Spark skips a file whose dictionary has -0.0 alone, also in a batch.
+    Without dictionaries: for `x = 0` Spark skips a file whose dictionary has only -0.0, also in a batch.
     """
     hidden = path.with_name(f".{path.name}")
     pq.write_table(pa.Table.from_pylist(list(rows), table.schema), hidden, use_dictionary=False)
@@ -181,7 +179,7 @@ def write_file(table: Table, rows: tuple[Row, ...] | list[Row], path: Path) -> N
 
 
 def draw_tables(chance: random.Random) -> tuple[Table, ...]:
-    """Two tables whose rows stay, one with late rows, and two whose rows change."""
+    """Draw two append-only tables, one with late rows, and two whose rows change."""
     begin = chance.choice(BEGINS)
     stay = [_table(chance, name, begin) for name in ("t", "u")]
     change = [_changing(chance, name, begin) for name in ("c", "e")]
@@ -203,7 +201,7 @@ def _with_late_rows(chance: random.Random, begin: int) -> Table:
         rows: list[Row] = []
         for _ in range(chance.randrange(2, 6)):
             row = _row(chance, columns, number, begin)
-            # The last row of a file is in time in any case: it moves the watermark on.
+            # The last row of a file is always in time, and advances the watermark.
             at = begin + place * 30 * MINUTE + chance.randrange(60) * 1_000_000
             if place and rows and chance.random() < 0.3:
                 at -= 24 * 60 * MINUTE
@@ -244,7 +242,7 @@ def _columns(chance: random.Random) -> dict[str, str]:
 
 
 def _row(chance: random.Random, columns: dict[str, str], number: int, begin: int, place: int | None = None) -> Row:
-    """A row whose time is out of order by less than 21 minutes."""
+    """Draw a row whose time is out of order by less than 21 minutes."""
     at = begin + 10 * MINUTE * (number if place is None else place) + chance.randrange(21) * MINUTE
     values = {
         "id": number,

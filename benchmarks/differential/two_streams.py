@@ -1,4 +1,4 @@
-"""Verbs of two streams: the rows of a program meet those of a table."""
+"""Methods of two streams: the rows of a program are combined with those of a table."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from benchmarks.differential.rows import Rows, Verbs, listed
 
 
 class TwoStreamVerbs(Verbs):
-    """Draws verbs of two streams."""
-
     def _other(self, rows: Rows) -> tuple[Rows, Column, Column] | None:
-        """Another table, and a column of both by which rows meet."""
+        """Draw another table, and a column of both as the key."""
         other = self._table(self._choices.of(("u", "t")))
         type_ = self._choices.of(("int", "string", "boolean", "double"))
         ours, theirs = (typed(side.columns, type_) for side in (rows, other))
@@ -49,7 +47,7 @@ class TwoStreamVerbs(Verbs):
         return replace(rows.then(connected + stream, truth), time=None, own=None, columns=kept)
 
     def _joined(self, rows: Rows, verb: str, on: str, how: str = "inner", where: str = "") -> Rows:
-        """The rows that meet those of another table; `on` is for the DataFrames, of ours, theirs and both times."""
+        """Join with another table; `on` is for the DataFrames, with our columns, theirs and both times."""
         if (met := self._other(rows)) is None:
             return rows
         other, ours, theirs = met
@@ -80,7 +78,7 @@ class TwoStreamVerbs(Verbs):
         bounds = "{of} BETWEEN {at} - INTERVAL 10 MINUTES AND {at} + INTERVAL 5 MINUTES"
         how = self._choices.of(("inner", "left", "right", "full"))
         outer = "" if how == "inner" else f".{how}_outer()"
-        # Rows without an event time are left out.
+        # Rows without an event time are omitted.
         timed = rows.then("", f".where({f'{rows.time} IS NOT NULL'!r})")
         versions = '.where("""{time} IS NOT NULL""")'
         return self._joined(timed, verb + outer, f"{{ours}} = {{theirs}} AND {bounds}", how, versions)
@@ -96,7 +94,7 @@ class TwoStreamVerbs(Verbs):
 
     def _window_join(self, rows: Rows) -> Rows:
         verb = ".join({other}).where({our}).equal_to({their}).window(TumblingEventTimeWindows.of('15min'))"
-        # Spark has no window(...) in the condition of a join. DIV would cut times before 1970 towards zero.
+        # Spark has no window(...) in the condition of a join. DIV would round times before 1970 towards zero.
         begin = "unix_micros({time}) - pmod(unix_micros({time}), 900000000)"
         same = f"{begin.replace('time', 'at')} = {begin.replace('time', 'of')}"
         joined = self._joined(rows, verb, f"{{ours}} = {{theirs}} AND {same}")

@@ -1,4 +1,4 @@
-"""Random windows of event time: what a verb makes of each, and the grouping by window that says its result."""
+"""Random windows of event time, each with the grouping by window that computes the expected result."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ _ONE_EACH = "F.expr('array_repeat(1L, CAST(count(*) AS INT))')"
 
 
 class WindowVerbs(Verbs):
-    """Draws windows."""
-
     def _window_verbs(self, rows: Rows) -> list[Callable[[Rows], Rows]]:
-        """The verbs of windows that are not made of others."""
+        """Return the methods of windows over rows that are not results of windows."""
         verbs: list[Callable[[Rows], Rows]] = [self._aggregate_windows, self._call_windows, self._apply_windows]
         return [*verbs, self._fold_windows, self._reduce_windows]
 
     def _counted(self, rows: Rows, verb: str, keys: list[Column], number: Column, truth: str) -> Rows:
-        """The keys and a number, which a function emits."""
+        """Return rows with the keys and a number, which a function emits."""
         names, columns = tuple(key.name for key in keys), (*keys, number)
         stream = f".key_by({listed(keys)}).{verb}({names!r}, {number.name!r}), {ddl(columns)!r})"
         return rows.then(stream, truth).kept(columns)
@@ -41,7 +39,7 @@ class WindowVerbs(Verbs):
         return self._of_windows(rows, f"{keyed}.aggregate({made})", window, keys, made, number)
 
     def _call_windows(self, rows: Rows) -> Rows:
-        """A function with all rows of a window, of one that a trigger fires for, or of one that an evictor leaves."""
+        """Call a function with all rows of a window, of a triggered one, or of an evicted one."""
         settings, aggregated, then = self._choices.of(
             (
                 ("", "F.count('*')", ""),
@@ -57,7 +55,7 @@ class WindowVerbs(Verbs):
         return replace(counted, truth=f"{made.truth}.drop('window_start', 'window_end'){exploded}")
 
     def _fold_windows(self, rows: Rows) -> Rows:
-        """An AggregateFunction, whose results have no keys."""
+        """Use an AggregateFunction, whose results have no keys."""
         keys, number = self._keys(rows), Column(self._name(), "bigint")
         assigner, window = self._choices.of(_WINDOWS)
         function = f"aggregate(RowCount({number.name!r}), accumulator_type='bigint', output={ddl([number])!r})"
@@ -77,7 +75,7 @@ class WindowVerbs(Verbs):
         return replace(self._of_functions(rows, stream, window, keys, made, rows.own), own=None)
 
     def _windows_of_windows(self, rows: Rows) -> Rows:
-        """Windows of results of windows, whose event time is the last millisecond of their window."""
+        """Use windows of results of windows, whose event time is the last millisecond of their window."""
         inner, number = self._aggregate_windows(rows), Column(self._name(), "bigint")
         assigner, window = self._choices.of(_WINDOWS)
         columns = [column for column in inner.columns if column.type != "timestamp"]
@@ -106,7 +104,7 @@ class WindowVerbs(Verbs):
     def _of_functions(
         self, rows: Rows, stream: str, window: str, keys: list[Column], aggregates: str, made: Column
     ) -> Rows:
-        """Windows with functions are of whole milliseconds, as in Flink."""
+        """Use windows with functions, which have whole milliseconds, as in Flink."""
         millis = f"date_trunc('MILLISECOND', {rows.time})"
         return self._of_windows(rows, stream, window, keys, aggregates, made, time=millis)
 
@@ -120,7 +118,7 @@ class WindowVerbs(Verbs):
         items = ", ".join((*bounds, *map(repr, map(str, keys)), repr(str(made))))
         truth = f".groupBy({grouped}).agg({aggregates}).selectExpr({items})"
         if "session" in window:
-            # Spark does not merge sessions if a later projection leaves out their aggregates.
+            # Spark does not merge sessions if a later projection omits their aggregates.
             truth += ".localCheckpoint()"
         ends = (Column("window_start", "timestamp"), Column("window_end", "timestamp"))
         return rows.then(stream, truth).kept((*ends, *keys, made))

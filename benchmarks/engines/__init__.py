@@ -1,4 +1,4 @@
-"""The engines. Each runs the query in a process of its own."""
+"""The engines. Each runs the query in its own process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class EngineName(StrEnum):
-    """The engines, by the names that the results have."""
+    """The engines, by the names used in the results."""
 
     SPARK_BATCH = "spark_batch"
     STRUCTURED_STREAMING = "structured_streaming"
@@ -16,17 +16,17 @@ class EngineName(StrEnum):
 
 
 class Engine(Protocol):
-    """Runs the query from a folder to a folder, again and again."""
+    """Runs the query repeatedly, from a folder to a folder."""
 
     def run(self, source: Path, output: Path, scratch: Path) -> int | None:
-        """Run it once, with `scratch` for what is kept beside the output; how many checkpoints were completed."""
+        """Run it once, with `scratch` for other files, and return the number of completed checkpoints."""
 
     def close(self) -> None:
         """End what was started."""
 
 
 def started(name: EngineName, rows_per_batch: int, rows_per_file: int) -> Engine:
-    """The engine of this name, ready to run. (Each imports only what it needs.)"""
+    """Start the engine of this name. (Each imports only what it needs.)"""
     match name:
         case EngineName.SPARK_BATCH:
             from benchmarks.engines.spark_batch import SparkBatch

@@ -1,4 +1,4 @@
-"""flykka: a job written as its users write it, with exactly-once checkpoints every second."""
+"""flykka: a job as its users write it, with exactly-once checkpoints every second."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class FlykkaJob:
     def __init__(self, rows_per_batch: int, *, has_rest: bool = False) -> None:
         self._rows_per_batch = rows_per_batch
         self._env = StreamExecutionEnvironment.get_execution_environment("local[*]")
-        # One may begin while the one before is still being written: else a slow one makes them rarer than every second.
+        # One may start while the previous one is being written: otherwise a slow one makes them rarer than every
+        # second.
         self._env.enable_checkpointing(CHECKPOINT_INTERVAL, max_concurrent=2)
         if has_rest:
             self._env.enable_rest()
 
     @property
     def rest_address(self) -> str | None:
-        """URL at which it can be watched, from its first run on."""
+        """The URL for observers, from its first run on."""
         return self._env.rest_address
 
     def run(self, source: Path, output: Path, scratch: Path) -> int:
-        """Run it once, to the end of its input."""
         self._env.set_checkpoint_dir(str(scratch / "checkpoints"))
         bids = FileSource.parquet(str(source), schema=SCHEMA).rows_per_batch(self._rows_per_batch)
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness(WATERMARK_DELAY)
@@ -48,5 +48,4 @@ class FlykkaJob:
         return sum(isinstance(message, CheckpointCompleted) for message in completed)
 
     def close(self) -> None:
-        """End the cluster and its session."""
         self._env.close()

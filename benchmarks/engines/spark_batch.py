@@ -1,4 +1,4 @@
-"""Plain Spark: one job over everything. The limit of what the machine does with this query."""
+"""Plain Spark: one job over everything, the upper limit for this query on the machine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ class SparkBatch:
         self._spark = plain_session()
 
     def run(self, source: Path, output: Path, scratch: Path) -> None:
-        """Run it once."""
         aggregated(self._spark.read.schema(SCHEMA).parquet(str(source))).write.parquet(str(output))
 
     def close(self) -> None:
-        """End the session."""
         self._spark.stop()

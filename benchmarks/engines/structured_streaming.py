@@ -1,4 +1,4 @@
-"""Spark's Structured Streaming: everything that is there (`availableNow`), in batches, in append mode."""
+"""Spark's Structured Streaming: all existing files (`availableNow`), in batches, in append mode."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from benchmarks.query import EVENT_TIME, WATERMARK_DELAY, aggregated, plain_sess
 class StructuredStreaming:
     """The query as a stream. Every batch is a checkpoint.
 
-    State is kept by the default store, in memory with files of deltas: RocksDB took twice the time for windows this
-    short-lived.
+    State is in the default store, in memory with delta files: RocksDB took twice the time for windows this short-lived.
     """
 
     def __init__(self, files_per_batch: int) -> None:
@@ -34,5 +33,4 @@ class StructuredStreaming:
         return len(list((scratch / "checkpoints" / "commits").glob("[0-9]*")))
 
     def close(self) -> None:
-        """End the session."""
         self._spark.stop()

@@ -1,1 +1,1 @@
-"""Joins of two streams, side by side with Structured Streaming's symmetric hash join: `python -m benchmarks.joins`."""
+"""Joins of two streams, compared with Structured Streaming's symmetric hash join: `python -m benchmarks.joins`."""

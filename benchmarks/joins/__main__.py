@@ -1,9 +1,9 @@
-"""Measures an interval join beside Structured Streaming's: `python -m benchmarks.joins`.
+"""Compares an interval join with Structured Streaming's: `python -m benchmarks.joins`.
 
 Clicks are joined with the impressions of their ad in the ten minutes before. Both engines read the same files, one of
-each side a batch, and write parquet; each has a process of its own, and joins some of the files first, so that it is
-warm. Then they take turns, and the median of their ratios counts. No figure is printed before each output was compared
-with what it has to be.
+each side per batch, and write parquet; each has its own process, and joins some of the files first, to warm up. Then
+they take turns, and the median of their ratios counts. Each output is compared with the expected one before a figure is
+printed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ Seconds = dict[Side, list[float]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; the exit code."""
     options = _parser().parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="flykka-benchmark-", dir=options.folder) as folder:
         try:
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_json(seconds: Seconds, rows: int) -> dict[str, float]:
-    """The rows per second of both engines, and how many times as fast flykka was."""
+    """Return the rows per second of both engines, and their ratio."""
     pairs = zip(seconds[Side.STRUCTURED_STREAMING], seconds[Side.FLYKKA], strict=True)
     return {
         **{side: round(rows / median(took)) for side, took in seconds.items()},
@@ -54,7 +53,7 @@ def as_json(seconds: Seconds, rows: int) -> dict[str, float]:
 
 
 def as_table(seconds: Seconds, rows: int) -> str:
-    """The same as Markdown."""
+    """Format the same as Markdown."""
     figures = as_json(seconds, rows)
     ratio = figures["interval_join_over_structured_streaming"]
     cells = [f"{rows:,}", *(f"{figures[side]:,}" for side in Side), f"{ratio:.2f}"]

@@ -11,14 +11,12 @@ from flykka import FileSink, FileSource, StreamExecutionEnvironment, WatermarkSt
 
 
 class FlykkaSide:
-    """flykka, as it is."""
-
     def __init__(self, parallelism: int) -> None:
         self._env = StreamExecutionEnvironment.get_execution_environment("local[*]")
         self._env.set_parallelism(parallelism).enable_checkpointing("1s", max_concurrent=2)
 
     def run(self, source: Path, place: Path) -> None:
-        """Join two folders, a file a batch, into `place`/output."""
+        """Join two folders, a file per batch, into `place`/output."""
         self._env.set_checkpoint_dir(str(place / "checkpoints"))
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1s").with_timestamp_column("at")
         impressions, clicks = (
@@ -37,5 +35,4 @@ class FlykkaSide:
         self._env.execute("joins")
 
     def close(self) -> None:
-        """End the cluster and its session."""
         self._env.close()

@@ -1,4 +1,4 @@
-"""Impressions and clicks: seeded files of each, a file a batch, and the pairs that a join has to make of them."""
+"""Impressions and clicks: seeded files of each, a file per batch, and the expected pairs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ WITHIN_MINUTES = 10
 
 _SEED = 7
 _FILE_MS = WITHIN_MINUTES * 60_000
-"""The event time of a file."""
+"""The event time covered by a file."""
 
 _BEGIN_MS = 1_704_067_200_000
 _PER_AD = 1
-"""So many impressions an ad has within the time, on average."""
+"""Average number of an ad's impressions within the time."""
 
 Numbers = npt.NDArray[np.int64]
 
 
 def write(folder: Path, files: int, rows: int) -> None:
-    """Write so many files of both sides, whose event time ascends."""
+    """Write `files` files of both sides, with ascending event time."""
     chance = np.random.default_rng(_SEED)
     for side in (IMPRESSIONS, CLICKS):
         (folder / side).mkdir(parents=True)
@@ -42,12 +42,13 @@ def write(folder: Path, files: int, rows: int) -> None:
             }
             path = folder / side / f"{number:04}.parquet"
             pq.write_table(pa.table(columns), path)
-            # Structured Streaming reads files in the order of their times, which small ones have in common.
+            # Structured Streaming reads files in the order of their modification times, which would be equal for
+            # small ones.
             os.utime(path, (number, number))
 
 
 def check(who: object, output: Path, source: Path) -> int:
-    """The number of pairs in an output. Raises `WrongResultError` unless they are those of the input."""
+    """Return the number of pairs in an output. Raises `WrongResultError` unless they are the expected ones."""
     found = _read(output)
     pairs = _sorted(found["impression"].to_numpy(), found["click"].to_numpy())
     true = _sorted(*_pairs(_read(source / IMPRESSIONS), _read(source / CLICKS)))
@@ -57,7 +58,7 @@ def check(who: object, output: Path, source: Path) -> int:
 
 
 def _pairs(impressions: pa.Table, clicks: pa.Table) -> tuple[Numbers, Numbers]:
-    """The ids of the impressions and clicks that belong together."""
+    """Return the ids of the impressions and clicks that match."""
     ads, times, ids = (_column(impressions, name) for name in ("ad", "at", "id"))
     # An ad and a time as one number, which ascends with both.
     span = int(max(times.max(), _column(clicks, "at").max())) + 1 - 1000 * _BEGIN_MS + 60_000_000 * WITHIN_MINUTES

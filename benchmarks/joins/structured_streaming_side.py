@@ -12,7 +12,7 @@ from benchmarks.query import LARGE_STATE, plain_session
 
 
 class StructuredStreamingSide:
-    """Spark's own streams, every batch of which is a checkpoint."""
+    """Spark's own streams; every batch is a checkpoint."""
 
     def __init__(self, parallelism: int) -> None:
         self._spark = plain_session(**LARGE_STATE)
@@ -38,5 +38,4 @@ class StructuredStreamingSide:
         return rows.withWatermark("at", "1 second")
 
     def close(self) -> None:
-        """End the session."""
         self._spark.stop()

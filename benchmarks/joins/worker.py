@@ -1,7 +1,6 @@
 """The process in which one engine is measured: `python -m benchmarks.joins.worker ENGINE PARALLELISM`.
 
-It says `ready`, then joins what each line of its input names, and answers with the seconds; the end of input is its
-end.
+It prints `ready`, then runs the join on each line of its input and answers with the seconds. It ends with its input.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 
 def main(side: str, parallelism: str) -> None:
-    """Serve the requests."""
     answers = answering()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with closing(_started(Side(side), int(parallelism))) as engine:

@@ -1,1 +1,1 @@
-"""Keyed state, side by side with Structured Streaming's stateful operators: `python -m benchmarks.keyed`."""
+"""Keyed state, compared with Structured Streaming's stateful operators: `python -m benchmarks.keyed`."""

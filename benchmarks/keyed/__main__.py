@@ -1,10 +1,9 @@
-"""Measures functions with memory beside Structured Streaming's: `python -m benchmarks.keyed`.
+"""Compares functions with state with Structured Streaming's: `python -m benchmarks.keyed`.
 
 Running counts per key, a function of each row with a ValueState and a timer, the same work on tables, rows without
-duplicates, and a state of many keys in a small heap. Both engines read the same files, a file a batch, and write
-parquet; each has a process of its own for each work and does the work on some of the files first, so that it is warm.
-Then they take turns, and the median of their ratios counts. No figure is printed before each output was compared with
-what it has to be.
+duplicates, and state of many keys in a small heap. Both engines read the same files, a file per batch, and write
+parquet; each has its own process for each work and processes some of the files first, to warm up. Then they take turns,
+and the median of their ratios counts. Each output is compared with the expected one before a figure is printed.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _WARM_UP_FILES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Measures one work: seconds by engine, run by run; of flykka the most memory in bytes."""
+    """Measurements of one work: seconds of each run by engine, and flykka's peak memory in bytes."""
 
     rows: int
     keys: int
@@ -46,17 +45,16 @@ class Measured:
 
     @property
     def ratio(self) -> float:
-        """The seconds of Structured Streaming over those of flykka."""
+        """The seconds of Structured Streaming divided by those of flykka."""
         pairs = zip(self.seconds[Side.STRUCTURED_STREAMING], self.seconds[Side.FLYKKA], strict=True)
         return median(theirs / ours for theirs, ours in pairs)
 
     def rows_per_s(self, side: Side) -> int:
-        """The median speed of an engine."""
+        """Return the median speed of an engine."""
         return round(self.rows / median(self.seconds[side]))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; the exit code."""
     options = _parser().parse_args(arguments)
     say = partial(print, file=sys.stderr, flush=True)
     measured: dict[WorkName, Measured] = {}
@@ -72,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_json(measured: dict[WorkName, Measured]) -> dict[str, Any]:
-    """The ratios, and the figures of the large state."""
+    """Return the ratios, and the figures of the large state."""
     made: dict[str, Any] = {
         f"{name}_over_structured_streaming": round(each.ratio, 2)
         for name, each in measured.items()
@@ -85,7 +83,7 @@ def as_json(measured: dict[WorkName, Measured]) -> dict[str, Any]:
 
 
 def as_table(measured: dict[WorkName, Measured]) -> str:
-    """The same as Markdown, with the speeds."""
+    """Format the same as Markdown, with the speeds."""
     lines = [
         f"{os.cpu_count()} cores:",
         "",
@@ -110,7 +108,8 @@ def _measured(
     source, first = folder / "input", folder / "first"
     work.write(source, work.files, work.rows_per_file, work.keys)
     for number, path in enumerate(sorted(source.iterdir())):
-        # Structured Streaming reads files in the order of their times, which small ones have in common.
+        # Structured Streaming reads files in the order of their modification times, which would be equal for small
+        # ones.
         os.utime(path, (number, number))
     _link(source, first, _WARM_UP_FILES)
     is_large = name is WorkName.LARGE_STATE
@@ -151,7 +150,7 @@ def _link(source: Path, target: Path, files: int) -> None:
 
 
 def _scaled(work: Work, scale: float) -> Work:
-    """The work with fewer rows of fewer keys, in as many files."""
+    """Return the work with fewer rows of fewer keys, in as many files."""
     rows, keys = max(1, round(scale * work.rows_per_file)), max(1, round(scale * work.keys))
     return replace(work, rows_per_file=rows, keys=keys)
 

@@ -33,11 +33,9 @@ class CountsAndAlarm(KeyedProcessFunction):
     """Counts the rows of each key, and raises an alarm a minute after its first."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
-        """Register the count."""
         self._n = runtime_context.get_state(ValueStateDescriptor("n", "bigint"))
 
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
-        """Count a row."""
         n = self._n.value()
         if n is None:
             n = 0
@@ -48,12 +46,11 @@ class CountsAndAlarm(KeyedProcessFunction):
         yield {"k": row["k"], "n": n + 1, "what": ROW}
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> Iterator[dict[str, Any]]:
-        """Raise the alarm."""
         yield {"k": ctx.get_current_key(), "n": 0, "what": ALARM}
 
 
 def count_rows(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The same for all rows of a batch: those of a key are together, and the keys in the order of their state."""
+    """The same for all rows of a batch: rows of a key are adjacent, and the keys are in the order of their state."""
     k = rows["k"].to_numpy()
     starts = np.flatnonzero(np.append(True, k[1:] != k[:-1]))
     counts = np.diff(np.append(starts, len(k)))
@@ -67,7 +64,6 @@ def count_rows(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def raise_alarms(state: pa.Table) -> tuple[pa.Table, None]:
-    """Raise the alarms."""
     rows = state.num_rows
     return pa.table({"k": state["k"], "n": np.zeros(rows, dtype=np.int64), "what": pa.repeat(ALARM, rows)}), None
 
@@ -100,14 +96,12 @@ _DEFINED: dict[WorkName, tuple[str, Callable[[DataStream], DataStream]]] = {
 
 
 class FlykkaSide:
-    """flykka, as it is."""
-
     def __init__(self, parallelism: int) -> None:
         self._env = StreamExecutionEnvironment.get_execution_environment("local[*]")
         self._env.set_parallelism(parallelism).enable_checkpointing("1s", max_concurrent=2)
 
     def run(self, work: WorkName, source: Path, place: Path) -> None:
-        """Run a work, a file a batch, into `place`/output."""
+        """Run a work, a file per batch, into `place`/output."""
         schema, define = _DEFINED[work]
         self._env.set_checkpoint_dir(str(place / "checkpoints"))
         files = FileSource.parquet(str(source), schema=schema).files_per_batch(1)
@@ -120,5 +114,4 @@ class FlykkaSide:
         self._env.execute(str(work))
 
     def close(self) -> None:
-        """End the cluster and its session."""
         self._env.close()

@@ -1,4 +1,4 @@
-"""The input of each work: seeded parquet files, of which each is a batch."""
+"""The input of each work: seeded parquet files, one per batch."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 TIME = pa.timestamp("us", tz="UTC")
 _SEED = 7
 BEGIN_MS = 1_704_067_200_000
-"""The first event time: Structured Streaming's watermark begins in 1970, behind which a row is late."""
+"""The first event time: Structured Streaming's watermark starts in 1970, and earlier rows are late."""
 
 SPAN_MS = 50 * 60 * 1000
-"""The event time of all files: less than the hour within which duplicates are dropped."""
+"""The event time covered by all files: less than the hour within which duplicates are dropped."""
 
 
 def write_values(folder: Path, files: int, rows: int, keys: int) -> None:
-    """Rows of any of some keys (`k`), with a number (`v`)."""
+    """Write rows with random keys (`k`) and a number (`v`)."""
     chance = np.random.default_rng(_SEED)
     for path in _paths(folder, files):
         k, v = chance.integers(0, keys, rows), chance.integers(0, 1_000_000, rows)
@@ -27,14 +27,14 @@ def write_values(folder: Path, files: int, rows: int, keys: int) -> None:
 
 
 def write_every_key(folder: Path, files: int, rows: int, keys: int) -> None:
-    """Rows as of `write_values`, of which each file has as many of every key (`k`), or one more."""
+    """Write rows like `write_values`, with every key (`k`) equally often in each file, or once more."""
     chance = np.random.default_rng(_SEED)
     for path in _paths(folder, files):
         pq.write_table(pa.table({"k": chance.permutation(rows) % keys, "v": chance.integers(0, 1_000_000, rows)}), path)
 
 
 def write_events(folder: Path, files: int, rows: int, keys: int) -> None:
-    """Rows of any of some keys (`k`), whose event time (`at`) ascends; the first file has all keys that fit into it."""
+    """Write rows with random keys (`k`) and ascending event time (`at`); the first file has as many keys as fit."""
     chance = np.random.default_rng(_SEED)
     for number, path in enumerate(_paths(folder, files)):
         k = chance.integers(0, keys, rows) if number else chance.permutation(rows) % keys
@@ -42,7 +42,7 @@ def write_events(folder: Path, files: int, rows: int, keys: int) -> None:
 
 
 def write_ids(folder: Path, files: int, rows: int, keys: int) -> None:
-    """Rows of new ids (`k`), in all as many as there are keys, and of ids that came with one of the files before."""
+    """Write rows of new ids (`k`), as many as there are keys, and of ids from earlier files."""
     chance = np.random.default_rng(_SEED)
     new = -(-keys // files)
     before = pa.table({"k": np.zeros(0, dtype=np.int64), "at": pa.array([], TIME)})
@@ -55,10 +55,10 @@ def write_ids(folder: Path, files: int, rows: int, keys: int) -> None:
 
 
 def write_distinct(folder: Path, files: int, rows: int, keys: int) -> None:
-    """Rows of which each has a key of its own (`k`), with a number (`v`)."""
+    """Write rows with unique keys (`k`) and a number (`v`)."""
     chance = np.random.default_rng(_SEED)
     for number, path in enumerate(_paths(folder, files)):
-        # An odd factor parts the numbers over all of the range, one to one.
+        # An odd factor spreads the numbers over the whole range, one to one.
         k = (np.arange(number * rows, (number + 1) * rows) * 2_654_435_761) % (1 << 40)
         pq.write_table(pa.table({"k": k, "v": chance.integers(0, 1_000_000, rows)}), path)
 

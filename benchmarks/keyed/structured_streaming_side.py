@@ -21,12 +21,10 @@ class CountsAndAlarm(StatefulProcessor):
     """Counts the rows of each key, and raises an alarm a minute after its first."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Register the count."""
         self._handle = handle
         self._n = handle.getValueState("n", "n long")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:
-        """Count the rows of a key."""
         kept = self._n.get() if self._n.exists() else None
         n = 0 if kept is None else kept[0]
         for frame in rows:
@@ -39,11 +37,10 @@ class CountsAndAlarm(StatefulProcessor):
         self._n.update((n,))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
-        """Raise the alarm."""
         yield pd.DataFrame({"k": [key[0]], "n": [0], "what": [ALARM]})
 
     def close(self) -> None:
-        """Nothing was taken."""
+        """Nothing to release."""
 
 
 def _aggregated(rows: DataFrame) -> DataFrame:
@@ -82,13 +79,13 @@ _DEFINED: dict[WorkName, tuple[str, str, Callable[[DataFrame], DataFrame]]] = {
 
 
 class StructuredStreamingSide:
-    """Spark's own streams, every batch of which is a checkpoint."""
+    """Spark's own streams; every batch is a checkpoint."""
 
     def __init__(self, parallelism: int) -> None:
         self._spark = plain_session(**LARGE_STATE)
 
     def run(self, work: WorkName, source: Path, place: Path) -> None:
-        """Run a work, a file a trigger, into `place`/output."""
+        """Run a work, a file per trigger, into `place`/output."""
         schema, mode, define = _DEFINED[work]
         output = place / "output"
 
@@ -107,5 +104,4 @@ class StructuredStreamingSide:
         query.awaitTermination()
 
     def close(self) -> None:
-        """End the session."""
         self._spark.stop()

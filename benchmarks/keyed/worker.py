@@ -1,7 +1,6 @@
 """The process in which one engine is measured: `python -m benchmarks.keyed.worker ENGINE PARALLELISM`.
 
-It says `ready`, then does the work that each line of its input asks for, and answers with the seconds; the end of input
-is its end.
+It prints `ready`, then runs the work on each line of its input and answers with the seconds. It ends with its input.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ if TYPE_CHECKING:
 
 
 class Side(StrEnum):
-    """The engines, by the names that the results have."""
+    """The engines, by the names used in the results."""
 
     FLYKKA = "flykka"
     STRUCTURED_STREAMING = "structured_streaming"
 
 
 def run(engine: EngineProcess, name: WorkName, source: Path, place: Path) -> float:
-    """Have such a process do a work, into `place`/output; the seconds it took. What lies in `place` is deleted first.
+    """Run a work in such a process, into `place`/output, and return the seconds. Deletes `place` first.
 
-    Raises `EngineFailedError` where the process ends instead.
+    Raises `EngineFailedError` if the process ends instead.
     """
     if place.exists():
         shutil.rmtree(place)
@@ -44,9 +43,8 @@ def run(engine: EngineProcess, name: WorkName, source: Path, place: Path) -> flo
 
 
 def main(side: str, parallelism: str) -> None:
-    """Serve the requests."""
     answers = answering()
-    # Spark's Python workers are to be this Python, and to find the functions of these modules.
+    # Spark's Python workers must use this Python, and find the functions of these modules.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYTHONPATH"] = os.pathsep.join((os.getcwd(), os.environ.get("PYTHONPATH", "")))
     with closing(_started(Side(side), int(parallelism))) as engine:

@@ -1,4 +1,4 @@
-"""The works: of each its input, its sizes, and what has to agree between the outputs of the engines."""
+"""The works: the input of each, its sizes, and what must agree between the outputs of the engines."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from benchmarks.comparison import WrongResultError
 from benchmarks.keyed.inputs import BEGIN_MS, SPAN_MS, TIME, write_distinct, write_events, write_ids, write_values
 
 ALARM_AFTER_MS = 60_000
-"""Each key has a timer so long after its first row."""
+"""Each key has a timer this long after its first row."""
 
 ROW, ALARM = "row", "alarm"
 
 GAP_SECONDS = 30
-"""Sessions end so long behind their last row."""
+"""Sessions end this long after their last row."""
 
 
 class WorkName(StrEnum):
-    """The works, by the names that the results have."""
+    """The works, by the names used in the results."""
 
     RUNNING = "running"
     PROCESS_FUNCTION = "process_function"
@@ -37,7 +37,7 @@ class WorkName(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A work: how its files are written, the rows of each and the keys in all, and how outputs are compared."""
+    """A work: the function that writes its files, the rows of each and the total number of keys, and the comparison."""
 
     write: Callable[[Path, int, int, int], None]
     rows_per_file: int
@@ -48,7 +48,7 @@ class Work:
 
 
 def check(who: object, output: Path, source: Path, work: Work) -> None:
-    """Raise `WrongResultError` unless an output is that of the input, as far as it has to be."""
+    """Raise `WrongResultError` unless an output is the expected one."""
     found, true = work.digest(_read(output)), work.truth(_read(source))
     names = true.column_names
     found, true = (rows.select(names).sort_by([(name, "ascending") for name in names]) for rows in (found, true))
@@ -64,7 +64,7 @@ def _read(folder: Path) -> pa.Table:
 
 
 def _newest(rows: pa.Table) -> pa.Table:
-    """The last count and maximum of each key, which only grow."""
+    """Return the last count and maximum of each key, which only grow."""
     return rows.group_by("k").aggregate([("n", "max"), ("m", "max")]).rename_columns(["k", "n", "m"])
 
 
@@ -73,7 +73,7 @@ def _aggregated(rows: pa.Table) -> pa.Table:
 
 
 def _counts_and_alarms(rows: pa.Table) -> pa.Table:
-    """The counts of each key, as their number and sum, and its alarms."""
+    """Return the number and sum of each key's counts, and its alarms."""
     counts = rows.filter(pc.equal(rows["what"], ROW)).group_by("k").aggregate([("n", "count"), ("n", "sum")])
     counts = counts.rename_columns(["k", "rows", "sum"])
     alarms = rows.filter(pc.equal(rows["what"], ALARM)).group_by("k").aggregate([("n", "count")])
@@ -82,7 +82,7 @@ def _counts_and_alarms(rows: pa.Table) -> pa.Table:
 
 
 def _counted_once(rows: pa.Table) -> pa.Table:
-    """The counts of each key, and one alarm, to which the watermark comes: each key is in the first file."""
+    """Return each key's counts, and its alarm, which the watermark reaches because each key is in the first file."""
     counted = rows.group_by("k").aggregate([("at", "count"), ("at", "min")])
     n = counted["at_count"]
     total = pc.divide(pc.multiply(n, pc.add(n, 1)), 2)
@@ -90,7 +90,7 @@ def _counted_once(rows: pa.Table) -> pa.Table:
 
 
 def _ended(sessions: pa.Table) -> pa.Table:
-    """The sessions that have ended some time before the last row: no watermark of a query comes to the end of others.
+    """Return the sessions that have ended some time before the last row, the only ones that both engines emit.
 
     Both engines have the watermark a second behind the last row, and only flykka ends event time with its input.
     """

@@ -1,1 +1,1 @@
-"""Latency beside Structured Streaming: from the arrival of a file to the commit of its rows."""
+"""Latency from the arrival of a file to the commit of its rows, compared with Structured Streaming."""

@@ -1,11 +1,11 @@
-"""Measures how late rows come out, beside Structured Streaming: `python -m benchmarks.latency`.
+"""Compares the latency of rows with Structured Streaming's: `python -m benchmarks.latency`.
 
-Files of 1,000 rows arrive in monitored folders, so many a second, and are read into parquet: row by row, and counted in
-windows of a second. The latency of a file is the time from its arrival until readers of the output are shown its rows,
-or the windows with its rows. Each engine has a process of its own, as it is; they take turns, and the files of the
-first seconds are left out, so that both are warm. flykka publishes with its checkpoints: it runs at several intervals
-of these. In the end the load rises until an engine falls behind. No figure is printed before the output of each run was
-looked through: every file once.
+Files of 1,000 rows arrive in monitored folders at a fixed rate, and are read into parquet: row by row, and counted in
+windows of a second. The latency of a file is the time from its arrival until readers see its rows, or the windows with
+its rows. Each engine has its own process, with its defaults; they take turns, and the files of the first seconds are
+ignored, as a warm-up. flykka publishes with its checkpoints, so it runs with several checkpoint intervals. At the end
+the load rises until an engine falls behind. The output of each run is checked before a figure is printed: every file
+once.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from benchmarks.latency.works import Committed, WorkName, committed_files
 
 WARM_UP_SECONDS = 15
 LAST_SECONDS = 3
-"""Files that arrive at the end let the windows before them close."""
+"""Seconds of files at the end that let the windows before them close."""
 
 PATIENCE_SECONDS = 60
-"""Output that is not there by then never comes."""
+"""Output that does not exist by then is missing."""
 
 BEHIND_SECONDS = 3
-"""An engine has fallen behind where the last file of a step of the rising load is not committed by then."""
+"""An engine has fallen behind if the last file of a step of the rising load is not committed by then."""
 
 STEP_SECONDS = 8
 FIRST_RATE, RISE = 20.0, 1.5
@@ -84,12 +84,10 @@ class Latencies:
 
     @property
     def p50(self) -> float:
-        """The median."""
         return median(self.seconds)
 
     @property
     def p95(self) -> float:
-        """The 95th percentile."""
         return quantiles(self.seconds, n=20)[-1]
 
 
@@ -97,7 +95,6 @@ Measured = Mapping[Setting, Mapping[Contender, Latencies]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; the exit code."""
     options = _parser().parse_args(arguments)
     say = partial(print, file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="flykka-benchmark-") as folder, ExitStack() as stack:
@@ -118,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_json(measured: Measured, sustained: Mapping[Side, float]) -> dict[str, Any]:
-    """The ratios of the first setting of each work at the shortest interval, then all that was measured."""
+    """Return the ratios of each work's first setting at the shortest interval, then all measurements."""
     made: dict[str, Any] = {}
     for setting, found in measured.items():
         ours, theirs = next(iter(found.values())), found[_THEIRS]
@@ -141,7 +138,7 @@ def as_json(measured: Measured, sustained: Mapping[Side, float]) -> dict[str, An
 
 
 def as_table(measured: Measured, sustained: Mapping[Side, float]) -> str:
-    """The same as Markdown."""
+    """Format the same as Markdown."""
     lines = [
         f"{os.cpu_count()} cores, seconds from a file's arrival to the commit of its rows:",
         "",
@@ -196,7 +193,7 @@ def _run(engine: EngineProcess, contender: Contender, setting: Setting, place: P
 def _sustained(
     engines: Mapping[Side, EngineProcess], folder: Path, options: argparse.Namespace, say: Callable[[str], object]
 ) -> dict[Side, float]:
-    """The highest rate with which each engine kept up, in files a second: rows, one by one."""
+    """Return the highest rate with which each engine kept up, in files per second, row by row."""
     sustained: dict[Side, float] = {}
     for contender in (Contender(side=Side.FLYKKA, interval=options.intervals[0]), _THEIRS):
         place, rate, first = folder / "rise", FIRST_RATE, 0
@@ -229,7 +226,7 @@ def _start(engine: EngineProcess, contender: Contender, work: WorkName, feed: Fe
 def _await(
     contender: Contender, work: WorkName, feed: Feed, numbers: range, place: Path, patience_s: float
 ) -> dict[int, float]:
-    """The times at which files were committed, of those that are after so many seconds at most."""
+    """Return the commit times of the files that were committed within the time limit."""
     ends = time.monotonic() + patience_s
     while True:
         committed = committed_files(work, feed, numbers, _COMMITTED[contender.side](place / "output"))

@@ -1,7 +1,7 @@
-"""The files of the benchmark: written beforehand, and moved into the folder of a source when their time has come.
+"""The files of the benchmark: written beforehand, and moved into the folder of a source when they are due.
 
-A file has a number, and all its rows have the event time at which it arrives in a run that is never late. When it has
-really arrived its inode says: the time of its last change is that of the rename.
+A file has a number, and all its rows have the event time at which it arrives in a run that is never late. The real
+arrival is in its inode: the time of its last change is that of the rename.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROWS_PER_FILE = 1_000
 KEYS = 10
 SCHEMA = "file long, k long, at timestamp"
 BEGIN_MS = 1_704_067_200_000
-"""The event time of the first file: Structured Streaming takes rows of 1970 for late."""
+"""The event time of the first file: Structured Streaming treats rows of 1970 as late."""
 
 _NS_PER_S = 1_000_000_000
 _PREPARED = "prepared"
@@ -28,7 +28,7 @@ _PREPARED = "prepared"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """Files that come one after the other, so many a second, to each of the sources in turn."""
+    """Files that arrive at a fixed rate, at each of the sources in turn."""
 
     files: int
     files_per_s: float
@@ -41,15 +41,15 @@ class Feed:
         return BEGIN_MS + round(1000 * number / self.files_per_s)
 
     def source(self, place: Path, number: int) -> Path:
-        """Return the folder to which a file comes."""
+        """Return the folder in which a file arrives."""
         return place / f"source-{number % self.sources}"
 
     def file(self, place: Path, number: int) -> Path:
-        """Return the place of a file that has come."""
+        """Return the path of an arrived file."""
         return self.source(place, number) / _name(number)
 
     def prepare(self, place: Path) -> None:
-        """Write the files, and make the folders of the sources."""
+        """Write the files, and create the folders of the sources."""
         prepared = place / _PREPARED
         for folder in (prepared, *(self.source(place, number) for number in range(self.sources))):
             folder.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ class Feed:
 
 
 def changed(path: Path) -> float:
-    """The time at which a file got its name, in seconds since the epoch."""
+    """Return the time at which a file got its name, in seconds since the epoch."""
     return path.stat().st_ctime_ns / _NS_PER_S
 
 

@@ -37,14 +37,12 @@ _DEFINED: dict[WorkName, Callable[[DataStream], DataStream]] = {
 
 
 class FlykkaSide:
-    """flykka, as it is."""
-
     def __init__(self) -> None:
         self._env = StreamExecutionEnvironment.get_execution_environment("local[*]")
         self._client: JobClient | None = None
 
     def start(self, work: WorkName, sources: list[Path], place: Path, interval: str) -> None:
-        """Start a job that reads the folders, and writes into `place`/output with a checkpoint at this interval."""
+        """Start a job that reads the folders, and writes into `place`/output with this checkpoint interval."""
         self._env.enable_checkpointing(interval)
         self._env.set_checkpoint_dir(str(place / "checkpoints"))
         watermarks = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
@@ -65,19 +63,16 @@ class FlykkaSide:
 
     @property
     def client(self) -> JobClient:
-        """The client of the job that was started."""
         assert self._client is not None, "a job was started"
         return self._client
 
     def stop(self) -> None:
-        """End the job that was started."""
         self.client.stop()
 
     def close(self) -> None:
-        """End the cluster and its session."""
         self._env.close()
 
 
 def committed(output: Path) -> list[Committed]:
-    """The published files: they get their names when they are."""
+    """Return the published files: they are renamed when they are published."""
     return [Committed(at=changed(path), files=(path,)) for path in output.glob("*.parquet")]

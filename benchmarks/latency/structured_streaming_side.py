@@ -1,4 +1,4 @@
-"""The works as queries of Structured Streaming, with its default trigger: the next batch follows at once."""
+"""The works as queries of Structured Streaming, with its default trigger: the next batch starts at once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DEFINED: dict[WorkName, Callable[[DataFrame], DataFrame]] = {
 
 
 class StructuredStreamingSide:
-    """Spark's own streams, every batch of which is a checkpoint."""
+    """Spark's own streams; every batch is a checkpoint."""
 
     def __init__(self) -> None:
         self._spark = plain_session()
@@ -51,19 +51,17 @@ class StructuredStreamingSide:
         )
 
     def stop(self) -> None:
-        """End the query that was started."""
         assert self._query is not None, "a query was started"
         self._query.stop()
 
     def close(self) -> None:
-        """End the session."""
         self._spark.stop()
 
 
 def committed(output: Path) -> list[Committed]:
-    """The files that the log of the sink has: readers that go by it see those of a batch when its entry is there.
+    """Return the files in the sink's log: readers that use it see those of a batch when its entry exists.
 
-    An entry is a file with a line for each new one; every tenth has the lines of all before it too.
+    An entry is a file with a line for each new file; every tenth has the lines of all earlier ones too.
     """
     seen: set[str] = set()
     made: list[Committed] = []

@@ -1,7 +1,7 @@
 """The process in which one engine is measured: `python -m benchmarks.latency.worker ENGINE`.
 
-It says `ready`. Each line of its input is a job to start, `[work, [source, ...], place, checkpoint
-interval]`, or `null`: to stop the one that was started. It answers each with `true`; the end of input is its end.
+It prints `ready`. Each line of its input is a job to start, `[work, [source, ...], place, checkpoint interval]`, or
+`null` to stop the running one. It answers each with `true`, and ends with its input.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 
 
 class Side(StrEnum):
-    """The engines, by the names that the results have."""
+    """The engines, by the names used in the results."""
 
     FLYKKA = "flykka"
     STRUCTURED_STREAMING = "structured_streaming"
 
 
 def main(side: str) -> None:
-    """Serve the requests."""
     answers = answering()
     with closing(_started(Side(side))) as engine:
         print(json.dumps("ready"), file=answers)

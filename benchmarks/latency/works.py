@@ -23,7 +23,7 @@ WINDOW_MS = 1_000
 
 
 class WorkName(StrEnum):
-    """The works, by the names that the results have."""
+    """The works, by the names used in the results."""
 
     STATELESS = "stateless"
     WINDOWS = "windows"
@@ -31,7 +31,7 @@ class WorkName(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """Output that readers were shown at a time, in seconds since the epoch: some files of rows."""
+    """Files of output rows, and when they became visible to readers, in seconds since the epoch."""
 
     at: float
     files: tuple[Path, ...]
@@ -40,10 +40,10 @@ class Committed:
 def committed_files(
     work: WorkName, feed: Feed, numbers: Iterable[int], output: Iterable[Committed]
 ) -> dict[int, float]:
-    """The time at which all rows of each of these files were to be read, for those whose rows were.
+    """Return the time at which all rows of each of these files were visible, for files that are complete.
 
     Raises:
-        WrongResultError: rows of a file came twice, or are not what they have to be.
+        WrongResultError: rows of a file are duplicated or wrong.
     """
     ledger = Ledger(work, output)
     if work is WorkName.STATELESS:
@@ -53,7 +53,7 @@ def committed_files(
 
 
 class Ledger:
-    """Counts the rows of output, file by file as they come, and says what is whole."""
+    """Counts output rows file by file, and reports complete files."""
 
     def __init__(self, work: WorkName, output: Iterable[Committed] = ()) -> None:
         self._what, self._count = _COUNTED[work]
@@ -70,14 +70,14 @@ class Ledger:
 
     @property
     def keys(self) -> Set[int]:
-        """The numbers of the files, or the starts of the windows in ms, of which there are rows."""
+        """The numbers of the files, or the starts of the windows in ms, that have rows."""
         return self._rows.keys()
 
     def times(self, wanted: Mapping[int, int], rows_of: int | Mapping[int, int]) -> dict[int, float]:
-        """The time at which all rows were there of what each number stands for, for those whose rows were.
+        """Return the time at which each number's rows were complete, for those that are.
 
         Raises:
-            WrongResultError: there are more rows of one than are true.
+            WrongResultError: a number has more rows than expected.
         """
         made: dict[int, float] = {}
         for number, key in wanted.items():
@@ -92,13 +92,13 @@ class Ledger:
 
 
 def rows_of_windows(feed: Feed) -> dict[int, int]:
-    """The number of rows in each window of a feed, by the start of the window in ms."""
+    """Return the number of rows in each window of a feed, by the start of the window in ms."""
     starts = Counter(window_of(feed, number) for number in range(feed.first, feed.first + feed.files))
     return {start_ms: files * ROWS_PER_FILE for start_ms, files in starts.items()}
 
 
 def window_of(feed: Feed, number: int) -> int:
-    """The start of the window, in ms, that has the rows of a file."""
+    """Return the start of the window, in ms, that has the rows of a file."""
     return feed.time_ms(number) // WINDOW_MS * WINDOW_MS
 
 

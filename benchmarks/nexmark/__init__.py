@@ -1,1 +1,1 @@
-"""All of Nexmark, side by side with Structured Streaming and a plain Spark batch: `python -m benchmarks.nexmark`."""
+"""All of Nexmark, compared with Structured Streaming and a plain Spark batch: `python -m benchmarks.nexmark`."""

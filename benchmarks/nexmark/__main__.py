@@ -1,10 +1,10 @@
-"""Measures the queries of Nexmark beside Structured Streaming and plain Spark: `python -m benchmarks.nexmark`.
+"""Compares the queries of Nexmark with Structured Streaming and plain Spark: `python -m benchmarks.nexmark`.
 
-Every engine reads the same files of persons, auctions and bids and writes parquet. Each has a process of its own, runs
-a query on a tenth of the files first, so that it is warm, and then they take turns; the median of each counts. No
-figure is printed before each output was compared with that of the batch. Structured Streaming never emits the windows
-that are open at the end of its input: of queries with windows those of the last 20 seconds are left out for it. A query
-that an engine cannot run is named, with the engine's own error.
+Every engine reads the same files of persons, auctions and bids and writes parquet. Each has its own process, runs a
+query on a tenth of the files first, to warm up, and then they take turns; the median of each counts. Each output is
+compared with that of the batch before a figure is printed. Structured Streaming never emits the windows that are open
+at the end of its input: windows of the last 20 seconds are ignored for it. A query that an engine cannot run is listed,
+with the engine's own error.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ from benchmarks.nexmark.worker import compare, run
 from examples.nexmark.queries import QUERIES
 
 _EVENTS_MIN = 400_000
-"""Forty seconds: else no window ends before those that are left out."""
+"""Forty seconds: otherwise no window ends before those that are ignored."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Measured:
-    """Measures a query: seconds by engine, run by run, and why an engine cannot run it."""
+    """Measurements of a query: seconds of each run by engine, and why an engine cannot run it."""
 
     seconds: dict[EngineName, list[float]] = field(default_factory=dict)
     not_run: dict[EngineName, str] = field(default_factory=dict)
 
     def rows_per_s(self, engine: EngineName, events: int) -> int | None:
-        """The median speed of an engine, in events."""
+        """Return the median speed of an engine, in events."""
         return round(events / median(self.seconds[engine])) if engine in self.seconds else None
 
     @property
     def ratio(self) -> float | None:
-        """The seconds of Structured Streaming over those of flykka."""
+        """The seconds of Structured Streaming divided by those of flykka."""
         if not {EngineName.FLYKKA, EngineName.STRUCTURED_STREAMING} <= self.seconds.keys():
             return None
         return median(self.seconds[EngineName.STRUCTURED_STREAMING]) / median(self.seconds[EngineName.FLYKKA])
 
 
 class Nexmark:
-    """The engines, which take turns at one query after the other."""
+    """Lets the engines take turns at one query after the other."""
 
     def __init__(self, options: argparse.Namespace, folder: Path, say: Callable[[str], object]) -> None:
-        """The last output of each lies in `folder`; `say` is told how it goes."""
+        """`folder` keeps the last output of each; `say` gets progress messages."""
         self._options = options
         self._folder = folder
         self._say = say
@@ -69,7 +69,7 @@ class Nexmark:
 
         Raises:
             EngineFailedError: the process of an engine ended.
-            WrongResultError: flykka did not compute what the batch did.
+            WrongResultError: flykka's result differs from the batch's.
         """
         options = self._options
         self._say(f"preparing {options.events:,} events in {options.files} files")
@@ -133,7 +133,6 @@ class Nexmark:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; the exit code."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if unknown := [query for query in options.only if query not in QUERIES]:
@@ -154,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_json(measured: Mapping[str, Measured], events: int) -> dict[str, Any]:
-    """Events per second by query and engine, null where it was not run, with the reasons, and the mean ratio."""
+    """Return events per second by query and engine, null if it was not run, with the reasons, and the mean ratio."""
     made: dict[str, Any] = {
         query: {str(name): each.rows_per_s(name, events) for name in _ORDER} for query, each in measured.items()
     }
@@ -170,7 +169,7 @@ def as_json(measured: Mapping[str, Measured], events: int) -> dict[str, Any]:
 
 
 def as_table(measured: Mapping[str, Measured], options: argparse.Namespace) -> str:
-    """The same as Markdown."""
+    """Format the same as Markdown."""
     lines = [
         f"{options.events:,} events in {options.files} files, {options.rows_per_batch:,} rows per batch, medians of"
         f" {options.repeat}, {os.cpu_count()} cores:",

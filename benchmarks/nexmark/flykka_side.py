@@ -12,8 +12,6 @@ from flykka.errors import SqlError
 
 
 class FlykkaSide:
-    """flykka, as it is."""
-
     def __init__(self, rows_per_batch: int, parallelism: int) -> None:
         self._rows_per_batch = rows_per_batch
         self._env = StreamExecutionEnvironment.get_execution_environment("local[*]")
@@ -29,7 +27,6 @@ class FlykkaSide:
         self._env.execute(query)
 
     def close(self) -> None:
-        """End the cluster and its session."""
         self._env.close()
 
     def _found(self, query: str) -> DataStream:

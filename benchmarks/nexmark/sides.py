@@ -1,4 +1,4 @@
-"""The engines: how each is asked to run a query, and says that it cannot."""
+"""The interface of the engines."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Protocol
 
 
 class NotRunnableError(Exception):
-    """An engine cannot run a query; the message is why."""
+    """An engine cannot run a query; the message is the reason."""
 
 
 class Side(Protocol):
-    """Runs queries from a folder of events to a folder of rows, again and again."""
+    """Runs queries repeatedly, from a folder of events to a folder of rows."""
 
     def run(self, query: str, source: Path, place: Path) -> None:
-        """Run a query into `place`/output, in which what is kept beside it lies as well.
+        """Run a query into `place`/output, with other files in `place`.
 
         Raises:
             NotRunnableError: it cannot.

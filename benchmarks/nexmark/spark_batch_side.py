@@ -1,4 +1,4 @@
-"""Plain Spark: one job over all events. It also compares what the others have written with what it has."""
+"""Plain Spark: one job over all events. It also compares the output of the others with its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from examples.nexmark.queries import create_views, digest, newest, text, written
 from examples.nexmark.source import SCHEMA
 
 LEFT_OPEN_SECONDS = 20
-"""Windows that end so long before the last event, or later, are not emitted by engines that do not end event time."""
+"""Windows that end within these seconds before the last event, or later, are not emitted by engines that do not end
+event time.
+"""
 
 _WINDOW_ENDS = {
     "q5": "endtime",
@@ -23,7 +25,7 @@ _WINDOW_ENDS = {
     "q11": "endtime",
     "q12": "endtime",
 }
-"""Of the queries with windows, the end of that of a row."""
+"""For queries with windows, the window end of a row."""
 
 
 class SparkBatchSide:
@@ -33,21 +35,19 @@ class SparkBatchSide:
         self.session = plain_session()
 
     def run(self, query: str, source: Path, place: Path) -> None:
-        """Run a query."""
         create_views(self.session.read.schema(SCHEMA).parquet(str(source)))
         self.session.sql(text(query)).write.parquet(str(place / "output"))
 
     def close(self) -> None:
-        """End the session."""
         self.session.stop()
 
 
 def differences(
     spark: SparkSession, query: str, found: Path, expected: Path, events: int, *, closed: bool
 ) -> str | None:
-    """Tell how an output differs from that of the batch, None where it does not; with `closed` in what is sure.
+    """Return how an output differs from that of the batch, or None; with `closed` only closed windows are compared.
 
-    Rows are compared in whatever order, each as often as it comes; of those that are emitted again, the newest.
+    Rows are compared in any order, with their multiplicity; of rows that are emitted again, the newest.
     """
     expected_rows = spark.read.parquet(str(expected))
     is_sure = F.lit(True)

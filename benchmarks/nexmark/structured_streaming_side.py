@@ -1,4 +1,4 @@
-"""Spark's Structured Streaming: each query's SQL as it is, over streaming views with the same watermark."""
+"""Spark's Structured Streaming: each query's SQL unchanged, over streaming views with the same watermark."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from examples.nexmark.queries import create_views, text
 from examples.nexmark.source import EVENT_TIME, SCHEMA, WATERMARK_DELAY
 
 _MODES = {"q17": "update"}
-"""The output mode of those that emit rows again; the others append."""
+"""The output mode of queries that emit rows again; the others append."""
 
 _LARGE = frozenset({"q7", "q20"})
-"""Queries that keep millions of bids: in memory they fill the heap, and the garbage collector does nothing else."""
+"""Queries that keep millions of bids: in memory they fill the heap, and there is only garbage collection."""
 
 
 class StructuredStreamingSide:
-    """Everything that is there (`availableNow`), in batches, each of which is a checkpoint.
+    """Processes all existing files (`availableNow`), in batches, each of which is a checkpoint.
 
-    State is kept by the default store, in memory with files of deltas, which is the faster one for windows this short,
-    and where it is large in RocksDB.
+    State is in the default store, in memory with delta files, which is faster for windows this short, and in RocksDB if
+    it is large.
     """
 
     def __init__(self, files_per_batch: int) -> None:
@@ -52,5 +52,4 @@ class StructuredStreamingSide:
             raise NotRunnableError(str(refused).splitlines()[0]) from refused
 
     def close(self) -> None:
-        """End the session."""
         self._spark.stop()

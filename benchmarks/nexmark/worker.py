@@ -1,8 +1,8 @@
 """The process in which one engine is measured: `python -m benchmarks.nexmark.worker ENGINE BATCH FILE PARALLELISM`.
 
-The numbers are the rows of a batch and of a file, and how parallel flykka's operators are. It says `ready`, then does
-what each line of its input asks for: a `run` of a query is answered with its seconds, or with the reason why the engine
-cannot run it, a `compare` with the differences. The end of input is its end.
+The numbers are the rows of a batch and of a file, and the parallelism of flykka's operators. It prints `ready`, then
+handles the request on each line of its input: a `run` of a query is answered with its seconds, or with the reason why
+the engine cannot run it, a `compare` with the differences. It ends with its input.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.nexmark.sides import NotRunnableError, Side
 
 
 def run(engine: EngineProcess, query: str, source: Path, place: Path) -> float:
-    """Have such a process run a query, into `place`/output; the seconds it took. What lies in `place` is deleted first.
+    """Run a query in such a process, into `place`/output, and return the seconds. Deletes `place` first.
 
     Raises:
         NotRunnableError: the engine cannot run it.
@@ -37,16 +37,15 @@ def run(engine: EngineProcess, query: str, source: Path, place: Path) -> float:
 
 
 def compare(batch: EngineProcess, query: str, found: Path, expected: Path, events: int, *, closed: bool) -> str | None:
-    """Have the process of the batch compare two outputs; how they differ, or None. Raises as `run` does."""
+    """Compare two outputs in the process of the batch; return how they differ, or None. Raises as `run` does."""
     request = ["compare", query, str(found / "output"), str(expected / "output"), events, closed]
     differences: str | None = batch.ask(json.dumps(request))
     return differences
 
 
 def main(name: str, rows_per_batch: int, rows_per_file: int, parallelism: int) -> None:
-    """Serve the requests."""
     answers = answering()
-    # Spark's Python workers are to be this Python, and to find the functions of these modules.
+    # Spark's Python workers must use this Python, and find the functions of these modules.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYTHONPATH"] = os.pathsep.join((os.getcwd(), os.environ.get("PYTHONPATH", "")))
     with closing(_started(EngineName(name), rows_per_batch, rows_per_file, parallelism)) as side:
@@ -74,7 +73,7 @@ def _answer(side: Side, request: list[object]) -> object:
 
 
 def _started(name: EngineName, rows_per_batch: int, rows_per_file: int, parallelism: int) -> Side:
-    """The engine of this name. (Each imports only what it needs.)"""
+    """Start the engine of this name. (Each imports only what it needs.)"""
     match name:
         case EngineName.SPARK_BATCH:
             from benchmarks.nexmark.spark_batch_side import SparkBatchSide

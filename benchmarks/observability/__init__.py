@@ -1,1 +1,1 @@
-"""The cost of being watched, and the time of answers where there is much to tell."""
+"""The cost of observing a job, and the response times for large jobs."""

@@ -1,9 +1,9 @@
-"""Measures what it costs to be watched: `python -m benchmarks.observability`.
+"""Measures the cost of observing a job: `python -m benchmarks.observability`.
 
-A page is open at the job and `/metrics` is scraped every second, by a process on the same machine, in every other run
-of one process: of the stream of `benchmarks.streaming`, and of checkpoints of a job of 256 tasks whose data costs
-nothing. Each round has a run alone and a watched one, and of the ratios of their times the median counts; 1 is no cost.
-Then answers are timed about a job of ten thousand subtasks.
+A page shows the job and `/metrics` is scraped every second, by a process on the same machine, in every other run of one
+process: of the stream of `benchmarks.streaming`, and of checkpoints of a job of 256 tasks without data. Each round has
+a run alone and an observed one, and the median of the ratios of their times counts; 1 is no cost. Then answers about a
+job of ten thousand subtasks are timed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from benchmarks.arguments import positive_int
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; the exit code."""
     options = _parser().parse_args(arguments)
     try:
         stream = _measured("streaming", options.rows, options.files, options.rows_per_batch, options.repeat)
@@ -34,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def as_json(stream: Mapping[str, Sequence[float]], control_plane: Mapping[str, Any]) -> dict[str, float]:
-    """Speed while watched over speed alone, of the stream and of checkpoints; ms of the overview."""
+    """Return the speed while observed divided by that alone, of the stream and of checkpoints; ms of the overview."""
     return {
         "streaming_ratio": _speed(stream),
         "checkpoint_ratio": _speed(control_plane),
@@ -43,12 +42,12 @@ def as_json(stream: Mapping[str, Sequence[float]], control_plane: Mapping[str, A
 
 
 def _speed(times: Mapping[str, Sequence[float]]) -> float:
-    """The median of the rounds: the two runs of one have the same machine, whatever else that does."""
+    """Return the median ratio of the rounds: the two runs of a round have the same load from other processes."""
     return round(median(alone / watched for alone, watched in zip(times["alone"], times["watched"], strict=True)), 3)
 
 
 def as_table(found: Mapping[str, float], answers: Mapping[str, Sequence[float]]) -> str:
-    """The same as Markdown, with the answers to other questions."""
+    """Format the same as Markdown, with the times of other answers."""
     ratios = found["streaming_ratio"], found["checkpoint_ratio"]
     lines = [
         f"Watched, the stream has {ratios[0]:.3f} of its speed, and checkpoints have {ratios[1]:.3f} of theirs.",

@@ -1,7 +1,7 @@
-"""Checkpoints of a job that is watched every now and then, and answers about one of ten thousand subtasks.
+"""Checkpoints of a job that is observed in every other round, and answers about a job of ten thousand subtasks.
 
-`python -m benchmarks.observability.control_plane TASKS CHECKPOINTS ROUNDS` prints the milliseconds of a
-checkpoint in each round, and those of all answers.
+`python -m benchmarks.observability.control_plane TASKS CHECKPOINTS ROUNDS` prints the milliseconds of a checkpoint in
+each round, and those of all answers.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from flykka.rest.server import RestServer
 from flykka.rest.settings import RestSettings
 
 ANSWERS = 20
-"""Answers to one question."""
+"""The number of answers to each request."""
 
 MANY = "10000"
 
 
 def main(tasks: str, checkpoints: str, rounds: str) -> None:
-    """Measure both, one after the other."""
-    # The watchdog would tell of turns that start or end thousands of tasks.
+    # The watchdog would report turns that start or end thousands of tasks.
     logging.getLogger("flykka.runtime").setLevel(logging.CRITICAL)
     say = partial(print, file=sys.stderr, flush=True)
     with running_job(topology_named(tasks), say) as job, closing(RestServer(RestSettings())) as server:

@@ -1,7 +1,7 @@
-"""Everybody who watches a job, in a process of its own: a page that is open at the job that runs, and Prometheus.
+"""The observers of a job, in their own process: a page that shows the running job, and Prometheus.
 
-`python -m benchmarks.observability.observers URL` says `ready` when both have had an answer. The end of its input is
-its end. Answers are read and thrown away: what a browser or a database does with them is not flykka's.
+`python -m benchmarks.observability.observers URL` prints `ready` when both have had an answer, and ends with its input.
+Answers are read and discarded: their processing in a browser or database is not flykka's cost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CHUNK = 1 << 16
 
 @contextmanager
 def watched(address: str) -> Iterator[None]:
-    """Have the jobs watched meanwhile. Raises `RuntimeError` where an observer had an error for an answer."""
+    """Observe the jobs within the block. Raises `RuntimeError` if an observer got an error."""
     command = [sys.executable, "-m", "benchmarks.observability.observers", address]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
@@ -39,16 +39,16 @@ def watched(address: str) -> Iterator[None]:
 
 
 class Observers:
-    """The page, which opens the job that runs, and the scraper."""
+    """The page, which opens the running job, and the scraper."""
 
     def __init__(self, address: str) -> None:
         self._address = address
         self.failures: list[BaseException] = []
-        """The errors that they have met."""
+        """The errors that they got."""
         self._is_over = threading.Event()
 
     def begin(self) -> None:
-        """Watch from now on; returns when each has had its first answer, or has failed."""
+        """Start observing; returns when each has had its first answer, or has failed."""
         answered = [threading.Event(), threading.Event()]
         self._on_thread(self._look_at_jobs, answered[0])
         self._on_thread(self._scrape, answered[1])
@@ -56,7 +56,7 @@ class Observers:
             each.wait()
 
     def end(self) -> None:
-        """Watch no more; what fails from now on does so because of that."""
+        """Stop observing; later errors are a consequence of that."""
         self._is_over.set()
 
     def _on_thread(self, watch: Callable[[], Iterator[None]], answered: threading.Event) -> None:
@@ -102,7 +102,6 @@ class Observers:
 
 
 def main(address: str) -> int:
-    """Watch until the input ends; the exit code."""
     observers = Observers(address)
     observers.begin()
     if not observers.failures:

@@ -1,1 +1,1 @@
-"""Measures the cost of failures: rows lost or doubled, and the time until the work goes on."""
+"""Measures failures: lost and duplicated rows, and the time until the work continues."""

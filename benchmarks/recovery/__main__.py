@@ -1,10 +1,10 @@
-"""Measures the cost of failures: `python -m benchmarks.recovery`.
+"""Measures failures: `python -m benchmarks.recovery`.
 
-First kills: a job with three sinks runs again and again, each time something else is killed at a moment that is drawn
-from a seed, and what a reader finds in the outputs is compared with the truth. `--plain` turns the fast paths off that
-the job has. Then times: of a job with a state of 100,000 keys a TaskManager is killed, in turns with a query of
-Structured Streaming that is stopped and started, and from the death of a driver another one takes over. The exit code
-is 1 where a row was lost or doubled, or a job failed.
+First faults: a job with three sinks runs repeatedly, each time with another fault at a moment drawn from a seed, and
+the output that a reader sees is compared with the expected one. `--plain` turns the job's optimisations off. Then
+times: the TaskManager of a job with a state of 100,000 keys is killed, in turns with a query of Structured Streaming
+that is stopped and started, and a standby driver takes over from a killed one. The exit code is 1 if a row was lost or
+duplicated, or a job failed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from benchmarks.recovery.times import Times, measured
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; the exit code."""
     options = _parser().parse_args(arguments)
     say = partial(print, file=sys.stderr, flush=True)
     if options.plain:

@@ -1,4 +1,4 @@
-"""The rows that a reader of the output folders finds, beside the truth. Reads without Spark, the contestant."""
+"""Compares the rows that a reader of the output folders sees with the expected ones, without Spark, a contestant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HOURLY = ["window_start", "shop"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """Rows too few and rows too many, over all outputs; of a sum that is wrong, the sales that it is wrong by."""
+    """Missing and surplus rows over all outputs; for a wrong sum, the number of sales by which it is wrong."""
 
     lost: int = 0
     duplicated: int = 0
@@ -25,7 +25,7 @@ class Counted:
 
 
 def counted(folder: Path, truth: pd.DataFrame) -> Counted:
-    """The rows missing below `folder`, and those there too often."""
+    """Count the rows below `folder` that are missing, and those that occur too often."""
     return (
         _each(_read(sales.each(folder)), truth)
         + _each(_read(sales.each_again(folder)), truth)
@@ -46,7 +46,7 @@ def _times(found: pd.DataFrame, column: str) -> pd.Series[int]:
 
 
 def _wrong_amounts(found: pd.DataFrame, truth: pd.DataFrame) -> int:
-    """Rows that are there and say something else."""
+    """Count the rows that have a wrong amount."""
     if found.empty:
         return 0
     both = found.merge(truth, on="sale", suffixes=("", "_true"))
@@ -70,10 +70,10 @@ def _so_far(found: pd.DataFrame, truth: pd.DataFrame) -> Counted:
 
 
 def _beside(right: pd.DataFrame, found: pd.DataFrame) -> Counted:
-    """The sales that sums are wrong by, each beside the right one."""
+    """Count the sales by which sums are wrong, each compared with the right one."""
     beside = right.join(found, how="outer").fillna(0)
     difference = beside["sales"] - beside["size"]
-    # As many sales as there are, and not the same ones: some were lost, and others took their place.
+    # The number of sales is right, but not the sales: some were lost, and others took their place.
     swapped = int(((difference == 0) & (beside["total"] != beside["sum"])).sum())
     return Counted(lost=int(-difference.clip(upper=0).sum()) + swapped, duplicated=int(difference.clip(lower=0).sum()))
 
@@ -82,6 +82,6 @@ def _read(output: Path) -> pd.DataFrame:
     parts = [pq.ParquetFile(path).read().to_pandas() for path in sorted(output.glob("*.parquet"))]
     rows = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
     for column in rows.columns.intersection(["at", "window_start"]):
-        # Spark writes timestamps that are read without a time zone; they are in UTC.
+        # Spark's timestamps are read without a time zone; they are in UTC.
         rows[column] = pd.to_datetime(rows[column], utc=True)
     return rows

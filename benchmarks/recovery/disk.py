@@ -1,6 +1,7 @@
-"""A disk that loses power: an ext4 file system in an image file, of which only what was synced is sure to be there.
+"""A disk that loses power: an ext4 file system in an image file, which retains only synced data.
 
-Its kernel writes back nothing by itself for minutes, so that a missing fsync shows. Needs root and loop devices.
+Its kernel writes nothing back by itself for minutes, so that a missing fsync has an effect. Needs root and loop
+devices.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from pathlib import Path
 
 IMAGE = "disk.img"
 AT_POWER_LOSS = "disk-at-power-loss.img"
-"""The copy of the image that is made at the moment at which the power fails."""
+"""The copy of the image from the moment of the power failure."""
 
 _SIZE = "256M"
-# Seconds between the commits of the journal: the default of 5 would hide what was not synced.
+# Seconds between the commits of the journal: the default of 5 would hide missing syncs.
 _MOUNT_OPTIONS = "loop,commit=600"
 
 
 class Disk:
-    """A disk whose images lie in `folder`, mounted at `folder / "disk"`."""
+    """A disk whose images are in `folder`, mounted at `folder / "disk"`."""
 
     def __init__(self, folder: Path) -> None:
         self.mounted = folder / "disk"
@@ -27,20 +28,20 @@ class Disk:
         self._image = folder / IMAGE
 
     def create(self) -> None:
-        """Make an empty file system and mount it. Raises `CalledProcessError` without root or loop devices."""
+        """Create an empty file system and mount it. Raises `CalledProcessError` without root or loop devices."""
         self.mounted.mkdir()
         _run("truncate", "--size", _SIZE, str(self._image))
         _run("mkfs.ext4", "-q", str(self._image))
         self._mount()
 
     def restore_power(self) -> None:
-        """Mount the disk as it was when the power failed, in place of the present one."""
+        """Mount the disk in its state at the power failure, instead of the current one."""
         self.remove()
         (self._folder / AT_POWER_LOSS).rename(self._image)
         self._mount()
 
     def remove(self) -> None:
-        """Unmount the disk; whatever still has a file open on it keeps the old one."""
+        """Unmount the disk; processes with open files on it keep the old one."""
         _run("umount", "--lazy", str(self.mounted))
 
     def _mount(self) -> None:
@@ -48,7 +49,7 @@ class Disk:
 
 
 def fail_power(mounted: Path) -> None:
-    """Copy the image of a mounted disk as it is now: what the kernel has not written yet is not in it."""
+    """Copy the image of a mounted disk in its current state, without data that the kernel has not written yet."""
     shutil.copyfile(mounted.parent / IMAGE, mounted.parent / AT_POWER_LOSS)
 
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.recovery.driver INPUT FOLDER SECONDS [MESSAGE COUNT [power]]
 
-runs it to its end, or until its process kills itself at that moment; with `power` the disk that is mounted at FOLDER
-stays as it is at that moment. A job that completes no checkpoint for SECONDS is reported as a hang: standard error has
-what each actor is waiting for, and the stacks of all threads.
+runs it to its end, or until its process kills itself at that moment; with `power` the disk mounted at FOLDER is
+restored to its state at that moment. A job that completes no checkpoint for SECONDS is reported as a hang: standard
+error has what each actor is waiting for, and the stacks of all threads.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _RUN_S_AT_MOST = 1_800.0
 def run_killed(
     source: Path, folder: Path, moment: Moment, quiet_seconds: float, disk: Disk | None = None
 ) -> tuple[bool, str]:
-    """Run the app until it is killed, then again to its end: whether it was killed, and how it ended if not well.
+    """Run the app until it is killed, then again to its end. Returns whether it was killed, and its error if it failed.
 
-    With a disk, which is mounted at `folder`, its power fails at the moment.
+    With a disk, mounted at `folder`, the power fails at the moment.
     """
     first, text = _run(source, folder, quiet_seconds, moment, "" if disk is None else _POWER)
     if first == 0:
@@ -44,14 +44,14 @@ def run_killed(
     if disk is not None:
         disk.restore_power()
     if _has_concluded(folder):
-        # Run again, it would be refused: it would publish its rows once more.
+        # A second run would be refused, because it would publish its rows again.
         return True, ""
     second, text = _run(source, folder, quiet_seconds)
     return True, "" if second == 0 else f"run again, exit code {second}: {text}"
 
 
 def _has_concluded(folder: Path) -> bool:
-    """True if the app had ended in order before it was killed: its job had come to its end."""
+    """True if the app had ended in order before it was killed: its job had finished."""
     services = FileSystemHaServices(_store(folder))
     run = services.last_run()
     services.close()
@@ -68,7 +68,7 @@ def _run(
     command = [sys.executable, "-m", "benchmarks.recovery.driver", str(source), str(folder), str(quiet_seconds)]
     if moment is not None:
         command += [moment.message, str(moment.count), target]
-    # Beside the folder: that may be a disk whose power fails.
+    # Outside the folder, which may be a disk whose power fails.
     log_file = folder.with_name(f"{folder.name}.log")
     with log_file.open("a+") as log:
         try:
@@ -85,9 +85,9 @@ def main(
     source: str, folder: str, seconds: str, message: str | None = None, count: str = "1", target: str = ""
 ) -> None:
     """Run the job in this process."""
-    # A start that hangs has no job to ask yet.
+    # A start that hangs has no job to query yet.
     faulthandler.dump_traceback_later(float(seconds))
-    # The driver's kill ends its Java too: what it has started lives no longer than the pipe between them.
+    # The driver's kill also ends its Java, which lives no longer than the pipe between them.
     with StreamExecutionEnvironment.get_execution_environment(
         task_managers=2, slots_per_task_manager=2, high_availability=_store(Path(folder))
     ) as env:

@@ -1,4 +1,4 @@
-"""Injects faults into a run: always hard, as when a power switch is thrown."""
+"""Injects faults into a run: always abrupt, like switching off the power."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ _OF_AN_ATTEMPT = "Some(flykka-"
 
 
 class Kind(StrEnum):
-    """The target of a kill. All but the driver's process and its power are killed from within that process.
+    """The target of a kill. All except the driver's process and its power are killed from within that process.
 
-    Power fails for the disk that everything is written to, and the process; it needs root, and is not drawn by default.
+    A power failure affects the disk that everything is written to, and the process; it needs root, and is not drawn by
+    default.
     """
 
     TASK_MANAGER = "task_manager"
@@ -58,7 +59,7 @@ _ACTORS: dict[Kind, type[Actor]] = {
 
 
 class FaultInjector:
-    """Injects faults into one environment; the target among several is drawn from `chance`."""
+    """Injects faults into one environment; the target among several is drawn with `chance`."""
 
     def __init__(self, env: StreamExecutionEnvironment, folder: Path, chance: random.Random) -> None:
         self._env = env
@@ -68,7 +69,7 @@ class FaultInjector:
         self._missed = False
 
     def inject(self, kind: Kind) -> bool:
-        """Inject the fault now; False if there is nothing of the kind at this moment."""
+        """Inject the fault now; return False if there is no target of the kind at this moment."""
         match kind:
             case Kind.STAGE:
                 return self._cancel_a_stage()
@@ -78,7 +79,7 @@ class FaultInjector:
                 return self._kill_an_actor(kind)
 
     def end(self) -> bool:
-        """Wait until the faults have taken effect; return whether each has hit anything."""
+        """Wait until the faults have taken effect; return whether each has hit a target."""
         for end in self._ends:
             end()
         return not self._missed
@@ -96,7 +97,7 @@ class FaultInjector:
         return True
 
     def _cancel_a_stage(self) -> bool:
-        """The Spark job that runs now, or the next one: it fails as when a stage has failed too often."""
+        """Fail the running Spark job, or the next one, as if a stage had failed too often."""
         canceller = threading.Thread(target=self._cancel_running_job, name="canceller")
         canceller.start()
         self._ends.append(canceller.join)
@@ -108,7 +109,7 @@ class FaultInjector:
         ends = time.monotonic() + _STAGE_COMES_WITHIN_S
         while time.monotonic() < ends:
             for job in tracker.getActiveJobsIds():
-                # The script has Spark jobs of its own, which look for the schema of its input.
+                # The script has Spark jobs of its own, which infer the schema of its input.
                 if str(store.job(job).jobGroup()).startswith(_OF_AN_ATTEMPT) and _is_cancelled(context, job):
                     return
             time.sleep(_LOOK_S)
@@ -127,7 +128,7 @@ class FaultInjector:
 
 
 def _is_cancelled(context: SparkContext, job: int) -> bool:
-    """Cancel a Spark job: whether it has failed by that, for it may have come to its end before."""
+    """Cancel a Spark job; return whether it failed because of that, since it may have finished before."""
     context._jsc.sc().cancelJob(job)
     while (info := context.statusTracker().getJobInfo(job)) is not None and info.status == "RUNNING":
         time.sleep(_LOOK_S)

@@ -1,4 +1,4 @@
-"""The query as a job of flykka's, whose TaskManager is killed again and again."""
+"""The query as a job of flykka, whose TaskManager is killed repeatedly."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from flykka.runtime.ref import ActorRef
 
 SECONDS_AT_MOST = 120.0
-"""A longer run has failed."""
+"""A run that takes longer has failed."""
 
 
 class FirstBatches:
-    """The time at which the keyed vertex first finished a batch in an attempt, by the path of its Task."""
+    """The times at which the keyed vertex first finished a batch in an attempt, by the path of its Task."""
 
     def __init__(self) -> None:
         self.finished_at: dict[str, float] = {}
@@ -38,8 +38,7 @@ class FirstBatches:
         self._changed = threading.Condition()
 
     def on_delivery(self, recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
-        """A message is about to be handled."""
-        # Of all bridges only that of the keyed vertex is given batches of others.
+        # Only the bridge of the keyed vertex gets batches of other tasks.
         if isinstance(message, ProcessBatch):
             self._keyed.add(recipient.path.removesuffix("/bridge"))
         elif isinstance(message, StageResult) and message.rows_in and recipient.path in self._keyed:
@@ -48,7 +47,7 @@ class FirstBatches:
                 self._changed.notify_all()
 
     def wait_for_another(self, known: frozenset[str]) -> float:
-        """The time at which the first attempt beside these finished a batch. Raises `TimeoutError` where none does."""
+        """Return when the first attempt not among these finished a batch. Raises `TimeoutError` if none does."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.finished_at.keys() - known, SECONDS_AT_MOST):
                 raise TimeoutError("no batch was finished behind the failure")
@@ -56,7 +55,7 @@ class FirstBatches:
 
 
 class FlykkaTotals:
-    """The job runs from its making on; its input is what has arrived in `folder / "input"`."""
+    """The job runs from its creation on; its input is the files in `folder / "input"`."""
 
     def __init__(self, folder: Path, high_availability: Path | None = None) -> None:
         self._env = StreamExecutionEnvironment.get_execution_environment(
@@ -87,19 +86,19 @@ class FlykkaTotals:
         self._client.add_listener(self._on_message)
 
     def settle(self) -> None:
-        """Wait until all that has arrived is in a checkpoint: one that began behind the last batch.
+        """Wait until all arrived rows are in a checkpoint: one that began after the last batch.
 
         Raises:
-            TimeoutError: it does not come.
+            TimeoutError: it does not complete.
         """
         with self._completed:
-            # The next may have begun before.
+            # The next one may have begun before.
             wanted = self._checkpoints + 2
             if not self._completed.wait_for(lambda: self._checkpoints >= wanted, SECONDS_AT_MOST):
                 raise TimeoutError("no checkpoint was completed")
 
     def recover(self) -> float:
-        """Kill the TaskManager; seconds until the keyed vertex has finished a batch in another attempt."""
+        """Kill the TaskManager; return the seconds until the keyed vertex has finished a batch in another attempt."""
         known = frozenset(self.batches.finished_at)
         (doomed,) = self._env.cluster.task_managers()
         begun = time.monotonic()
@@ -107,7 +106,7 @@ class FlykkaTotals:
         return self.batches.wait_for_another(known) - begun
 
     def close(self) -> None:
-        """End the job, which would never end, and all around it."""
+        """End the job, which is unbounded, and its cluster."""
         self._client.cancel()
         self._env.close()
 

@@ -1,7 +1,7 @@
-"""The kills: each a run of the job in which one thing is killed, and the output that its readers find afterwards.
+"""The kills: each is a run of the job with one fault, and the output that its readers see afterwards.
 
-Every kind is killed as often as any other, at moments drawn from a seed. A run whose moment never came, for a run may
-say a little more or less than another, does not count, and another moment is drawn.
+Every kind of fault occurs equally often, at moments drawn from a seed. A run whose moment never came does not count,
+because runs differ slightly in their messages; then another moment is drawn.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from flykka import StreamExecutionEnvironment
 from flykka.errors import FlykkaError
 
 QUIET_S_AT_MOST = 120.0
-"""A job that completes no checkpoint for so long hangs."""
+"""A job that completes no checkpoint for this long hangs."""
 
 _DRAWS_AT_MOST = 20
 
 
 class WrongWithoutKillError(Exception):
-    """The output was wrong before anything was killed."""
+    """The output was wrong without a fault."""
 
 
 class NoMomentError(Exception):
-    """No moment that was drawn has come."""
+    """No drawn moment has come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """A kill that has happened, and its outcome: `end` is empty where the job came to its end."""
+    """A kill that has happened, and its outcome: `end` is empty if the job finished."""
 
     number: int
     kind: Kind
@@ -51,7 +51,7 @@ class Kill:
 
     @property
     def is_right(self) -> bool:
-        """True if nothing of it can be seen in the output."""
+        """True if the output shows no trace of it."""
         return self.found == Counted() and not self.end
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class Kills:
     """A campaign: `tried` kills of `kinds`, one after the other, drawn from `seed`."""
 
     def __init__(self, folder: Path, seed: int, tried: int, kinds: tuple[Kind, ...], say: Callable[[str], object]):
-        """Below `folder` lie the input, and the output of the run at hand; that of one that went wrong stays."""
+        """`folder` contains the input, and the output of the current run; that of a failed run is kept."""
         self._folder = folder
         self._chance = random.Random(seed)
         self._turns = islice(cycle(kinds), tried)
@@ -71,11 +71,11 @@ class Kills:
         self._truth = sales.table()
 
     def run(self) -> Iterator[Kill]:
-        """Each kill when it has happened.
+        """Yield each kill when it has happened.
 
         Raises:
-            WrongWithoutKillError: not even a run in which nothing is killed is right.
-            NoMomentError: the moments that are drawn do not come.
+            WrongWithoutKillError: not even a run without a fault is right.
+            NoMomentError: the drawn moments do not come.
         """
         self._input = sales.write(self._folder / "input")
         observed = self._observed()
@@ -117,7 +117,7 @@ class Kills:
         raise NoMomentError(f"kill {number}: none of {_DRAWS_AT_MOST} moments of {kind} has come")
 
     def _run_with_kill(self, kind: Kind, moment: Moment, folder: Path) -> tuple[bool, str]:
-        """True if it was killed; and the end of the job where it was a bad one."""
+        """Return whether the target was killed, and the error of the job if it failed."""
         end = ""
         with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as env:
             injector = FaultInjector(env, folder, random.Random(self._chance.random()))

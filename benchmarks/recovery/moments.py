@@ -1,4 +1,4 @@
-"""The moments of a run: the n-th message of a kind, about to be handled. Drawn from what a run without faults said."""
+"""Moments of a run: before the n-th message of a class is handled. Drawn from the messages of a run without faults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flykka.runtime.system import ActorSystem
 
 MOST_OF_A_KIND = 30
-"""Of frequent messages one of the first is as good as one of the last, and is there in every run."""
+"""Only the first messages of a frequent class are used, because they occur in every run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +47,12 @@ class Observed:
 
 
 def inject_at(system: ActorSystem, moment: Moment, act: Callable[[], bool]) -> PlannedFault:
-    """Do something once, when the moment has come; `act` says whether there was something to hit."""
+    """Call `act` once, at the moment; it returns whether there was a target."""
     return PlannedFault(system, lambda _, message: _name(message) == moment.message, act, moment.count)
 
 
 def drawn(chance: random.Random, observed: Mapping[str, int]) -> Moment:
-    """Each kind of message is as likely as any other, however rare it is."""
+    """Draw a moment; each class of messages is equally likely, however rare it is."""
     message = chance.choice(sorted(observed))
     return Moment(message=message, count=chance.randint(1, min(observed[message], MOST_OF_A_KIND)))
 

@@ -1,4 +1,4 @@
-"""A folder that is away for a while, as when its disk or its network is: what is asked of it fails meanwhile."""
+"""A folder that is unavailable for a while, like a disk or network failure: access to it fails meanwhile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class Outage:
-    """From its making to its `end`. In the place of the folder stands a file, so that nobody can make it again."""
+    """Lasts from its creation to `end`. A file replaces the folder, so that it cannot be created again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -15,6 +15,6 @@ class Outage:
         folder.touch()
 
     def end(self) -> None:
-        """All is there again, as it was."""
+        """Restore the folder."""
         self._folder.unlink()
         self._away.rename(self._folder)

@@ -1,4 +1,4 @@
-"""Findings, as the JSON that programs read and the text that people do."""
+"""Formats findings as JSON for programs and as text for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.recovery.times import Times
 
 
 def as_json(kills: Sequence[Kill], times: Times) -> dict[str, Any]:
-    """Kills over all kinds, and times in seconds; None where nothing was measured."""
+    """Return kills over all kinds, and times in seconds; None if nothing was measured."""
     return {
         "exactly_once_kills": {
             "tried": len(kills),
@@ -33,7 +33,7 @@ def as_json(kills: Sequence[Kill], times: Times) -> dict[str, Any]:
 
 
 def as_text(found: dict[str, Any], seed: int) -> str:
-    """The same in sentences."""
+    """Format the same in sentences."""
     kills, recovery = found["exactly_once_kills"], found["recovery_s"]
     lines = [f"{os.cpu_count()} cores"]
     if kills["tried"]:

@@ -1,10 +1,10 @@
-"""The job under kills: sales, written down one by one and once more, summed up per shop and hour, and per shop so far.
+"""The job under test: sales, written one by one and a second time, summed per shop and hour, and per shop so far.
 
-Four sinks, one truth. The sales that are written once more come by way of another task.
+It has four sinks with known results. The second copy of the sales passes through another task.
 
-Every sale has a number of its own, so that of each it can be said how often it was written; and every sale is counted
-once in the sum of its hour, where a row that was read twice cannot hide. The sums so far grow with every batch: the
-last are those of all sales, and none is there twice.
+Every sale has a unique number, which shows how often it was written. Every sale is counted once in the sum of its hour,
+which reveals a row that was read twice. The sums so far grow with every batch: the last are those of all sales, and
+each occurs once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SEED = 7
 
 
 def table() -> pd.DataFrame:
-    """All sales, in the order of their time."""
+    """Return all sales, in the order of their time."""
     rows = FILES * ROWS_PER_FILE
     chance = np.random.default_rng(_SEED)
     return pd.DataFrame(
@@ -47,7 +47,7 @@ def table() -> pd.DataFrame:
 
 
 def write(folder: Path) -> Path:
-    """The input files, each a batch; the folder."""
+    """Write the input files, one per batch, and return the folder."""
     folder.mkdir(parents=True)
     sales = table()
     for number in range(FILES):
@@ -60,13 +60,13 @@ PLAIN = (
     f"--conf {LOCAL_RECOVERY}=false --conf {BACKGROUND_MERGES}=false --conf {LAZY_READING}=false"
     " --conf spark.hadoop.fs.file.impl=org.apache.hadoop.fs.LocalFileSystem pyspark-shell"
 )
-"""The arguments that Spark is started with where the fast paths are off."""
+"""Spark's start arguments without optimisations."""
 
 
 def start(env: StreamExecutionEnvironment, sales: Path, folder: Path) -> JobClient:
-    """Submit the job, which writes below `folder`; it restarts without end and at once.
+    """Submit the job, which writes below `folder`; it restarts at once, without a limit.
 
-    The fast path of the program is off where those of Spark are.
+    The program's optimisation is off if those of Spark are.
     """
     if env.spark.conf.get(LOCAL_RECOVERY, "true") == "false":
         env.disable_batch_coalescing()
@@ -115,25 +115,20 @@ def wait_for_end(client: JobClient, seconds: float) -> None:
 
 
 def each(folder: Path) -> Path:
-    """The folder of every sale."""
     return folder / "each"
 
 
 def each_again(folder: Path) -> Path:
-    """The folder of every sale, once more."""
     return folder / "each-again"
 
 
 def hourly(folder: Path) -> Path:
-    """The folder of the sums."""
     return folder / "hourly"
 
 
 def so_far(folder: Path) -> Path:
-    """The folder of the sums so far."""
     return folder / "so-far"
 
 
 def checkpoints(folder: Path) -> Path:
-    """The folder of the checkpoints."""
     return folder / "checkpoints"

@@ -1,4 +1,4 @@
-"""The query as one of Structured Streaming's, which is stopped and started again and again."""
+"""The query in Structured Streaming, which is stopped and started repeatedly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECONDS_AT_MOST = 120.0
 
 
 class StreamingTotals:
-    """The query runs from its making on; its input is what has arrived in `folder / "input"`."""
+    """The query runs from its creation on; its input is the files in `folder / "input"`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -27,11 +27,11 @@ class StreamingTotals:
         self._query = self._started()
 
     def settle(self) -> None:
-        """Wait until all that has arrived is processed, and so is in a checkpoint."""
+        """Wait until all arrived rows are processed, and so in a checkpoint."""
         self._query.processAllAvailable()
 
     def recover(self) -> float:
-        """Stop the query and start it again; seconds until it has finished a batch."""
+        """Stop and start the query; return the seconds until it has finished a batch."""
         before = self._committed()
         begun = time.monotonic()
         self._query.stop()
@@ -43,7 +43,6 @@ class StreamingTotals:
         return time.monotonic() - begun
 
     def close(self) -> None:
-        """End the query and the session."""
         self._query.stop()
         self._spark.stop()
 
@@ -64,6 +63,6 @@ class StreamingTotals:
         )
 
     def _committed(self) -> int:
-        """The number of the last batch that is complete."""
+        """Return the number of the last complete batch."""
         commits = (self._folder / "checkpoints" / "commits").glob("[0-9]*")
         return max((int(path.name) for path in commits), default=-1)

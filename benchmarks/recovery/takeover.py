@@ -1,9 +1,9 @@
-"""A driver that is killed, and another that has waited for it: how long until it goes on with the work.
+"""A driver that is killed, and a standby: the time until the standby continues the work.
 
     python -m benchmarks.recovery.takeover FOLDER
 
-is such a driver. It says when it has settled (`true`), and when its keyed vertex has finished its first batch (a number
-of seconds, on the clock that all processes of a machine share).
+is such a driver. It prints `true` when it has settled, and a number of seconds, on the clock that all processes of a
+machine share, when its keyed vertex has finished its first batch.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from benchmarks.recovery import totals
 from benchmarks.recovery.flykka_totals import FlykkaTotals
 
 _WAITING_S = 25.0
-"""So long the second driver starts its Spark, warms it up and then waits, which nothing of it tells outside."""
+"""The time for the second driver to start and warm up its Spark and wait, because it does not report its progress."""
 
 
 def taken_over_in(folder: Path, heap: str) -> float:
-    """Seconds from the end of the leading driver to the first batch that the waiting one has finished.
+    """Return the seconds from the end of the leading driver to the first batch that the standby has finished.
 
     Raises:
         EngineFailedError: one of the drivers ended by itself.
@@ -47,7 +47,7 @@ def _driver(folder: Path, heap: str) -> EngineProcess:
 
 
 def main(folder: str) -> None:
-    """Be a driver until somebody ends the process."""
+    """Run a driver until the process is killed."""
     answers = answering()
     place = Path(folder)
     was_first = not (place / "checkpoints").exists()

@@ -1,4 +1,4 @@
-"""Recoveries and restarts in turns, so that whatever else the machine does falls on both; then the takeovers."""
+"""Recoveries and restarts in turns, so that other load on the machine affects both; then the takeovers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from benchmarks.engines import EngineName
 from benchmarks.recovery.takeover import taken_over_in
 
 WARM_UP_TURNS = 3
-"""Turns that do not count: the JVM's compilers are at work."""
+"""Turns that do not count, while the JVM's compilers are busy."""
 
 _SIDES = (EngineName.FLYKKA, EngineName.STRUCTURED_STREAMING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """In seconds, as they were measured."""
+    """Measured times in seconds."""
 
     recoveries: list[float] = field(default_factory=list)
     restarts: list[float] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Times:
 
 
 def measured(folder: Path, turns: int, takeovers: int, heap: str, say: Callable[[str], object]) -> Times:
-    """So many turns that count of both sides, and so many takeovers.
+    """Measure `turns` turns of both sides, and `takeovers` takeovers.
 
     Raises:
         EngineFailedError: a process ended instead of answering.
@@ -43,7 +43,7 @@ def measured(folder: Path, turns: int, takeovers: int, heap: str, say: Callable[
         flykka.wait_ready()
         streaming.wait_ready()
         for turn in range(WARM_UP_TURNS + turns):
-            # File 0 is there from the start.
+            # File 0 exists from the start.
             arriving = json.dumps(turn + 1)
             recovery, restart = flykka.ask(arriving), streaming.ask(arriving)
             say(f"turn {turn + 1}: recovery {recovery:.2f} s, restart {restart:.2f} s")

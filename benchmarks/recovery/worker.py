@@ -1,7 +1,7 @@
 """The process in which one side is timed: `python -m benchmarks.recovery.worker SIDE FOLDER`.
 
-It says `ready` when all that has arrived is in a checkpoint. Each line of its input then names a file that is to arrive
-just before the failure; the answer is how many seconds the recovery took.
+It prints `ready` when all arrived rows are in a checkpoint. Each line of its input then names a file that arrives just
+before the failure; the answer is the recovery time in seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from benchmarks.recovery.streaming_totals import StreamingTotals
 
 
 def main(name: str, folder: str) -> None:
-    """Serve the requests."""
     answers = answering()
     place = Path(folder)
     (place / "input").mkdir(parents=True)

@@ -1,14 +1,14 @@
-"""Measures how costs grow with their causes: `python -m benchmarks.scaling`.
+"""Measures how costs grow: `python -m benchmarks.scaling`.
 
 rows         of a batch, counted for few keys
-keys         of a batch, each touched once, in a state that has no others
-parallelism  subtasks of the keyed operator, each with as many rows of its own
-tasks        of a checkpoint where the data costs nothing: processor time
+keys         of a batch, each used once, in a state without others
+parallelism  subtasks of the keyed operator, each with the same number of rows
+tasks        of a checkpoint without data: processor time
 files        that wait when the job starts, counted in windows
 
-Each is doubled five times from a small start, and the cost of a unit is told for each step: what a job costs however
-little it does makes the first steps dear, and where a cost is not linear the last ones are. No figure is printed before
-the output of each run was looked through.
+Each is doubled five times from a small start, and the cost of a unit is printed for each step: fixed costs of a job
+make the first steps expensive, and costs that are not linear the last ones. The output of each run is checked before a
+figure is printed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from benchmarks.scaling.picture import picture
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; the exit code."""
     options = _parser().parse_args(arguments)
     say = partial(print, file=sys.stderr, flush=True)
     curves: list[Curve] = []

@@ -1,4 +1,4 @@
-"""Axes, along which a number is doubled, and the curves that come of it: the cost of a unit at each step."""
+"""Axes, along which a number is doubled, and the resulting curves: the cost of a unit at each step."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import Any
 
 FLAT = 1.2
-"""A cost that rises by more than this, from its least to that of the last step, is not linear."""
+"""A cost that rises by more than this, from its minimum to the last step, is not linear."""
 
 
 class AxisName(StrEnum):
-    """The axes, by the names that the results have."""
+    """The axes, by the names used in the results."""
 
     ROWS = "rows"
     KEYS = "keys"
@@ -25,8 +25,8 @@ class AxisName(StrEnum):
 class Axis:
     """A number that is doubled, from `start` on.
 
-    A run has `runs_of` times as many units as its size says, and the cost is that of `per` of them, in `unit`: seconds,
-    or with `in_ms` milliseconds.
+    A run has `runs_of` times as many units as its size, and the cost is that of `per` of them, in `unit`: seconds, or
+    with `in_ms` milliseconds.
     """
 
     title: str
@@ -37,12 +37,12 @@ class Axis:
     in_ms: bool = False
 
     def cost(self, size: int, seconds: float) -> float:
-        """The cost of a unit in a run of this size."""
+        """Return the cost of a unit in a run of this size."""
         return seconds * (1_000 if self.in_ms else 1) * self.per / (size * self.runs_of)
 
 
 BATCHES = 6
-"""The files of rows and keys, a batch each."""
+"""The number of files of rows and keys, one per batch."""
 
 AXES = {
     AxisName.ROWS: Axis(
@@ -69,7 +69,7 @@ AXES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """The seconds of each size of an axis."""
+    """The seconds for each size of an axis."""
 
     axis: AxisName
     seconds: Mapping[int, float]
@@ -81,18 +81,18 @@ class Curve:
 
     @property
     def rise(self) -> float:
-        """The cost at the last step over the least of all: 1 where it never rises."""
+        """The cost at the last step divided by the minimum: 1 if it never rises."""
         costs = list(self.costs.values())
         return costs[-1] / min(costs)
 
     @property
     def is_flat(self) -> bool:
-        """True if a larger size costs a unit no more than a smaller one, or little."""
+        """True if a unit costs no more, or little more, in a larger run."""
         return self.rise <= FLAT
 
 
 def as_json(curves: list[Curve]) -> dict[str, Any]:
-    """The curves by their names, with whether they are flat."""
+    """Return the curves by their names, with whether they are flat."""
     return {
         str(curve.axis): {
             "unit": AXES[curve.axis].unit,
@@ -108,7 +108,7 @@ def as_json(curves: list[Curve]) -> dict[str, Any]:
 
 
 def as_table(curves: list[Curve]) -> str:
-    """The same as Markdown."""
+    """Format the same as Markdown."""
     lines = [
         f"The cost of a unit where its number is doubled again and again; flat: it rises by {100 * FLAT - 100:.0f} % at"
         " most.",
@@ -125,5 +125,5 @@ def as_table(curves: list[Curve]) -> str:
 
 
 def rounded(figure: float) -> float:
-    """To three digits."""
+    """Round to three digits."""
     return float(f"{figure:.3g}")

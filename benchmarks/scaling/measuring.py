@@ -30,7 +30,7 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Rounds, of which the quickest counts; the memory of each JVM; where files go."""
+    """The number of rounds, of which the fastest counts; the memory of each JVM; the folder for files."""
 
     repeat: int
     heap: str
@@ -38,12 +38,12 @@ class Options:
 
 
 def measured(axis: AxisName, sizes: Iterable[int], options: Options, say: Say) -> dict[int, float]:
-    """The seconds of each size.
+    """Return the seconds for each size.
 
     Raises:
         EngineFailedError: a process ended.
-        WorkerFailedError: the same, of a process that runs checkpoints.
-        WrongResultError: an output is not what it has to be.
+        WorkerFailedError: the same, for a process that runs checkpoints.
+        WrongResultError: an output is not the expected one.
     """
     seconds: dict[int, float] = {}
     for size, took in _SECONDS[axis](sizes, options):
@@ -53,12 +53,12 @@ def measured(axis: AxisName, sizes: Iterable[int], options: Options, say: Say) -
 
 
 def of_rows(rows: int) -> Work:
-    """Running counts of few keys, in batches of so many rows."""
+    """Running counts of few keys, in batches of `rows` rows."""
     return replace(WORKS[WorkName.RUNNING], rows_per_file=rows, keys=_KEYS_OF_ROWS, files=BATCHES)
 
 
 def of_keys(keys: int) -> Work:
-    """The same of so many keys, each of which is in each batch once."""
+    """Running counts of `keys` keys, each of which is in each batch once."""
     return replace(of_rows(keys), write=write_every_key, keys=keys)
 
 
@@ -73,7 +73,7 @@ def _keyed(work_of: Callable[[int], Work]) -> Callable[[Iterable[int], Options],
 
 
 def _parallelism(sizes: Iterable[int], options: Options) -> Iterable[tuple[int, float]]:
-    """A process for each, for the slots of a cluster are counted for its first job."""
+    """Use a process for each size, because the first job of a cluster determines its slots."""
     for size in sizes:
         with _engine(size, options.heap) as engine:
             engine.read()
@@ -85,7 +85,7 @@ def _engine(parallelism: int, heap: str) -> EngineProcess:
 
 
 def _run_works(engine: EngineProcess, works: Mapping[int, Work], options: Options) -> Iterable[tuple[int, float]]:
-    """Each work so many times, behind the first that is not counted: it warms the process up."""
+    """Run each work several times, after a first warm-up run that does not count."""
     for number, (size, work) in enumerate(works.items()):
         source, place = options.folder / "input", options.folder / "run"
         work.write(source, work.files, work.rows_per_file, work.keys)
@@ -99,14 +99,14 @@ def _run_works(engine: EngineProcess, works: Mapping[int, Work], options: Option
 
 
 def _tasks(sizes: Iterable[int], options: Options) -> Iterable[tuple[int, float]]:
-    """The processor's time: of so short a time on the clock, whatever else the machine does is a large part."""
+    """Measure processor time, because other load would dominate so short a wall-clock time."""
     for size in sizes:
         found = measured_apart(topology_named(str(size)), 1.0)
         yield size, median(times.cpu_ms for times in found.checkpoints) / 1_000
 
 
 def _files(sizes: Iterable[int], options: Options) -> Iterable[tuple[int, float]]:
-    """Windows over files that are all there when the job starts; the first run is not counted."""
+    """Run windows over files that all exist when the job starts; the first run does not count."""
     with EngineProcess(Side.FLYKKA, "benchmarks.soak.worker", (), options.heap) as engine:
         engine.wait_ready()
         for number, size in enumerate(sizes):

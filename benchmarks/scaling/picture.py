@@ -1,4 +1,4 @@
-"""The curves as a picture: SVG in plain text, light or dark as the reader has it."""
+"""The curves as a picture: SVG in plain text, which follows the reader's light or dark mode."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ text { fill: #e4e7eb } .quiet { fill: #9aa5b1 } .ground { fill: #14181d } .axis 
 
 
 def picture(curves: list[Curve]) -> str:
-    """The cost of a unit over its doublings, a curve beside the other: where it is linear the line is flat."""
+    """Draw the cost of a unit over its doublings, in two columns of curves: a linear cost is a flat line."""
     height = 44 + _HEIGHT * -(-len(curves) // 2)
     return str(
         element(
@@ -62,7 +62,7 @@ def _panel(curve: Curve, left: int, top: int) -> Html:
 
 
 def _labels(points: list[tuple[float, float]], costs: dict[int, float], ground: int) -> list[Html]:
-    """The sizes beneath, and the cost at each step."""
+    """The sizes below, and the cost at each step."""
     made = []
     for place, ((x, y), (size, cost)) in enumerate(zip(points, costs.items(), strict=True)):
         anchor = "start" if not place else "end" if place == len(points) - 1 else "middle"

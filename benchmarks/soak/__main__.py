@@ -1,11 +1,11 @@
-"""Measures whether a job that runs for long grows: `python -m benchmarks.soak`.
+"""Measures whether a long-running job grows: `python -m benchmarks.soak`.
 
 Forty files of 1,000 rows a second are counted in windows of a second, with a checkpoint every second. Every ten seconds
-the memory, open files and threads of the driver and of its JVM are noted, blocks in Spark, files of checkpoints, and
-the time of a batch; now and then, behind a collection of garbage, what is alive. The latency is that from the arrival
-of a file until readers of the output are shown the windows with its rows. In the end the figures of the minute after
-the first three are told beside those of the last minute. Input is deleted when its rows are committed, and output when
-it was counted. No figure is printed unless every file was counted once.
+the memory, open files and threads of the driver and of its JVM are recorded, blocks in Spark, files of checkpoints, and
+the time of a batch; sometimes, after a garbage collection, live objects. The latency is the time from the arrival of a
+file until readers see the windows with its rows. At the end the figures of the minute after the first three are
+compared with those of the last minute. Input is deleted when its rows are committed, and output when it was counted. No
+figure is printed unless every file was counted once.
 """
 
 from __future__ import annotations
@@ -33,11 +33,10 @@ FILES_PER_S = 40.0
 CHECKPOINT_INTERVAL = "1s"
 
 _COLLECT_S = 300.0
-"""So often garbage is collected, beside the times that are compared: it takes time from the job."""
+"""Seconds between garbage collections, outside the compared times, because they take time from the job."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; the exit code."""
     options = _parser().parse_args(arguments)
     schedule = Schedule.of(60 * options.minutes)
     feed = Feed(files=round(options.files_per_s * schedule.seconds), files_per_s=options.files_per_s)
@@ -56,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Soak:
-    """A run: files arrive, samples are taken, output is looked through."""
+    """A run: files arrive, samples are taken, output is checked."""
 
     def __init__(self, engine: EngineProcess, feed: Feed, place: Path, *, keeps_input: bool) -> None:
         self._engine, self._feed, self._place = engine, feed, place
@@ -110,7 +109,7 @@ class Soak:
             sample[f"{name}_resident_bytes"] = resident_bytes([pid])
             sample[f"{name}_open_files"] = open_files(pid)
             sample[f"{name}_threads"] = threads(pid)
-        # A walk takes it well that folders are deleted meanwhile.
+        # `os.walk` tolerates folders that are deleted meanwhile.
         sample["checkpoint_files"] = sum(len(files) for *_, files in os.walk(self._place / "checkpoints"))
         return sample
 

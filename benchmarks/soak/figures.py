@@ -1,4 +1,4 @@
-"""Figures of a run over time, and whether they are at the end what they were at its beginning."""
+"""Figures of a run over time, and whether they have grown between its beginning and its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 AT_MOST = 1.05
-"""At its end a figure is to be at most so many times as large as after the first minutes."""
+"""The maximum ratio of a figure at the end to that after the first minutes."""
 
 MIB, PLAIN, MS = "MiB", "", "ms"
 
@@ -28,12 +28,12 @@ FIGURES = {
     "batch_ms": ("time of a batch", MS),
     "latency_ms": ("latency from arrival to commit", MS),
 }
-"""The figures with their titles and units, in the order in which they are told."""
+"""The figures with their titles and units, in the order of the output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The length of a run, the time between two samples, and the spans of it that are compared, all in seconds."""
+    """The length of a run, the time between two samples, and the compared spans, all in seconds."""
 
     seconds: float
     sample_s: float
@@ -54,36 +54,35 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A figure as it was after the first minutes, and at the end."""
+    """A figure after the first minutes, and at the end."""
 
     early: float
     late: float
 
     @property
     def ratio(self) -> float | None:
-        """The growth; None from nothing."""
+        """The growth; None if it was zero."""
         return self.late / self.early if self.early else None
 
     @property
     def holds(self) -> bool:
-        """True if it has not grown, but by what may be."""
+        """True if it has not grown beyond the limit."""
         return self.late <= self.early * AT_MOST
 
 
 @dataclass(slots=True)
 class Recorded:
-    """The figures of a run: of each the second of its measurement, since the first file was due, and the value."""
+    """The figures of a run: the seconds of each measurement, since the first file was due, and the values."""
 
     schedule: Schedule
     points: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
     def note(self, second: float, figures: Mapping[str, float]) -> None:
-        """Add what was measured at a second."""
         for name, figure in figures.items():
             self.points.setdefault(name, []).append((second, figure))
 
     def compared(self) -> dict[str, Comparison]:
-        """Each figure that was measured in both spans: the medians of these."""
+        """Return the medians of each figure that was measured in both spans."""
         made: dict[str, Comparison] = {}
         for name in FIGURES:
             early, late = (self._within(name, start_s) for start_s in (self.schedule.settled_s, self.schedule.last_s))
@@ -92,7 +91,9 @@ class Recorded:
         return made
 
     def by_span(self) -> dict[str, list[float | None]]:
-        """The medians of each figure, span by span (each a minute, unless the run is short); None without a value."""
+        """Return the medians of each figure, span by span (each a minute, unless the run is short); None without a
+        value.
+        """
         starts = [place * self.schedule.span_s for place in range(round(self.schedule.seconds / self.schedule.span_s))]
         return {name: [_median(self._within(name, start_s)) for start_s in starts] for name in FIGURES}
 
@@ -102,7 +103,7 @@ class Recorded:
 
 
 def as_json(recorded: Recorded, files: int) -> dict[str, Any]:
-    """The figures early and late with their ratios, then the medians of each span."""
+    """Return the early and late figures with their ratios, then the medians of each span."""
     schedule = recorded.schedule
     return {
         "seconds": schedule.seconds,
@@ -126,7 +127,7 @@ def as_json(recorded: Recorded, files: int) -> dict[str, Any]:
 
 
 def as_table(found: Mapping[str, Any]) -> str:
-    """The same as Markdown, of what `as_json` has made."""
+    """Format the result of `as_json` as Markdown."""
     early_s, late_s = found["compared_seconds"]
     lines = [
         f"{found['files']:,} files in {found['seconds']:,.0f} s; medians of {found['span_seconds']:,.0f} s, from the"

@@ -13,13 +13,13 @@ from types import TracebackType
 from benchmarks.latency.files import Feed
 
 _FILES_AHEAD = 200
-"""So many are written while as many arrive."""
+"""The number of files that are written while as many arrive."""
 
 
 class Arriving:
     """Lets the files of a feed arrive while the `with` block runs, portion by portion.
 
-    `begun` is the time at which the first one is due; `arrivals` are the times of those that have come, by their
+    `begun` is the time at which the first one is due; `arrivals` are the times of those that have arrived, by their
     numbers, all in seconds since the epoch.
     """
 
@@ -43,7 +43,9 @@ class Arriving:
         self._threads.shutdown()
 
     def wait_until(self, second: float) -> bool:
-        """Wait for a time after the beginning; False if all files have come before. Raises what went wrong with one."""
+        """Wait for a time after the beginning; return False if all files have arrived before. Raises the error of a
+        file.
+        """
         done, _ = wait((self._all,), max(0.0, self.begun + second - time.time()))
         if not done:
             return True
@@ -51,7 +53,7 @@ class Arriving:
         return False
 
     def wait_all(self) -> None:
-        """Wait until all files have come. Raises what went wrong with one."""
+        """Wait until all files have arrived. Raises the error of a file."""
         self._all.result()
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""Looks through output as it comes: counted, then deleted, so that a run of any length needs little room."""
+"""Checks output as it is written: it is counted, then deleted, so that a long run needs little space."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.latency.works import Ledger, WorkName, rows_of_windows, window_o
 
 
 class Output:
-    """The windows that readers were shown so far; `whole` has the time of each that is complete, by its start in ms."""
+    """The windows that were visible to readers; `whole` has the time of each that is complete, by its start in ms."""
 
     def __init__(self, folder: Path, feed: Feed) -> None:
         self._folder, self._feed = folder, feed
@@ -20,10 +20,10 @@ class Output:
         self.whole: dict[int, float] = {}
 
     def read(self) -> None:
-        """Count what is new, and delete it.
+        """Count new output, and delete it.
 
         Raises:
-            WrongResultError: rows came twice, or in a window that has none.
+            WrongResultError: rows are duplicated, or in an unknown window.
         """
         files = committed(self._folder)
         self._ledger.add(files)
@@ -42,5 +42,5 @@ class Output:
             )
 
     def committed_at(self, number: int) -> float | None:
-        """The time at which readers were shown the rows of a file, None where they were not."""
+        """Return when the rows of a file became visible to readers, or None."""
         return self.whole.get(window_of(self._feed, number))

@@ -1,8 +1,8 @@
 """The process whose growth is measured: `python -m benchmarks.soak.worker`.
 
-It says `ready`. Each line of its input is `["start", [source, ...], place, checkpoint interval]`; `["look", whether
-garbage is to be collected first]`, answered with the figures that only the process itself can tell; or `["finish"]`,
-answered when the job has come to the end of its input. The end of the worker's input is its end.
+It prints `ready`. Each line of its input is `["start", [source, ...], place, checkpoint interval]`; `["look", whether
+garbage is collected first]`, answered with the figures that only the process itself knows; or `["finish"]`, answered
+when the job has reached the end of its input. It ends with its input.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ANSWER_SECONDS = 30.0
 _RELEASE_SECONDS = 10.0
 
 _PATIENCE_SECONDS = 120.0
-"""A job that has not ended by then, behind the end of its input, never does."""
+"""The time limit for the job to end after the end of its input."""
 
 
 def look(side: FlykkaSide, *, collect: bool) -> dict[str, float]:
-    """The figures of a running job. Counts of batches and of their time are those since its start.
+    """Return the figures of a running job. Counts of batches and of their time are those since its start.
 
-    Live memory is told where garbage is collected first: bytes on the heap of the JVM, objects of Python.
+    Live memory is reported if garbage is collected first: bytes on the heap of the JVM, objects of Python.
 
     Raises:
         RuntimeError: the job has ended.
@@ -62,7 +62,7 @@ def look(side: FlykkaSide, *, collect: bool) -> dict[str, float]:
 
 
 def _wait_for_py4j(released: Sized) -> None:
-    """Wait until the JVM has let go of what Python has: Py4J tells it on a thread of its own, some time later."""
+    """Wait until the JVM has released the objects that Python has: Py4J notifies it on a separate thread, later."""
     deadline = time.monotonic() + _RELEASE_SECONDS
     while len(released) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -80,7 +80,6 @@ def _source_metrics(side: FlykkaSide) -> TaskIOMetrics:
 
 
 def main() -> None:
-    """Serve the requests."""
     answers = answering()
     with closing(FlykkaSide()) as side:
         print(json.dumps("ready"), file=answers)

@@ -1,13 +1,13 @@
 """Measures recording, replay and simulation of runs: `python -m benchmarks.traces`.
 
-record_turns_per_s             turns of eight light actors on threads that hand one message on, each with its effect, in
-                               compressed and checksummed blocks; the time ends when the file is whole
-replay_turns_per_s             the same file, every turn taken again and compared with its record
+record_turns_per_s             turns of eight light actors on threads that forward one message, each with its effect, in
+                               compressed and checksummed blocks; the time ends when the file is complete
+replay_turns_per_s             the same file, every turn replayed and compared with its record
 bytes_per_turn                 the file of a job of 256 tasks that takes checkpoints, from submission to cancellation
-simulated_turns_per_s          turns of the whole cast in virtual time, with faults, the codec and the monitors on
-checkpoints_simulated_per_s    checkpoints that were completed in these simulations
+simulated_turns_per_s          turns of a whole cluster in virtual time, with faults, the codec and the monitors on
+checkpoints_simulated_per_s    completed checkpoints of these simulations
 
-Of several rounds the medians count, behind one that does not; a simulation is of other seeds in each round.
+The medians of several rounds count, after a warm-up round; each round simulates other seeds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ _SEEDS = 60
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; the exit code."""
     options = _parser().parse_args(arguments)
     say = partial(print, file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="flykka-benchmark-") as folder:
@@ -44,7 +43,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(folder: Path, repeat: int, scale: float, say: Callable[[str], object]) -> dict[str, float]:
-    """All figures."""
     rounds: dict[str, list[float]] = {}
     for number in range(repeat + 1):
         found = {
@@ -87,7 +85,7 @@ _UNITS = {
     "simulated_turns_per_s": "turns/s simulated",
     "checkpoints_simulated_per_s": "checkpoints/s simulated",
 }
-"""The figures, in the order in which they are told."""
+"""The figures, in the order of the output."""
 
 
 def _table(found: dict[str, float]) -> str:

@@ -1,4 +1,4 @@
-"""A recorded job that takes checkpoints: the traffic that most of a trace is made of."""
+"""A recorded job that takes checkpoints: the messages that dominate most traces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOOK_S = 0.01
 
 
 def bytes_per_turn(path: Path, checkpoints: int) -> float:
-    """Record a job of 256 tasks from its submission to its cancellation; the size of the file for each of its turns.
+    """Record a job of 256 tasks from its submission to its cancellation; return the file's bytes per turn.
 
     Raises:
         TimeoutError: a checkpoint does not complete.
@@ -41,7 +41,7 @@ def bytes_per_turn(path: Path, checkpoints: int) -> float:
 
             def is_complete(wanted: int = number) -> bool:
                 if client.details.checkpoints_completed < wanted:
-                    # Declined while the last tasks begin.
+                    # It is declined while the last tasks start.
                     coordinator.tell(PeriodicTriggerDue())
                 return client.details.checkpoints_completed >= wanted
 

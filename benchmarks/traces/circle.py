@@ -1,4 +1,4 @@
-"""Light actors in a circle that hand one message on: nearly all of a turn is the kernel's work and the recorder's."""
+"""Light actors in a circle that forward one message: a turn is almost only the work of kernel and recorder."""
 
 from __future__ import annotations
 
@@ -19,30 +19,29 @@ SECONDS_AT_MOST = 120.0
 
 @message("benchmark.neighbour")
 class Neighbour(Message):
-    """benchmark -> Hop: hand on to `ref`."""
+    """benchmark -> Hop: forward to `ref`."""
 
     ref: Ref
 
 
 @message("benchmark.parcel")
 class Parcel(Message):
-    """Hop -> Hop: hand it on."""
+    """Hop -> Hop: forward it."""
 
 
 @message("benchmark.delivered")
 class Delivered(Message):
-    """Hop -> event stream: it has gone round as often as it was to."""
+    """Hop -> event stream: it has gone round the required number of times."""
 
 
 class Hop(Actor):
-    """Hands on, so many times."""
+    """Forwards the message a number of times."""
 
     def __init__(self, times: int) -> None:
         self._left = times
         self._next: Ref | None = None
 
     def handle_message(self, message: Message) -> None:
-        """Hand on, or tell that it was the last time."""
         match message:
             case Parcel():
                 self._left -= 1
@@ -55,7 +54,9 @@ class Hop(Actor):
 
 
 def record_circle(path: Path, turns: int) -> float:
-    """Record about so many turns of eight actors on the system's threads; seconds until the file is whole."""
+    """Record about that many turns of eight actors on the system's threads; return the seconds until the file is
+    complete.
+    """
     recorder = TraceRecorder(path)
     delivered = threading.Event()
     with ActorSystem("circle", recorder=recorder) as system:

@@ -1,4 +1,4 @@
-"""DeathWatch: a watcher is told of an end, once, however it came about.
+"""DeathWatch: a watcher is notified once of an actor's end, whatever its cause.
 
     python examples/actors/death_watch.py
 
@@ -25,30 +25,28 @@ class GoHome(Message):
 
 @message("death_watch.lift_the_anvil")
 class LiftTheAnvil(Message):
-    """Foreman -> Worker: what no worker can."""
+    """Foreman -> Worker: a task at which every worker fails."""
 
 
 @message("death_watch.order")
 class Order(Message):
-    """main -> Foreman: have the worker do this. Answered by `Replaced` when there is another one in its place."""
+    """main -> Foreman: pass this to the worker. Answered by `Replaced` when the worker has a successor."""
 
     deed: Message
 
 
 @message("death_watch.replaced")
 class Replaced(Message):
-    """Foreman -> asker: someone else has the job."""
+    """Foreman -> asker: there is a new worker."""
 
 
 class Worker(Actor):
-    """Works until it goes home, or until something happens to it."""
+    """Works until it is stopped or fails."""
 
     def pre_start(self) -> None:
-        """Begin."""
         print(f"incarnation {self.context.ref.incarnation} works")
 
     def handle_message(self, message: Message) -> None:
-        """Go home, or fail."""
         if message == GoHome():
             self.context.stop()
         else:
@@ -56,20 +54,20 @@ class Worker(Actor):
 
 
 class Foreman(Actor):
-    """Keeps someone at work: when the worker ends there is another one of the same name."""
+    """Replaces a worker that has ended by another one of the same name."""
 
-    # A worker that fails is stopped, not restarted: the foreman hears of it, and hires.
+    # A failed worker is stopped, not restarted: the foreman is notified, and hires another one.
     supervisor_strategy = OneForOne(decider=lambda _: Directive.STOP)
 
     def __init__(self) -> None:
         self._asker: Ref | None = None
 
     def pre_start(self) -> None:
-        """Hire the first one."""
+        """Hire the first worker."""
         self._hire()
 
     def handle_message(self, message: Message) -> None:
-        """Pass on an order, and replace who has ended."""
+        """Forward an order, and replace a worker that has ended."""
         match message:
             case Order(deed=deed):
                 self._asker = self.context.sender
@@ -86,8 +84,8 @@ class Foreman(Actor):
 
 
 def main() -> None:
-    """Two ends, a wanted one and an accident: the foreman hears of both in the same way."""
-    # A failure is logged with its stack. Here it is part of the show.
+    """Cause two ends, a requested one and a failure: the foreman is notified of both in the same way."""
+    # A failure is logged with its stack, which this example does not need.
     logging.getLogger("flykka.runtime").setLevel(logging.CRITICAL)
     with ActorSystem("death-watch") as system:
         foreman = system.spawn(Props(Foreman), "foreman")

@@ -29,13 +29,13 @@ class CountGreetings(Message):
 
 @message("hello.greetings")
 class Greetings(Message):
-    """Greeter -> asker: so many."""
+    """Greeter -> asker: the number of greetings."""
 
     count: int
 
 
 class Greeter(Actor):
-    """Says hello and counts. No lock: an actor handles one message at a time."""
+    """Says hello and counts. It needs no lock: an actor handles one message at a time."""
 
     def __init__(self, word: str) -> None:
         self._word = word
@@ -55,7 +55,7 @@ class Greeter(Actor):
 
 
 def main() -> None:
-    """Start one system with one actor. The end of the block stops the actor and waits for it."""
+    """Run one system with one actor. The end of the block stops the actor and waits for it."""
     with ActorSystem("hello") as system:
         greeter = system.spawn(Props(Greeter, "hello"), "greeter")
         greeter.tell(Greet(whom="Ada"))

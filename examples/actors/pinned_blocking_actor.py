@@ -1,4 +1,4 @@
-"""A pinned actor: it blocks for as long as it likes, on a thread of its own, and keeps nobody waiting.
+"""A pinned actor: it may block, on a thread of its own, without delaying other actors.
 
     python examples/actors/pinned_blocking_actor.py
 
@@ -26,7 +26,7 @@ class Read(Message):
 
 @message("pinned.line")
 class Line(Message):
-    """Reader -> Counter: there was one."""
+    """Reader -> Counter: a line was read."""
 
 
 @message("pinned.count")
@@ -36,19 +36,18 @@ class Count(Message):
 
 @message("pinned.counted")
 class Counted(Message):
-    """Counter -> asker: so many lines."""
+    """Counter -> asker: the number of lines."""
 
     lines: int
 
 
 class Counter(Actor):
-    """On the shared pool, as actors are: it never blocks."""
+    """Runs on the shared pool, like most actors, and never blocks."""
 
     def __init__(self) -> None:
         self._lines = 0
 
     def handle_message(self, message: Message) -> None:
-        """Count, and answer."""
         match message:
             case Line():
                 self._lines += 1
@@ -58,10 +57,10 @@ class Counter(Actor):
 
 
 class Reader(Actor):
-    """Reads lines where no one knows when they come: its turns take as long as that.
+    """Reads lines that come at unknown times, so its turns block.
 
-    A line a turn, so that between two of them it can be stopped. Work that blocks now and then needs no such thread:
-    `context.pipe_to_self` runs it on the pool for I/O.
+    It reads one line per turn, so that it can be stopped between two lines. Occasional blocking work needs no such
+    thread: `context.pipe_to_self` runs it on the pool for I/O.
     """
 
     def __init__(self, file: TextIO, counter: ActorRef) -> None:
@@ -69,7 +68,7 @@ class Reader(Actor):
         self._counter = counter
 
     def pre_start(self) -> None:
-        """Have the file closed with me, and begin."""
+        """Start reading; the file is closed with the actor."""
         self.context.own(self._file)
         self.context.ref.tell(Read())
 
@@ -86,7 +85,7 @@ class Reader(Actor):
 
 
 def main() -> None:
-    """A reader that waits for us, and a counter that answers meanwhile."""
+    """Run a reader that waits for lines, and a counter that answers meanwhile."""
     read_end, write_end = os.pipe()
     with ActorSystem("pinned") as system:
         counter = system.spawn(Props(Counter), "counter")

@@ -1,4 +1,4 @@
-"""Stash and FSM: a connection that keeps what it is asked while it connects, and closes itself when nobody asks.
+"""Stash and FSM: a connection that stashes queries while it connects, and closes itself when it is idle.
 
     python examples/actors/stash_and_fsm.py
 
@@ -28,7 +28,7 @@ class Query(Message):
 
 @message("connection.connected")
 class Connected(Message):
-    """Connection -> itself: the other side has answered."""
+    """Connection -> itself: the server has answered."""
 
 
 class Link(StrEnum):
@@ -39,14 +39,14 @@ class Link(StrEnum):
 
 
 class Connection(FSM[Link, int]):
-    """Its data are the number of answers."""
+    """A state machine whose data is the number of answers."""
 
     def __init__(self) -> None:
         self.start_with(Link.CONNECTING, 0)
 
     @when(Link.CONNECTING, state_timeout="5s")
     def connecting(self, message: Message) -> Next[Link, int] | None:
-        """Nothing can be answered yet: put it aside."""
+        """Stash queries until the connection is open."""
         match message:
             case Query(text=text):
                 print(f"CONNECTING: {text!r} has to wait")
@@ -60,7 +60,7 @@ class Connection(FSM[Link, int]):
 
     @when(Link.OPEN, state_timeout="50ms")
     def open(self, message: Message) -> Next[Link, int] | None:
-        """Answer; without anything to answer for 50 ms, close."""
+        """Answer; close after 50 ms without a query."""
         match message:
             case Query(text=text):
                 print(f"OPEN: answers {text!r}")
@@ -70,7 +70,7 @@ class Connection(FSM[Link, int]):
         return None
 
     def on_transition(self, old: Link, new: Link) -> None:
-        """At the beginning from CONNECTING to itself; then to OPEN."""
+        """Called at the start, from CONNECTING to itself, and then for OPEN."""
         if new is Link.CONNECTING:
             self.context.timers.start_once("connect", 200, Connected())
         else:
@@ -78,12 +78,12 @@ class Connection(FSM[Link, int]):
             self.context.unstash_all()
 
     def on_termination(self, reason: StopReason, state: Link, data: int) -> None:
-        """Told once, no matter what ended the machine."""
+        """Called once, whatever ended the machine."""
         print(f"idle: closes behind {data} answers" if reason is StopReason.NORMAL else f"{reason} while {state}")
 
 
 def main() -> None:
-    """Ask before the connection is there, and wait until it closes itself."""
+    """Query before the connection is open, and wait until it closes itself."""
     with ActorSystem("connections") as system:
         connection = system.spawn(Props(Connection), "connection")
         connection.tell(Query(text="select 1"))

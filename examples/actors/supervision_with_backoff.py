@@ -1,4 +1,4 @@
-"""Supervision with backoff: a database that is away for a while, and who asks for it only waits a little.
+"""Supervision with backoff: a database is unavailable for a while, and its clients only wait longer.
 
     python examples/actors/supervision_with_backoff.py
 
@@ -22,7 +22,7 @@ from flykka.runtime import Actor, ActorSystem, AskFailedError, Backoff, Directiv
 
 @message("backoff_example.multiply")
 class Multiply(Message):
-    """main -> Database: a question. Answered by `Answer`."""
+    """main -> Database: a query. Answered by `Answer`."""
 
     left: int
     right: int
@@ -30,7 +30,7 @@ class Multiply(Message):
 
 @message("backoff_example.divide")
 class Divide(Message):
-    """main -> Database: another one. Answered by `Answer`."""
+    """main -> Database: another query. Answered by `Answer`."""
 
     left: int
     right: int
@@ -38,18 +38,18 @@ class Divide(Message):
 
 @message("backoff_example.answer")
 class Answer(Message):
-    """Database -> asker: this is it."""
+    """Database -> asker: the result."""
 
     value: int
 
 
 class Server:
-    """Somewhere in the world. It refuses the first connections."""
+    """A remote server that refuses the first connections."""
 
     connections = 0
 
     def connect(self) -> None:
-        """Raises `ConnectionError` twice."""
+        """Connect. Raises `ConnectionError` twice."""
         self.connections += 1
         if self.connections <= 2:
             print(f"connection {self.connections}: refused")
@@ -58,17 +58,16 @@ class Server:
 
 
 class Database(Actor):
-    """Has a connection, for as long as this instance lives: whatever fails, the next instance begins with a new one."""
+    """Has a connection for the lifetime of this instance: after any failure the next instance has a new one."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     def pre_start(self) -> None:
-        """Connect; a restart comes by here too."""
+        """Connect; a restart calls this too."""
         self._server.connect()
 
     def handle_message(self, message: Message) -> None:
-        """Answer a question."""
         assert self.context.sender is not None
         match message:
             case Multiply(left=left, right=right):
@@ -78,9 +77,9 @@ class Database(Actor):
 
 
 class Office(Actor):
-    """Restarts its database a little later each time, also where it could not even start; gives it up behind ten.
+    """Restarts its database with increasing delays, also if it could not start; gives it up after ten restarts.
 
-    While the database waits for its restart, what is told to it waits in its mailbox.
+    While the database waits for its restart, its messages wait in its mailbox.
     """
 
     supervisor_strategy = OneForOne(
@@ -91,17 +90,16 @@ class Office(Actor):
     )
 
     def pre_start(self) -> None:
-        """Set up the database."""
         self._database = self.context.spawn(Props(Database, Server()), "database")
 
     def handle_message(self, message: Message) -> None:
-        """Pass everything on: the database's reply goes to who asked here, and so does its failure."""
+        """Forward everything: the asker gets the database's reply, and its failure."""
         self.context.forward(self._database, message)
 
 
 def main() -> None:
-    """Questions at a bad time."""
-    # A failure is logged with its stack. Here they are part of the show.
+    """Query while the database is unavailable, and make it fail."""
+    # Failures are logged with their stacks, which this example does not need.
     logging.getLogger("flykka.runtime").setLevel(logging.CRITICAL)
     with ActorSystem("backoff") as system:
         office = system.spawn(Props(Office), "office")

@@ -1,7 +1,7 @@
-"""Testing with virtual time: waits of minutes that take none, and orders that repeat.
+"""Testing with virtual time: waits of minutes that take no time, and reproducible orders.
 
-The uploader below waits 10 seconds for each answer, and longer and longer before it tries again. Its tests run on one
-thread, where time passes only when nothing else can happen. They are plain functions: pytest runs this file, too.
+The uploader below waits 10 seconds for each answer, with increasing delays between its tries. Its tests run on one
+thread, where time advances only when nothing else can happen. They are plain functions: pytest runs this file, too.
 
     python examples/actors/testing_with_virtual_time.py
 
@@ -28,7 +28,7 @@ class Upload(Message):
 
 @message("upload.stored")
 class Stored(Message):
-    """store -> Uploader -> user: it is there."""
+    """store -> Uploader -> user: it is stored."""
 
     name: str
 
@@ -41,13 +41,12 @@ class GivenUp(Message):
 
 
 class Uploader(Actor):
-    """Asks the store three times. While its coroutine waits no thread does, and the next upload waits its turn."""
+    """Asks the store three times. Its coroutine waits without blocking a thread; the next upload waits for its turn."""
 
     def __init__(self, store: ActorRef) -> None:
         self._store = store
 
     async def handle_message(self, message: Message) -> None:
-        """Upload once."""
         assert isinstance(message, Upload)
         assert self.context.sender is not None
         for pause in ("1s", "2s", None):
@@ -63,7 +62,7 @@ class Uploader(Actor):
 
 
 def test_the_uploader_tries_again() -> None:
-    """A probe stands in for the store: it looks at two questions in silence, and answers the third one."""
+    """A probe replaces the store: it ignores two requests, and answers the third one."""
     with SeededSystem() as system:
         store, user = TestProbe(system, "store"), TestProbe(system, "user")
         user.send(system.spawn(Props(Uploader, store.ref), "uploader"), Upload(name="a.csv"))
@@ -88,7 +87,7 @@ def test_the_uploader_gives_up() -> None:
 
 
 def first_in_the_order_of(seed: int) -> str:
-    """Two users upload at the same moment. Whom the store hears of first is a matter of the seed alone."""
+    """Let two users upload at the same moment. The seed alone decides whose message comes first."""
     with SeededSystem(seed) as system:
         store = TestProbe(system, "store")
         for name in ("Ada", "Grace"):
@@ -98,7 +97,7 @@ def first_in_the_order_of(seed: int) -> str:
 
 
 def main() -> None:
-    """Run the tests, which tell how much time has passed for them; then look at orders."""
+    """Run the tests, which print their virtual time; then compare orders."""
     test_the_uploader_tries_again()
     test_the_uploader_gives_up()
     first = {first_in_the_order_of(seed) for seed in range(20)}

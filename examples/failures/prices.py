@@ -1,8 +1,8 @@
-"""Orders with tax: what docs/failures.md is about. The orders arrive one file after the other.
+"""Orders with tax, the example of docs/failures.md. The orders arrive one file after the other.
 
 A file moves from `incoming/` to `orders/` with each checkpoint that completes, so that the page is the same on a slow
-machine. `--lose` loses a TaskManager behind the first checkpoint, `--impatient` gives a checkpoint twenty seconds and
-the job any number of restarts. While there is a file `hang`, an order from Austria takes an hour.
+machine. `--lose` kills a TaskManager after the first checkpoint, `--impatient` allows a checkpoint twenty seconds and
+the job any number of restarts. While a file `hang` exists, an order from Austria takes an hour.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def rate(country: str) -> float:
 
 
 def taxed(price: float, country: str) -> float:
-    """The price with the tax on it."""
+    """Return the price including tax."""
     if country == "AT" and (HERE / "hang").exists():
         time.sleep(3600)
     return round(price * (1 + rate(country)), 2)
@@ -41,7 +41,7 @@ class Arrivals:
         self._loses = "--lose" in sys.argv[1:]
 
     def __call__(self, message: Message) -> None:
-        """Hear what becomes of the job."""
+        """Handle a message about the job."""
         if isinstance(message, CheckpointCompleted):
             self.next()
             if self._loses:

@@ -3,7 +3,7 @@
     python -m examples.nexmark q5 hot_items --events 1000000
     python -m examples.nexmark q5 hot_items --events-per-second 10000
 
-writes what it finds as parquet files; without a number of events it runs until it is cancelled.
+writes the result as parquet files; without a number of events it runs until it is cancelled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from flykka import FileSink, StreamExecutionEnvironment, WatermarkStrategy
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the job."""
     parser = argparse.ArgumentParser(
         prog="python -m examples.nexmark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

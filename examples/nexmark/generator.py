@@ -1,13 +1,14 @@
-"""Events of Nexmark, the benchmark of streaming auctions: persons, auctions and bids, made of their number and a seed.
+"""Events of Nexmark, the benchmark of streaming auctions: persons, auctions and bids, computed from their number and a
+seed.
 
-Of 50 events 1 registers a person, 3 open an auction and 46 are bids; 10,000 happen per second of event time, which
-ascends. Every other bid is for the hot auction, which changes with every hundredth that is opened, the others for one
-of the last hundred or of the ten to come; bidders and sellers are chosen alike, three of four of them hot. Auctions
+Of 50 events 1 registers a person, 3 open an auction and 46 are bids; there are 10,000 per second of event time, which
+ascends. Every other bid is for the hot auction, which changes with every hundredth new auction, the others for one of
+the last hundred or of the next ten. Bidders and sellers are chosen in the same way, three of four of them hot. Auctions
 last a third of a second at most, so that a hundred of them are open at a time.
 
-Chance is a hash of the event's number, the seed and the field: an event is the same in whatever batch, subtask or run
-it is made. The rules are those of https://github.com/nexmark/nexmark, but for two: times have microseconds, so that no
-two events are at the same one, and bidders have the ids of persons.
+Random values are hashes of the event's number, the seed and the field: an event is the same in every batch, subtask and
+run. The rules are those of https://github.com/nexmark/nexmark, with two exceptions: times have microseconds, so that no
+two events have the same one, and bidders have the ids of persons.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ PERSON, AUCTION, BID = 0, 1, 2
 
 PERSONS_PER_EPOCH, AUCTIONS_PER_EPOCH, BIDS_PER_EPOCH = 1, 3, 46
 EVENTS_PER_EPOCH = PERSONS_PER_EPOCH + AUCTIONS_PER_EPOCH + BIDS_PER_EPOCH
-"""Persons, auctions and bids come in this order, again and again."""
+"""Persons, auctions and bids come in this order, repeatedly."""
 
 EVENTS_PER_SECOND = 10_000
-"""Of event time."""
+"""The rate in event time."""
 
 FIRST_EVENT_MICROS = 1_767_225_600_000_000
-"""The time of event 0, in microseconds since the epoch: 2026 begins."""
+"""The time of event 0, in microseconds since the epoch: the beginning of 2026."""
 
 _MICROS_PER_EVENT = 1_000_000 // EVENTS_PER_SECOND
 _FIRST_ID = 1_000
@@ -39,10 +40,10 @@ _AUCTIONS_IN_FLIGHT, _AUCTION_LEAD = 100, 10
 _ACTIVE_PEOPLE, _PERSON_LEAD = 1_000, 10
 _ONE_OF_HOT = 100
 _AUCTION_MS = _AUCTIONS_IN_FLIGHT * EVENTS_PER_EPOCH // AUCTIONS_PER_EPOCH * _MICROS_PER_EVENT // 1_000
-"""The average time that auctions last: until as many have been opened as are in flight."""
+"""The average duration of auctions: the time in which as many are opened as are in flight."""
 
 _PERSON_BYTES, _AUCTION_BYTES, _BID_BYTES = 200, 500, 100
-"""The average sizes of events, to which `extra` fills them up."""
+"""The average sizes of events; `extra` pads events to them."""
 
 _HOT_CHANNELS = ("Google", "Facebook", "Baidu", "Apple")
 _OTHER_CHANNELS = 10_000
@@ -64,9 +65,10 @@ Integers = NDArray[np.int64]
 
 
 def events(numbers: Integers, seed: int) -> pa.Table:
-    """The events of these numbers, from 0, in their order: `event_type`, `person`, `auction`, `bid` and `dateTime`.
+    """Generate the events of these numbers, from 0, in their order: `event_type`, `person`, `auction`, `bid` and
+    `dateTime`.
 
-    Of the three structs the one of its type is set.
+    Of the three structs only the one of the event's type is set.
     """
     place = numbers % EVENTS_PER_EPOCH
     kind = (place >= PERSONS_PER_EPOCH).astype(np.int32) + (place >= PERSONS_PER_EPOCH + AUCTIONS_PER_EPOCH)
@@ -76,12 +78,12 @@ def events(numbers: Integers, seed: int) -> pa.Table:
 
 
 def times(numbers: Integers) -> pa.Array:
-    """The times of these events."""
+    """Return the times of these events."""
     return pa.array(FIRST_EVENT_MICROS + numbers * _MICROS_PER_EVENT, _TIME)
 
 
 def persons(numbers: Integers, seed: int) -> pa.Table:
-    """The persons that are registered by the events of these numbers."""
+    """Generate the persons registered by these events."""
     chance = _Chance(numbers, seed)
     name = pc.binary_join_element_wise(chance.of(_FIRST_NAMES, "first name"), chance.of(_LAST_NAMES, "last name"), " ")
     user, host = chance.word("user", 7), chance.word("host", 5)
@@ -100,7 +102,7 @@ def persons(numbers: Integers, seed: int) -> pa.Table:
 
 
 def auctions(numbers: Integers, seed: int) -> pa.Table:
-    """The auctions that are opened by the events of these numbers."""
+    """Generate the auctions opened by these events."""
     chance = _Chance(numbers, seed)
     person = _newest_person(numbers)
     is_hot = chance.below(4, "is hot seller") > 0
@@ -123,14 +125,14 @@ def auctions(numbers: Integers, seed: int) -> pa.Table:
 
 
 def bids(numbers: Integers, seed: int) -> pa.Table:
-    """The bids that the events of these numbers are."""
+    """Generate the bids with these event numbers."""
     chance = _Chance(numbers, seed)
     newest, person = _newest_auction(numbers), _newest_person(numbers)
     oldest = np.maximum(newest - _AUCTIONS_IN_FLIGHT, 0)
     any_auction = oldest + chance.below(newest - oldest + 1 + _AUCTION_LEAD, "auction")
     is_hot = chance.below(2, "is hot auction") > 0
     is_hot_bidder = chance.below(4, "is hot bidder") > 0
-    # Another one of the hundred than the hot seller.
+    # Not the same one of the hundred as the hot seller.
     hot_bidder = person // _ONE_OF_HOT * _ONE_OF_HOT + 1
     channel = np.where(
         chance.below(2, "is hot channel") > 0,
@@ -148,18 +150,18 @@ def bids(numbers: Integers, seed: int) -> pa.Table:
 
 
 def _newest_person(numbers: Integers) -> Integers:
-    """The last person, from 0, when these events happen."""
+    """Return the newest person, from 0, at the time of these events."""
     return numbers // EVENTS_PER_EPOCH * PERSONS_PER_EPOCH
 
 
 def _newest_auction(numbers: Integers) -> Integers:
-    """The same for auctions."""
+    """Return the newest auction, from 0, at the time of these events."""
     epoch, place = np.divmod(numbers, EVENTS_PER_EPOCH)
     return epoch * AUCTIONS_PER_EPOCH + np.clip(place - PERSONS_PER_EPOCH, -1, AUCTIONS_PER_EPOCH - 1)
 
 
 def _any_person(newest: Integers, chance: _Chance, field: str) -> Integers:
-    """Draw of those that are active or are to come."""
+    """Draw one of the persons that are active or will be."""
     active = np.minimum(newest + 1, _ACTIVE_PEOPLE)
     return newest + 1 - active + chance.below(active + _PERSON_LEAD, field)
 
@@ -170,41 +172,43 @@ def _lengths(strings: pa.Array) -> Integers:
 
 
 def _spread(is_there: NDArray[np.bool_], rows: pa.Table) -> pa.Array:
-    """Structs of these rows where they are, and nulls elsewhere."""
+    """Return structs of these rows at their places, and nulls elsewhere."""
     place = np.cumsum(is_there) - 1
     return rows.to_struct_array().combine_chunks().take(pa.array(place, mask=~is_there))
 
 
 class _Chance:
-    """Draws fields of events: numbers, words and prices that are functions of the event's number alone."""
+    """Draws fields of events: numbers, words and prices that depend only on the event's number."""
 
     def __init__(self, numbers: Integers, seed: int) -> None:
         self._numbers = numbers.astype(np.uint64)
         self._seed = seed
 
     def below(self, bound: int | Integers, field: str) -> Integers:
-        """Whole numbers from 0, below a bound of at most 31 bits."""
+        """Draw whole numbers from 0, below a bound of at most 31 bits."""
         drawn = (self._bits(field) >> np.uint64(32)) * np.asarray(bound).astype(np.uint64) >> np.uint64(32)
         return drawn.astype(np.int64)
 
     def price(self, field: str) -> Integers:
-        """From one to a million, in cents, small ones as likely as large ones."""
+        """Draw prices from one to a million, in cents, with a uniform logarithm."""
         part = (self._bits(field) >> np.uint64(11)) * 2.0**-53
         return np.rint(100 * 10 ** (6 * part)).astype(np.int64)
 
     def of(self, values: pa.Array, field: str) -> pa.Array:
-        """Values out of some, equally likely."""
+        """Draw from these values, equally likely."""
         return values.take(pa.array(self.below(len(values), field)))
 
     def word(self, field: str, behind: int, special: str | None = None) -> pa.Array:
-        """Letters, from three to less than so many; of thirteen one is `special`, if given, and spaces are trimmed."""
+        """Draw words of three to less than `behind` letters; one letter of thirteen is `special`, if set, and spaces
+        are trimmed.
+        """
         starts, lengths = self.below(_TEXT, field), 3 + self.below(behind - 3, f"length of {field}")
         if special is None:
             return _cut(_LETTERS, starts, lengths)
         return pc.utf8_trim_whitespace(pc.replace_substring(_cut(_SPACED, starts, lengths), " ", special))
 
     def extra(self, sizes: Integers, average: int) -> pa.Array:
-        """Letters that fill events of so many bytes up to an average, a fifth more or less."""
+        """Draw letters that pad events of these sizes to an average, a fifth more or less."""
         missing = np.maximum(average - sizes, 0)
         spread = np.rint(missing * 0.2).astype(np.int64)
         return _cut(_LETTERS, self.below(_TEXT, "extra"), missing - spread + self.below(2 * spread, "length of extra"))
@@ -214,7 +218,7 @@ class _Chance:
 
 
 def _mixed(numbers: Numbers, key: int) -> Numbers:
-    """64 bits of each number (the finalizer of SplitMix64)."""
+    """Return 64 bits of each number (the finalizer of SplitMix64)."""
     bits = numbers * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
     bits = (bits ^ bits >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ bits >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
@@ -222,7 +226,7 @@ def _mixed(numbers: Numbers, key: int) -> Numbers:
 
 
 def _cut(text: NDArray[np.uint8], starts: Integers, lengths: Integers) -> pa.Array:
-    """The pieces of a text that begin and are as long as given."""
+    """Return the slices of a text with these starts and lengths."""
     longest = int(lengths.max(initial=1))
     pieces = np.lib.stride_tricks.sliding_window_view(text, longest)[starts]
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
@@ -231,7 +235,7 @@ def _cut(text: NDArray[np.uint8], starts: Integers, lengths: Integers) -> pa.Arr
 
 
 _TEXT = 2**20
-"""The places at which pieces of the two texts may begin; the longest of them has less than a thousand letters."""
+"""The possible starts of slices of the two texts; the longest slice has less than a thousand letters."""
 
 _drawn = _mixed(np.arange(_TEXT + 1_000, dtype=np.uint64), 0)
 _LETTERS = (97 + (_drawn >> np.uint64(32)) % np.uint64(26)).astype(np.uint8)
@@ -239,9 +243,9 @@ _SPACED = np.where(_drawn % np.uint64(13) == 0, np.uint8(32), _LETTERS)
 
 
 def _urls() -> pa.Array:
-    """The pages of the channels: three folders each, and for nine of ten of those that are not hot the channel's id.
+    """Return the pages of the channels: three folders each, and for nine of ten cold channels the channel's id.
 
-    That is its number with its bits reversed, as a positive one of 32 bits.
+    The id is the channel's number with its bits reversed, as a positive number of 32 bits.
     """
     channels = np.arange(len(_CHANNELS))
     chance = _Chance(channels, 0)

@@ -1,7 +1,7 @@
-"""Queries of Nexmark as DataStream programs: what each says in SQL is in the file beside it, `q5.sql` and so on.
+"""Queries of Nexmark as DataStream programs; the SQL of each is in the files `q5.sql` and so on.
 
-A program is a function of the views. q17 and q18 emit the row of a key again as it changes, and the newest holds; the
-others emit each row once. q7, q8 and q15 are written with one pass over windows where SQL joins and groups.
+A program is a function of the views. q17 and q18 emit the row of a key again when it changes, and the newest is the
+current one; the others emit each row once. q7, q8 and q15 use one pass over windows where SQL joins and groups.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TEN_SECONDS = TumblingEventTimeWindows.of("10s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Views:
-    """The streams of persons, auctions and bids, and the table that q13 looks up."""
+    """The streams of persons, auctions and bids, and the lookup table of q13."""
 
     person: DataStream
     auction: DataStream
@@ -34,13 +34,12 @@ class Views:
 
     @classmethod
     def of(cls, events: DataStream, session: SparkSession) -> Views:
-        """The views of a stream of events."""
         streams = {name: view(name, events) for name in ("person", "auction", "bid")}
         return cls(**streams, side_input=side_input(session))
 
 
 def q0(views: Views) -> DataStream:
-    """Passes bids on."""
+    """Forwards bids."""
     return views.bid.select("auction", "bidder", "price", "dateTime", "extra")
 
 
@@ -57,11 +56,11 @@ def q2(views: Views) -> DataStream:
 def q5(views: Views) -> DataStream:
     """Finds the auctions with the most bids in the last 10 seconds, every 2 seconds.
 
-    What was counted has the event time of its window's end, of which there is one every 2 seconds.
+    The counts have the event time of their window's end, and there is one window every 2 seconds.
     """
     counted = views.bid.key_by("auction").window(SlidingEventTimeWindows.of("10s", "2s"))
     counts = counted.aggregate(F.count("*").alias("num"))
-    # The windows of the second kind have bounds of their own.
+    # The second windows have bounds of their own.
     renamed = counts.with_column_renamed("window_start", "starttime").with_column_renamed("window_end", "endtime")
     hottest = renamed.window_all(TumblingEventTimeWindows.of("2s")).apply(_with_most_bids)
     return hottest.select("auction", "num", "starttime", "endtime")
@@ -82,7 +81,7 @@ def _with_highest_price(bids: DataFrame) -> DataFrame:
 
 
 def q8(views: Views) -> DataStream:
-    """Finds who has registered and opened an auction in the same 10 seconds."""
+    """Finds persons who have registered and opened an auction in the same 10 seconds."""
     registered = views.person.select("id", "name", F.lit(0).alias("auctions"), "dateTime")
     opened = views.auction.select_expr("seller AS id", "CAST(NULL AS STRING) AS name", "1 AS auctions", "dateTime")
     met = registered.union(opened).key_by("id").window(TEN_SECONDS)
@@ -91,7 +90,7 @@ def q8(views: Views) -> DataStream:
 
 
 def q10(views: Views) -> DataStream:
-    """Gives each bid its day and minute."""
+    """Adds day and minute to each bid."""
     day, minute = (F.date_format("dateTime", pattern) for pattern in ("yyyy-MM-dd", "HH:mm"))
     return views.bid.select("auction", "bidder", "price", "dateTime", "extra", day.alias("dt"), minute.alias("hm"))
 
@@ -112,7 +111,7 @@ def _counted(views: Views, windows: EventTimeSessionWindows | TumblingEventTimeW
 
 
 def q13(views: Views) -> DataStream:
-    """Looks a value up for each bid."""
+    """Looks up a value for each bid."""
     with_key = views.bid.with_column("key", F.col("auction") % 10_000)
     return with_key.join(views.side_input, "key").select("auction", "bidder", "price", "dateTime", "value")
 
@@ -136,7 +135,7 @@ def q14(views: Views) -> DataStream:
 
 
 def q15(views: Views) -> DataStream:
-    """Counts bids, bidders and auctions of each day, when it is over."""
+    """Counts bids, bidders and auctions of each day, when it has ended."""
     columns = [
         F.count_distinct(F.when(is_in, F.col(counted))).alias(f"{rank}_{counted}s")
         for counted in ("bidder", "auction")
@@ -148,7 +147,7 @@ def q15(views: Views) -> DataStream:
 
 
 def q17(views: Views) -> DataStream:
-    """Tells the bids and the prices of each auction and day, again as they change."""
+    """Emits the bids and the prices of each auction and day, again when they change."""
     prices = (F.min, "min"), (F.max, "max"), (F.avg, "avg"), (F.sum, "sum")
     columns = (function("price").alias(f"{name}_price") for function, name in prices)
     days = views.bid.with_column("day", F.date_format("dateTime", "yyyy-MM-dd"))
@@ -156,7 +155,7 @@ def q17(views: Views) -> DataStream:
 
 
 def q18(views: Views) -> DataStream:
-    """Tells the last bid of each bidder for each auction, again with every later one."""
+    """Emits the last bid of each bidder for each auction, again with every later one."""
     last = views.bid.key_by("bidder", "auction").max_by("dateTime")
     return last.select("auction", "bidder", "price", "channel", "url", "dateTime", "extra")
 
@@ -172,7 +171,7 @@ def q21(views: Views) -> DataStream:
 
 
 def q22(views: Views) -> DataStream:
-    """Takes the three folders out of urls."""
+    """Extracts the three folders from urls."""
     folders = (F.split_part("url", F.lit("/"), F.lit(3 + depth)).alias(f"dir{depth}") for depth in (1, 2, 3))
     return views.bid.select("auction", "bidder", "price", "channel", *folders)
 
@@ -182,7 +181,7 @@ def _end_as(name: str) -> Column:
 
 
 def _highest(rows: DataFrame, column: str) -> DataFrame:
-    """The rows of each window in which a column is greatest."""
+    """Return the rows of each window with the highest value of a column."""
     of_window = Window.partitionBy("window_start", "window_end")
     return rows.withColumn("highest", F.max(column).over(of_window)).where(F.col(column) == F.col("highest"))
 

@@ -1,3 +1,3 @@
--- Passes bids on as they are: what remains of a query when it computes nothing.
+-- Forwards bids unchanged: the cost of a query that computes nothing.
 SELECT auction, bidder, price, dateTime, extra
 FROM bid

@@ -1,5 +1,5 @@
--- Finds the bids of some price, in euros, with the time of day in words. Nexmark counts the letters c of `extra` by a
--- function of the user; here two of Spark's do.
+-- Finds the bids in a price range, in euros, with the time of day in words. Nexmark counts the letters c of `extra` with
+-- a user-defined function; here two of Spark's are used.
 SELECT
   auction, bidder, 0.908 * price AS price,
   CASE

@@ -1,4 +1,4 @@
--- Counts what q15 counts for each channel and day, and tells the last minute of it in which somebody bid.
+-- Counts the same as q15, for each channel and day, and selects the minute of the day's last bid.
 SELECT
   channel,
   date_format(dateTime, 'yyyy-MM-dd') AS day,

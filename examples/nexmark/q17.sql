@@ -1,4 +1,4 @@
--- Tells the number of bids of each auction and day, in all and in three ranks of price, and the least, the highest, the
+-- Selects the number of bids of each auction and day, in all and in three ranks of price, and the lowest, highest, the
 -- average and the sum of prices. The average is a double.
 SELECT
   auction,

@@ -1,5 +1,5 @@
--- Puts to each bid the auction that it is for, of category 10. A bid may come before its auction, and the join has no
--- bound in time.
+-- Joins each bid with its auction, of category 10. A bid may arrive before its auction, and the join has no bound in
+-- time.
 SELECT
   b.auction, b.bidder, b.price, b.channel, b.url, b.dateTime AS bid_dateTime, b.extra AS bid_extra,
   a.itemName, a.description, a.initialBid, a.reserve, a.dateTime AS auction_dateTime, a.expires, a.seller, a.category,

@@ -1,5 +1,5 @@
--- Numbers the channels of bids, four by their names and the others by their url, and leaves out those without a number.
--- Spark's `regexp_extract` gives an empty string where nothing matches, and not null.
+-- Numbers the channels of bids, four by their names and the others by their url, and omits those without a number.
+-- Spark's `regexp_extract` returns an empty string if nothing matches, not null.
 SELECT
   auction, bidder, price, channel,
   CASE lower(channel)

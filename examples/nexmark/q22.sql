@@ -1,4 +1,4 @@
--- Takes the three folders out of the urls of bids. The parts of `split_part` are counted from 1.
+-- Extracts the three folders from the urls of bids. The parts of `split_part` are counted from 1.
 SELECT
   auction, bidder, price, channel,
   split_part(url, '/', 4) AS dir1, split_part(url, '/', 5) AS dir2, split_part(url, '/', 6) AS dir3

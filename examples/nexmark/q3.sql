@@ -1,4 +1,4 @@
--- Finds who sells in Oregon, Idaho or California, in category 10. A seller matches whenever the auction comes: the join
+-- Finds sellers in Oregon, Idaho or California, in category 10. A seller matches whenever the auction arrives: the join
 -- has no bound in time.
 SELECT p.name, p.city, p.state, a.id
 FROM auction AS a

@@ -1,5 +1,5 @@
 -- Averages, for each category, the winning bids of its auctions: the highest while the auction lasted. The average is a
--- double, as Spark makes it of whole numbers.
+-- double, as in Spark for whole numbers.
 SELECT category, avg(final) AS average
 FROM (
   SELECT max(b.price) AS final, a.category

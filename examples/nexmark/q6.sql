@@ -1,5 +1,5 @@
 -- Averages the winning bids of each seller's last auctions: this one and the ten that were won before it. Of equal bids
--- the first one wins. The auction is selected too: by it a row is known when another bid wins.
+-- the first one wins. The auction is selected too: it identifies a row when another bid wins.
 SELECT
   id,
   seller,

@@ -1,4 +1,4 @@
--- Finds who has registered and opened an auction in the same 10 seconds, by a join of two windowed streams.
+-- Finds persons who registered and opened an auction in the same 10 seconds, by a join of two windowed streams.
 SELECT p.id, p.name, p.window.start AS starttime
 FROM (
   SELECT window, id, name

@@ -29,24 +29,24 @@ _NEWEST = {
     "q18": ("auction, bidder", "dateTime"),
     "q19": ("auction, rank_number", "struct(price, -unix_micros(dateTime))"),
 }
-"""Of the queries of which rows take the place of others, the key of a row, and what is greatest in the newest one."""
+"""For queries whose rows replace others: the key of a row, and the expression that is highest in the newest one."""
 
 _DELETING = {"q4": ("category",), "q6": ("id", "seller")}
-"""Of the queries of which rows are deleted too, the key of a row."""
+"""For queries whose rows are also deleted: the key of a row."""
 
 
 def text(query: str) -> str:
-    """The SQL of a query, by its name."""
+    """Return the SQL of a query, by its name."""
     return Path(__file__).with_name(f"{query}.sql").read_text(encoding="utf-8")
 
 
 def side_input(session: SparkSession) -> DataFrame:
-    """The bounded table of q13: `key bigint, value string`."""
+    """Return the bounded table of q13: `key bigint, value string`."""
     return session.range(_SIDE_INPUT_KEYS).select(F.col("id").alias("key"), F.col("id").cast("string").alias("value"))
 
 
 def create_views(events: DataFrame) -> None:
-    """Register the views of a table of events, or of a stream of Structured Streaming's, in its session."""
+    """Register the views of a table of events, or of a Structured Streaming stream, in its session."""
     for name in VIEWS:
         view(name, events).createOrReplaceTempView(name)
     side_input(events.sparkSession).createOrReplaceTempView("side_input")
@@ -60,14 +60,14 @@ def create_stream_views(env: StreamExecutionEnvironment, events: DataStream) -> 
 
 
 def sink(query: str, path: str) -> Sink:
-    """A sink for the rows of a query: files, and where rows are deleted a Delta table of those that hold."""
+    """Return a sink for the rows of a query: files, or a Delta table of the current rows if rows are deleted."""
     if query in _DELETING:
         return DeltaSink.upsert(path, keys=_DELETING[query])
     return FileSink.parquet(path)
 
 
 def written(query: str, path: str, session: SparkSession, schema: StructType) -> DataFrame:
-    """The rows that such a sink has written, or any other with files below `path`."""
+    """Read the rows that such a sink, or any other with files below `path`, has written."""
     files = [path]
     if query in _DELETING:
         from deltalake import DeltaTable
@@ -77,9 +77,9 @@ def written(query: str, path: str, session: SparkSession, schema: StructType) ->
 
 
 def newest(query: str, rows: DataFrame) -> DataFrame:
-    """The rows that hold of all that a stream has written: of those that take the place of others, the newest.
+    """Return the current rows of all that a stream has written: of rows that replace others, the newest.
 
-    It is the same where each row was written once.
+    If each row was written once, these are all rows.
     """
     if query not in _NEWEST:
         return rows
@@ -89,7 +89,7 @@ def newest(query: str, rows: DataFrame) -> DataFrame:
 
 
 def digest(rows: DataFrame) -> tuple[int, int]:
-    """The number of rows, and the sum of their hashes: the same for the same rows in whatever order."""
+    """Return the number of rows, and the sum of their hashes, which do not depend on the order."""
     found = rows.select(F.count("*"), F.sum(F.xxhash64(*rows.columns).cast("decimal(38,0)"))).first()
     assert found is not None
     return found[0], int(found[1] or 0)

@@ -1,8 +1,8 @@
-"""A travel agency with a planted bug: an acknowledgement that comes twice counts twice.
+"""A travel agency with a planted bug: a repeated acknowledgement counts twice.
 
-The agent of a trip asks all suppliers to reserve, asks those again who are silent for two seconds, and books when all
-have reserved. That is the protocol of a checkpoint in small, with its best known mistake. docs/finding_a_bug.md finds
-it, step by step.
+The agent of a trip asks all suppliers to reserve, repeats the request if one is silent for two seconds, and books when
+all have reserved. This is a small model of the checkpoint protocol, with its best known bug, which
+docs/finding_a_bug.md finds step by step.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flykka.runtime import Actor, Message, Props, Ref, message
 
 @message("trip.book")
 class BookTrip(Message):
-    """asker -> TravelAgent: reserve with everybody; answered by `TripBooked`."""
+    """asker -> TravelAgent: reserve with all suppliers; answered by `TripBooked`."""
 
     traveller: str
 
@@ -28,7 +28,7 @@ class TripBooked(Message):
 
 @message("trip.reserve")
 class Reserve(Message):
-    """TravelAgent -> Supplier: answered by `Reserved`, as often as it is asked."""
+    """TravelAgent -> Supplier: reserve; each request is answered by `Reserved`."""
 
     traveller: str
 
@@ -47,13 +47,13 @@ class AskAgain(Message):
 
 @message("trip.answer")
 class Answer(Message):
-    """Supplier -> itself: what was asked for is done."""
+    """Supplier -> itself: the reservation is done."""
 
     to: Ref
 
 
 class TravelAgent(Actor):
-    """Books one trip. `suppliers` says who is asked, and how long each takes."""
+    """Books one trip. `suppliers` has the suppliers, and how long each takes."""
 
     def __init__(self, suppliers: Mapping[str, str]) -> None:
         self._delays = suppliers
@@ -63,7 +63,7 @@ class TravelAgent(Actor):
         self._asker: Ref | None = None
 
     def pre_start(self) -> None:
-        """Everybody is there from the beginning."""
+        """Spawn the suppliers."""
         for name, delay in self._delays.items():
             self._suppliers[name] = self.context.spawn(Props(Supplier, name, delay), name)
 
@@ -95,7 +95,7 @@ class TravelAgent(Actor):
 
 
 class Supplier(Actor):
-    """Reserves, and takes its time."""
+    """Reserves after a delay."""
 
     def __init__(self, name: str, delay: str) -> None:
         self._name = name

@@ -1,9 +1,9 @@
-"""Books a trip with the agency next door, and records it.
+"""Books a trip with the agency of `agency.py`, and records it.
 
     python book.py trip.trace
 
-It runs in virtual time, on one thread, so that it prints and records the same everywhere. In production the system
-would be an `ActorSystem`, with the same recorder.
+It runs in virtual time, on one thread, so that its output and recording are the same everywhere. In production the
+system would be an `ActorSystem`, with the same recorder.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python buggy_flykka.py simulate --seeds 100    a command of flykka's
     python -m pytest -p buggy_flykka               tests of flykka's
 
-Of a task that has acknowledged already, an acknowledgement that comes once more is taken for that of another one.
+A second acknowledgement of a task is taken for that of another task.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _expects, _acknowledge = PendingCheckpoint.expects, PendingCheckpoint.acknowledg
 
 
 def expects(self: PendingCheckpoint, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
-    """While somebody is awaited every acknowledgement counts, also the second one of a task."""
+    """While any task is pending every acknowledgement counts, also the second one of a task."""
     answer = _expects(self, attempt)
     counts = answer is TaskAcknowledgeResult.DUPLICATE and self.awaited
     return TaskAcknowledgeResult.SUCCESS if counts else answer
 
 
 def acknowledge(self: PendingCheckpoint, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None) -> PlannedTask:
-    """Acknowledges for another task where this one is not awaited."""
+    """Acknowledges for another task if this one is not pending."""
     awaited = attempt if attempt in self.awaited else min(self.awaited)
     return _acknowledge(self, awaited, state)
 

@@ -1,8 +1,8 @@
-"""Payments that are sent again within a day are dropped: the first of each id is kept.
+"""Drops payments that are repeated within a day: the first of each id is kept.
 
     python examples/stateful/deduplicated.py PAYMENTS UNIQUE
 
-reads parquet files of payments (`payment_id bigint, amount bigint, at timestamp`) and writes the rows that are left.
+reads parquet files of payments (`payment_id bigint, amount bigint, at timestamp`) and writes the remaining rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from flykka import DataStream, FileSink, FileSource, StreamExecutionEnvironment,
 
 
 def unique(payments: DataStream) -> DataStream:
-    """Each payment once."""
+    """Return each payment once."""
     return payments.drop_duplicates(["payment_id"], within="1 day").uid("unique")
 
 

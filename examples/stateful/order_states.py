@@ -1,10 +1,10 @@
-"""A state machine for each order: events are applied in the order of their times, and those that do not fit rejected.
+"""A state machine for each order: events are applied in the order of their times, and invalid ones are rejected.
 
     python examples/stateful/order_states.py EVENTS STATES
 
-reads parquet files of events (`order_id bigint, event string, at timestamp`), writes every change of a state
-(`order_id bigint, state string, at timestamp`), and below `STATES.rejected` the events that the state of their order
-did not allow (`order_id bigint, state string, event string, at timestamp`).
+reads parquet files of events (`order_id bigint, event string, at timestamp`), writes every change of a state (`order_id
+bigint, state string, at timestamp`), and below `STATES.rejected` the events that were invalid in the state of their
+order (`order_id bigint, state string, event string, at timestamp`).
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ REJECTED = OutputTag("rejected", "order_id bigint, state string, event string, a
 
 
 class OrderStates(KeyedProcessFunction):
-    """Keeps events until no earlier one is to come, and then applies them."""
+    """Holds events until no earlier one can arrive, and then applies them."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
-        """Register the states: that of the order, and its events to come."""
+        """Register the states: that of the order, and its pending events."""
         self._state = runtime_context.get_state(ValueStateDescriptor("state", "string", default="new"))
         self._waiting = runtime_context.get_list_state(
             ListStateDescriptor("waiting", "struct<event: string, at: timestamp>")
         )
 
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> None:
-        """Keep an event until event time has come to it."""
+        """Hold an event until event time has reached it."""
         self._waiting.add({"event": row["event"], "at": row["at"]})
         ctx.timer_service().register_event_time_timer(round(row["at"].timestamp() * 1000))
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> Iterator[dict[str, Any]]:
-        """Apply the events up to this time; events of one time by their names, so that it is the same in every run."""
+        """Apply the events up to this time; events of the same time in the order of their names, so that runs agree."""
         order_id, state = ctx.get_current_key(), str(self._state.value())
         waiting = sorted(self._waiting.get(), key=lambda each: (each["at"], each["event"]))
         due = [each for each in waiting if round(each["at"].timestamp() * 1000) <= timestamp]
@@ -72,7 +72,7 @@ class OrderStates(KeyedProcessFunction):
 
 
 def states(events: DataStream) -> DataStream:
-    """Every change of the state of an order, with the side output `REJECTED`."""
+    """Return every change of the state of an order, with the side output `REJECTED`."""
     return events.key_by("order_id").process(OrderStates(), "order_id bigint, state string, at timestamp").uid("states")
 
 

@@ -1,9 +1,9 @@
-"""Orders with the price of their product at their time, of prices that change: two streams with the state of one key.
+"""Adds the price of their product at their time to orders, while prices change: two streams with the state of one key.
 
     python examples/stateful/priced_orders.py ORDERS PRICES PRICED
 
-reads parquet files of orders (`order_id bigint, product bigint, amount bigint, at timestamp`) and of prices
-(`product bigint, price bigint, since timestamp`), and writes the orders with their prices.
+reads parquet files of orders (`order_id bigint, product bigint, amount bigint, at timestamp`) and of prices (`product
+bigint, price bigint, since timestamp`), and writes the orders with their prices.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ PRICED = "order_id bigint, product bigint, amount bigint, price bigint, at times
 
 
 class PriceOrders(KeyedCoProcessFunction):
-    """Holds an order until the watermark has come to its time: so all prices of that time are there, in any order."""
+    """Holds an order until the watermark has reached its time, so that all prices of that time have arrived."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
-        """Register the states: the prices by when they begin to hold, and the orders that wait; times in ms."""
+        """Register the states: the prices by the start of their validity, and the pending orders; times in ms."""
         order = "struct<order_id: bigint, amount: bigint, at: bigint>"
         self._prices = runtime_context.get_map_state(MapStateDescriptor("prices", "bigint", "bigint"))
         self._waiting = runtime_context.get_list_state(ListStateDescriptor("waiting", order))
 
     def process_element1(self, row: dict[str, Any], ctx: KeyedContext) -> None:
-        """Let an order wait."""
+        """Hold an order."""
         at_ms = _milliseconds(row["at"])
         self._waiting.add({"order_id": row["order_id"], "amount": row["amount"], "at": at_ms})
         ctx.timer_service().register_event_time_timer(at_ms)
 
     def process_element2(self, row: dict[str, Any], ctx: KeyedContext) -> None:
-        """Note a price. Its timer forgets those before it, also where nobody orders."""
+        """Store a price. Its timer deletes earlier ones, also without orders."""
         since_ms = _milliseconds(row["since"])
         self._prices.put(since_ms, row["price"])
         ctx.timer_service().register_event_time_timer(since_ms)
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> Iterator[dict[str, Any]]:
-        """Price the orders up to this time, and forget the prices that hold no more."""
+        """Price the orders up to this time, and delete the prices that are no longer valid."""
         prices = sorted(self._prices.items())
         waiting = self._waiting.get()
         self._waiting.update([order for order in waiting if order["at"] > timestamp])
@@ -70,7 +70,7 @@ def _milliseconds(time: datetime) -> int:
 
 
 def priced(orders: DataStream, prices: DataStream) -> DataStream:
-    """The orders with their prices; null where there was none yet."""
+    """Return the orders with their prices; null if there was none yet."""
     return orders.connect(prices).key_by("product", "product").process(PriceOrders(), PRICED).uid("priced")
 
 

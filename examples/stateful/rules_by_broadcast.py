@@ -1,9 +1,9 @@
-"""Payments that rules find, where the rules are a stream too: every subtask has all of them, as broadcast state.
+"""Finds payments that match rules, where the rules are a stream too: every subtask has all of them, as broadcast state.
 
     python examples/stateful/rules_by_broadcast.py PAYMENTS RULES FOUND
 
-reads parquet files of payments (`user bigint, amount bigint, at timestamp`) and of rules
-(`rule string, at_least bigint, since timestamp`), and writes a row for each payment and rule that finds it.
+reads parquet files of payments (`user bigint, amount bigint, at timestamp`) and of rules (`rule string, at_least
+bigint, since timestamp`), and writes a row for each payment and matching rule.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ FOUND = "user bigint, amount bigint, rule string, at timestamp"
 
 
 class ApplyRules(KeyedBroadcastProcessFunction):
-    """Holds a payment until the watermark has come to its time: so all rules of that time are there, in any order."""
+    """Holds a payment until the watermark has reached its time, so that all rules of that time have arrived."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
-        """Register the state: the payments of a user that wait; times in ms."""
+        """Register the state: the pending payments of a user; times in ms."""
         payment = ListStateDescriptor("waiting", "struct<amount: bigint, at: bigint>")
         self._waiting = runtime_context.get_list_state(payment)
 
     def process_element(self, row: dict[str, Any], ctx: KeyedReadOnlyContext) -> None:
-        """Let a payment wait."""
+        """Hold a payment."""
         at_ms = _milliseconds(row["at"])
         self._waiting.add({"amount": row["amount"], "at": at_ms})
         ctx.timer_service().register_event_time_timer(at_ms)
 
     def process_broadcast_element(self, row: dict[str, Any], ctx: KeyedBroadcastContext) -> None:
-        """Note a rule, or what has become of it."""
+        """Store a rule, or its change."""
         rule = {"at_least": row["at_least"], "since": _milliseconds(row["since"])}
         ctx.get_broadcast_state(RULES).put(row["rule"], rule)
 
@@ -69,7 +69,7 @@ def _milliseconds(time: datetime) -> int:
 
 
 def found(payments: DataStream, rules: DataStream) -> DataStream:
-    """The payments that rules find."""
+    """Return the payments that match rules."""
     return payments.key_by("user").connect(rules.broadcast(RULES)).process(ApplyRules(), FOUND).uid("found")
 
 

@@ -1,9 +1,9 @@
-"""The total of each user so far, at once and for ever: running aggregates.
+"""Computes the running total of each user.
 
     python examples/stateful/running_totals.py PAYMENTS TOTALS
 
 reads parquet files of payments (`user bigint, amount bigint, at timestamp`) and writes, with every batch, the totals of
-the users that it has (`user bigint, payments bigint, total bigint, largest bigint`). The newest row of a user holds.
+its users (`user bigint, payments bigint, total bigint, largest bigint`). The newest row of a user is the current one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from flykka import DataStream, FileSink, FileSource, StreamExecutionEnvironment,
 
 
 def totals(payments: DataStream) -> DataStream:
-    """The running totals of a stream of payments."""
     return (
         payments.key_by("user")
         .aggregate(F.count("*").alias("payments"), F.sum("amount").alias("total"), F.max("amount").alias("largest"))

@@ -1,9 +1,9 @@
-"""The visits of each user: sessions that end when there was no click for half an hour.
+"""Finds the visits of each user: sessions that end after half an hour without a click.
 
     python examples/stateful/sessions.py CLICKS VISITS
 
-reads parquet files of clicks (`user bigint, at timestamp`) and writes
-`user bigint, clicks bigint, began timestamp, ended timestamp`, each visit when it has ended.
+reads parquet files of clicks (`user bigint, at timestamp`) and writes `user bigint, clicks bigint, began timestamp,
+ended timestamp`, each visit when it has ended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from flykka import (
 
 
 def visits(clicks: DataStream) -> DataStream:
-    """The visits of a stream of clicks."""
     counted = F.count("*").alias("clicks"), F.min("at").alias("began"), F.max("at").alias("ended")
     sessions = clicks.key_by("user").window(EventTimeSessionWindows.with_gap("30min")).aggregate(*counted).uid("visits")
     return sessions.select("user", "clicks", "began", "ended").uid("columns")

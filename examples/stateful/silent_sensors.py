@@ -1,9 +1,9 @@
-"""An alarm for each sensor that has been silent for five minutes: a timer for each key.
+"""Raises an alarm for each sensor that has been silent for five minutes, with a timer for each key.
 
     python examples/stateful/silent_sensors.py READINGS ALARMS
 
-reads parquet files of readings (`sensor bigint, at timestamp`) and writes alarms
-(`sensor bigint, silent_since timestamp, alarm_at timestamp`).
+reads parquet files of readings (`sensor bigint, at timestamp`) and writes alarms (`sensor bigint, silent_since
+timestamp, alarm_at timestamp`).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ SILENCE_MS = 5 * 60 * 1000
 
 
 class SilenceAlarm(KeyedProcessFunction):
-    """Looks five minutes after each reading whether there was another one. Readings may come out of order."""
+    """Checks five minutes after each reading whether there was another one. Readings may arrive out of order."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
-        """Register the state: the times of the readings that are still to be looked at, in milliseconds."""
+        """Register the state: the times of the readings that are still to be checked, in milliseconds."""
         self._readings = runtime_context.get_list_state(ListStateDescriptor("readings", "bigint"))
 
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> None:
-        """Note a reading."""
+        """Store a reading."""
         at_ms = round(row["at"].timestamp() * 1000)
         self._readings.add(at_ms)
         ctx.timer_service().register_event_time_timer(at_ms + SILENCE_MS)
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> Iterator[dict[str, Any]]:
-        """Raise the alarm, unless there was a reading meanwhile."""
+        """Raise the alarm, unless there was a later reading."""
         silent_since = timestamp - SILENCE_MS
         later = [at_ms for at_ms in self._readings.get() if at_ms > silent_since]
         self._readings.update(later)
@@ -56,7 +56,6 @@ def _time(at_ms: int) -> datetime:
 
 
 def alarms(readings: DataStream) -> DataStream:
-    """The alarms of a stream of readings."""
     output = "sensor bigint, silent_since timestamp, alarm_at timestamp"
     return readings.key_by("sensor").process(SilenceAlarm(), output).uid("alarms")
 

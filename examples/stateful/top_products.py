@@ -1,10 +1,10 @@
-"""The three products of each hour that brought in most: windows, and a function of all rows of a window behind them.
+"""Finds the three products with the highest revenue of each hour: windows, and a function of all rows of a window.
 
     python examples/stateful/top_products.py ORDERS BEST
 
-reads parquet files of orders (`product bigint, amount bigint, at timestamp`) and writes
-`window_start timestamp, window_end timestamp, product bigint, revenue bigint, place int`. The first windows add up what
-a product brought in, in parallel; the second ones have a row of each product, in one subtask.
+reads parquet files of orders (`product bigint, amount bigint, at timestamp`) and writes `window_start timestamp,
+window_end timestamp, product bigint, revenue bigint, place int`. The first windows sum the revenue of each product, in
+parallel; the second ones have a row of each product, in one subtask.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ HOURS = TumblingEventTimeWindows.of("1h")
 
 
 def top_three(products: DataFrame) -> DataFrame:
-    """The best rows of each window; of products that are equal, the first by number."""
+    """Return the best rows of each window; of products with equal revenue, the one with the lowest number first."""
     best_first = Window.partitionBy("window_start", "window_end").orderBy(F.desc("revenue"), "product")
     return products.withColumn("place", F.row_number().over(best_first)).where("place <= 3")
 
 
 def best_products(orders: DataStream) -> DataStream:
-    """The best products of each hour of a stream of orders."""
     revenue = orders.key_by("product").window(HOURS).aggregate(F.sum("amount").alias("revenue")).uid("revenue")
     return revenue.window_all(HOURS).apply(top_three).uid("best")
 

@@ -17,7 +17,7 @@ DIFFERENCES = MappingProxyType(
         "01/savepoints-are-not-subsumed-but-subsume": "savepoint",
         "01/sync-savepoint-declined-fails-job": "savepoint of a stop that fails (`handleSynchronousSavepointFailure`)",
         "01/failures-which-reasons-count-1.9": "`CheckpointFailureManager`",
-        "03/resolve-nothing-with-checkpointing": "restart strategy that holds where checkpoints are on and none is set",
+        "03/resolve-nothing-with-checkpointing": "restart strategy with checkpoints and none configured",
         "05/task-memory-error-in-cancel-is-fatal": "no memory left while a task is cancelled: fatal",
         "09/recv-blocked-upstream": _STOPPED_SENDER,
         "09/request-retrigger-before-request": "`initialBackoff`, `maxBackoff`",

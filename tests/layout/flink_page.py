@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.layout.sources import ROOT
 
-HEADER = ["mechanism of Flink", "where it lives", "the rule, or what differs"]
+HEADER = ["mechanism of Flink", "place", "rule or difference"]
 LINES = (ROOT / "docs" / "flink.md").read_text(encoding="utf-8").splitlines()
 TABLES = [[cell.strip() for cell in line.strip("|").split("|")] for line in LINES if line.startswith("|")]
 ROWS = [row for row in TABLES if row != HEADER and set(row) != {"---"}]

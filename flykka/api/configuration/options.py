@@ -189,11 +189,11 @@ class PositionalOptions(TypedDict, total=False):
     """The options that `get_execution_environment` takes by position."""
 
     master: Annotated[str | None, Form("URL", text), Meaning("where Spark runs, such as local[4]", "local[*]")]
-    task_managers: Annotated[Count, Meaning("how many TaskManagers", "1", field="task_managers")]
+    task_managers: Annotated[Count, Meaning("number of TaskManagers", "1", field="task_managers")]
     slots_per_task_manager: Annotated[
         Count,
         Meaning(
-            "how many slots each TaskManager has", "as many as the first job needs", field="slots_per_task_manager"
+            "number of slots of each TaskManager", "as many as the first job needs", field="slots_per_task_manager"
         ),
     ]
 
@@ -204,61 +204,57 @@ class ClusterOptions(TypedDict, total=False):
     max_task_managers: Annotated[
         Count,
         Meaning(
-            "the maximum number of TaskManagers while tasks wait for slots",
-            "the value of task_managers",
+            "maximum number of TaskManagers while tasks wait for slots",
+            "as task_managers",
             field="max_task_managers",
         ),
     ]
     slot_request_timeout: Annotated[
-        Time, Meaning("how long a task may wait for its slot", "5min", field="slot_request_timeout_ms")
+        Time, Meaning("maximum time that a task waits for its slot", "5min", field="slot_request_timeout_ms")
     ]
     heartbeat_interval: Annotated[
-        Time, Meaning("how often a TaskManager must send a heartbeat", "1s", field="heartbeat_interval_ms")
+        Time, Meaning("interval between heartbeats of a TaskManager", "1s", field="heartbeat_interval_ms")
     ]
     heartbeat_timeout: Annotated[
-        Time,
-        Meaning(
-            "a TaskManager without a heartbeat for this long is considered lost", "10s", field="heartbeat_timeout_ms"
-        ),
+        Time, Meaning("a TaskManager that is silent for this long is lost", "10s", field="heartbeat_timeout_ms")
     ]
     job_store_capacity: Annotated[
-        Number, Meaning("for how many ended jobs details are kept", "100", field="job_store_capacity")
+        Number, Meaning("number of finished jobs that can still be queried", "100", field="job_store_capacity")
     ]
     network_buffers: Annotated[
         Count,
         Meaning(
-            "how many batches in flight each TaskManager has room for",
-            "what its tasks need",
+            "number of batches in flight that each TaskManager can hold",
+            "as its tasks need",
             field="network_buffers",
         ),
     ]
     network_memory_bytes: Annotated[
-        Count,
-        Meaning("the maximum size of these batches together, in bytes", "unlimited", field="network_memory_bytes"),
+        Count, Meaning("maximum total size of these batches in bytes", "unlimited", field="network_memory_bytes")
     ]
     buffers_per_channel: Annotated[
         Count,
-        Meaning("how many batches may be sent to a channel before one is processed", "2", field="buffers_per_channel"),
+        Meaning("batches that may be sent to a channel before any is processed", "2", field="buffers_per_channel"),
     ]
     floating_buffers_per_gate: Annotated[
         Number,
         Meaning(
-            "how many more all channels of a task together may have while data is queued",
+            "additional batches that the channels of a task share when data is waiting",
             "2",
             field="floating_buffers_per_gate",
         ),
     ]
     task_manager_cpu: Annotated[
-        float | None, Form("CORES", cores), Meaning("how many cores each TaskManager has for its slots", "not declared")
+        float | None, Form("CORES", cores), Meaning("cores that each TaskManager has for its slots", "not declared")
     ]
-    task_manager_memory: Annotated[Size, Meaning("how much memory each TaskManager has, as in 4gb", "not declared")]
-    managed_memory: Annotated[Size, Meaning("the part of the memory reserved for state", "40 % of the memory")]
+    task_manager_memory: Annotated[Size, Meaning("memory of each TaskManager, such as 4gb", "not declared")]
+    managed_memory: Annotated[Size, Meaning("the part of it that holds state", "40 % of the memory")]
     high_availability: Annotated[
         "str | PathLike[str] | ZooKeeperSettings | None",
         Form("DIR|ZOOKEEPER", stated(_store)),
         Meaning(
-            "where jobs are stored so that the same command continues them after this process was killed: a"
-            " local folder, or zookeeper://HOST:PORT/PATH?storage_dir=DIR",
+            "store of the jobs, so that the same command continues them after this process was killed: a"
+            " folder of this machine, or zookeeper://HOST:PORT/PATH?storage_dir=DIR",
             "in memory",
             field="high_availability",
         ),
@@ -266,9 +262,8 @@ class ClusterOptions(TypedDict, total=False):
     owner_lease: Annotated[
         Time,
         Meaning(
-            "if locks work on one machine only, for example in an object store: how long the process that"
-            " owns a checkpoint folder or an output folder may be silent before another run of its job takes"
-            " over",
+            "if locks do not work across machines, such as in an object store: how long the process that owns"
+            " a checkpoint or output folder may be silent before another run of its job takes over",
             "15s",
             field="owner_lease_ms",
         ),
@@ -282,9 +277,9 @@ class JobOptions(TypedDict, total=False):
         RestartStrategyConfiguration | str | None,
         Form("STRATEGY", stated(restart_strategy)),
         Meaning(
-            "what to do after a failure: none, fixed-delay, failure-rate or exponential-delay, with settings"
-            " after commas, such as fixed-delay,attempts=3,delay=10s",
-            "exponential-delay with checkpoints, none without",
+            "reaction to a failure: none, fixed-delay, failure-rate or exponential-delay, with settings after"
+            " commas, such as fixed-delay,attempts=3,delay=10s",
+            "exponential-delay with checkpoints, otherwise none",
             sets="restart_strategy",
             field="restart_strategy",
         ),
@@ -293,7 +288,7 @@ class JobOptions(TypedDict, total=False):
         FailoverStrategyKind | str | None,
         _one_of(FailoverStrategyKind),
         Meaning(
-            "which tasks restart after a failure: those of the failed task's region, or all (full)",
+            "tasks to restart after a failure: those of the failed task's region, or all",
             "region",
             sets="failover_strategy",
             field="failover_strategy",
@@ -303,7 +298,7 @@ class JobOptions(TypedDict, total=False):
         int | Literal["auto"] | None,
         Form("N|auto", parallelism),
         Meaning(
-            "default parallelism of operators; auto: as many subtasks as there are slots",
+            "parallelism of operators that do not set it; auto: as many subtasks as the slots allow",
             "1",
             sets="defaults.parallelism",
         ),
@@ -311,7 +306,7 @@ class JobOptions(TypedDict, total=False):
     max_parallelism: Annotated[
         Count,
         Meaning(
-            "the default number of key groups of operators",
+            "number of key groups of operators that do not set it",
             "derived from the parallelism",
             sets="defaults.max_parallelism",
         ),
@@ -320,7 +315,7 @@ class JobOptions(TypedDict, total=False):
         str | None,
         Form("streaming|batch|automatic", word("streaming", "batch", "automatic")),
         Meaning(
-            "run programs as streaming jobs, as batch jobs, or (automatic) as batch jobs if all sources are bounded",
+            "run programs as streams, or as batch jobs if their sources are bounded",
             "streaming",
             sets=lambda settings, mode: settings.with_runtime_mode(mode),
         ),
@@ -329,7 +324,7 @@ class JobOptions(TypedDict, total=False):
         ScheduleMode | str | None,
         _one_of(ScheduleMode),
         Meaning(
-            "when the tasks of a job are deployed: all together, region by region, or each when there is input for it",
+            "when to deploy the tasks of a job: all together, those that are connected, or each when it has input",
             "eager",
             sets="defaults.schedule_mode",
         ),
@@ -338,7 +333,7 @@ class JobOptions(TypedDict, total=False):
         SchedulerType | str | None,
         _one_of(SchedulerType),
         Meaning(
-            "default: wait until a streaming job has all its slots; adaptive: run it with the available slots",
+            "wait until a streaming job has all its slots, or run it with the available ones",
             "default",
             sets="rescaling.scheduler_type",
         ),
@@ -354,7 +349,7 @@ class JobOptions(TypedDict, total=False):
     rescale_cooldown: Annotated[
         TimeOrZero,
         Meaning(
-            "adaptive scheduler: how long to wait after a rescale before new slots are used",
+            "adaptive scheduler: minimum time between rescales to use additional slots",
             "30s",
             sets="rescaling.rescale_cooldown_ms",
         ),
@@ -363,19 +358,17 @@ class JobOptions(TypedDict, total=False):
         InputDependencyConstraint | str | None,
         _one_of(InputDependencyConstraint),
         Meaning(
-            "with lazy-from-sources: start a task when any or all of its inputs can be read",
+            "with lazy-from-sources: a task starts when any of its inputs can be read, or all",
             "any",
             sets="input_dependency_constraint",
         ),
     ]
     operator_chaining: Annotated[
         Switch,
-        Meaning(
-            "run operators that need no exchange between them in one task", "true", sets="defaults.chaining_enabled"
-        ),
+        Meaning("run operators without an exchange between them in one task", "true", sets="defaults.chaining_enabled"),
     ]
     batch_coalescing: Annotated[
-        Switch, Meaning("process small queued batches together in one stage", "true", sets="defaults.coalesces_batches")
+        Switch, Meaning("process small waiting batches in one stage", "true", sets="defaults.coalesces_batches")
     ]
     auto_generated_uids: Annotated[
         Switch,
@@ -388,7 +381,7 @@ class JobOptions(TypedDict, total=False):
     approximate_local_recovery: Annotated[
         Switch,
         Meaning(
-            "restart only a failed task and those downstream of it: rows in flight to them are lost",
+            "restart only the failed task and those downstream of it; rows in flight to them are lost",
             "false",
             sets="defaults.approximate_local_recovery",
         ),
@@ -403,16 +396,12 @@ class JobOptions(TypedDict, total=False):
     ]
     task_cancellation_interval: Annotated[
         Time,
-        Meaning(
-            "how often the stage of a cancelled task is asked again to stop",
-            "30s",
-            sets="task_cancellation.interval_ms",
-        ),
+        Meaning("how often a cancelled task's stage is asked to stop", "30s", sets="task_cancellation.interval_ms"),
     ]
     task_cancellation_timeout: Annotated[
         TimeOrZero,
         Meaning(
-            "replace a TaskManager if a cancelled task has not ended after this long; 0: never",
+            "replace a TaskManager whose cancelled task has not ended after this long; 0: never",
             "3min",
             sets="task_cancellation.timeout_ms",
         ),
@@ -427,32 +416,25 @@ class JobOptions(TypedDict, total=False):
     client_heartbeat_interval: Annotated[
         Time,
         Meaning(
-            "how often a client sends a heartbeat if its job is cancelled with it",
+            "how often a client sends a heartbeat if its job is to end with it",
             "30s",
             sets="client_heartbeats.interval_ms",
         ),
     ]
     client_heartbeat_timeout: Annotated[
-        Time,
-        Meaning(
-            "a client without a heartbeat for this long is considered dead", "3min", sets="client_heartbeats.timeout_ms"
-        ),
+        Time, Meaning("a client without a heartbeat for this long is dead", "3min", sets="client_heartbeats.timeout_ms")
     ]
     latency_tracking_interval: Annotated[
         TimeOrZero,
         Meaning(
-            "how often each subtask of a source sends a latency marker; 0: never",
+            "how often each source subtask sends a latency marker; 0: never",
             "0",
             sets="latency_tracking_interval_ms",
         ),
     ]
     sql_state_ttl: Annotated[
         Time,
-        Meaning(
-            "how long joins of streams in SQL retain rows whose join condition sets no limit",
-            "forever",
-            sets="sql_state_ttl_ms",
-        ),
+        Meaning("how long regular joins in SQL keep rows", "for ever", sets="sql_state_ttl_ms"),
     ]
 
 
@@ -463,7 +445,7 @@ class FunctionOptions(TypedDict, total=False):
         Paths | None,
         Form("PATH,...", paths, is_path=True),
         Meaning(
-            "modules, folders of modules and packages that functions import, in addition to those that the app adds",
+            "modules, folders of modules and packages for functions, in addition to the app's",
             "none",
             register=_each(lambda files, file: files.add_python_file(file)),
         ),
@@ -472,7 +454,7 @@ class FunctionOptions(TypedDict, total=False):
         Paths | None,
         Form("FILE[#DIR],...", paths, is_path=True),
         Meaning(
-            "archives that are unpacked for functions, under the name of the file or this one",
+            "archives to unpack for functions, under the file's name or DIR",
             "none",
             register=_each(_add_archive),
         ),
@@ -480,7 +462,7 @@ class FunctionOptions(TypedDict, total=False):
     python_requirements: Annotated[
         File,
         Meaning(
-            "a requirements file whose packages are installed for functions",
+            "packages to install for functions",
             "none",
             register=lambda files, requirements: files.set_python_requirements(requirements),
         ),
@@ -488,13 +470,13 @@ class FunctionOptions(TypedDict, total=False):
     cached_files: Annotated[
         Mapping[str, str] | str | None,
         Form("NAME=PATH,...", paths_by_name, is_path=True),
-        Meaning("files and folders that functions open by name", "none", register=_register_cached_files),
+        Meaning("files and folders that functions look up by name", "none", register=_register_cached_files),
     ]
     global_job_parameters: Annotated[
         Mapping[str, str] | str | None,
         Form("NAME=TEXT,...", by_name),
         Meaning(
-            "texts by name that every function can read; they override those that the app sets",
+            "texts by name that every function can read; these override the app's",
             "none",
             register=lambda files, parameters: files.set_global_job_parameters(parameters),
         ),
@@ -507,7 +489,7 @@ class CheckpointOptions(TypedDict, total=False):
     checkpoint_dir: Annotated[
         Directory,
         Meaning(
-            "where checkpoints are stored: a folder or an address such as s3://bucket/dir",
+            "folder of the checkpoints, or an address such as s3://bucket/dir",
             "a temporary folder",
             sets=_directory("directory"),
         ),
@@ -519,12 +501,12 @@ class CheckpointOptions(TypedDict, total=False):
         ),
     ]
     checkpoint_timeout: Annotated[
-        Time, Meaning("a checkpoint that takes longer is aborted", "10min", sets="checkpointing.timeout_ms")
+        Time, Meaning("abort a checkpoint that takes longer", "10min", sets="checkpointing.timeout_ms")
     ]
     checkpoint_min_pause: Annotated[
         TimeOrZero,
         Meaning(
-            "the minimum time between the end of a checkpoint and the start of the next",
+            "minimum time between the end of a checkpoint and the beginning of the next",
             "0",
             sets="checkpointing.min_pause_ms",
         ),
@@ -533,19 +515,19 @@ class CheckpointOptions(TypedDict, total=False):
         Duration | None,
         Form("TIME|random", duration_or("random")),
         Meaning(
-            "the time from each start or restart of the job to its first checkpoint; random: a time between"
+            "time from the start of the job, and of each restart, to its first checkpoint; random: between"
             " checkpoint_min_pause and the interval",
             "1s, or checkpoint_min_pause if that is longer",
             sets=_initial_delay,
         ),
     ]
     max_concurrent_checkpoints: Annotated[
-        Count, Meaning("how many checkpoints may be in progress at once", "1", sets="checkpointing.max_concurrent")
+        Count, Meaning("maximum number of checkpoints in progress", "1", sets="checkpointing.max_concurrent")
     ]
     tolerable_checkpoint_failures: Annotated[
         Number,
         Meaning(
-            "how many consecutive checkpoints may fail before the job fails",
+            "number of consecutive checkpoints that may fail before the job fails",
             "0",
             sets="checkpointing.tolerable_failures",
         ),
@@ -554,28 +536,27 @@ class CheckpointOptions(TypedDict, total=False):
         Mapping[str, int | str] | str | None,
         Form("CAUSE=N|unlimited,...", tolerable_failures),
         Meaning(
-            "the same for causes that are counted separately, as in checkpoint-expired=3",
-            "none: they count together",
+            "the same for causes that are counted separately, such as checkpoint-expired=3",
+            "none: counted together",
             sets="checkpointing.tolerable_by_reason",
         ),
     ]
     max_concurrent_checkpoint_deletions: Annotated[
         Count,
         Meaning(
-            "how many obsolete checkpoints are deleted at a time",
+            "number of obsolete checkpoints that are deleted at a time",
             "4",
             sets="checkpointing.max_concurrent_deletions",
         ),
     ]
     retained_checkpoints: Annotated[
         Count,
-        Meaning("how many completed checkpoints are retained while the job runs", "1", sets="checkpointing.retained"),
+        Meaning("number of completed checkpoints to retain while the job runs", "1", sets="checkpointing.retained"),
     ]
     checkpoint_fsync: Annotated[
         Switch,
         Meaning(
-            "sync the files of checkpoints and of file sinks to disk before they are referred to, so that"
-            " they survive a power failure",
+            "sync files of checkpoints and file sinks to disk before they count, so that they survive a loss of power",
             "true",
             sets="checkpointing.fsync",
         ),
@@ -583,22 +564,22 @@ class CheckpointOptions(TypedDict, total=False):
     checkpointing_mode: Annotated[
         CheckpointingMode | str | None,
         _one_of(CheckpointingMode),
-        Meaning("the guarantee for every row after a failure", "exactly-once", sets="checkpointing.mode"),
+        Meaning("guarantee for every row after a failure", "exactly-once", sets="checkpointing.mode"),
     ]
     unaligned_checkpoints: Annotated[
-        Switch, Meaning("let barriers overtake queued batches", "false", sets="checkpointing.unaligned")
+        Switch, Meaning("let barriers overtake waiting batches", "false", sets="checkpointing.unaligned")
     ]
     aligned_checkpoint_timeout: Annotated[
         TimeOrZero,
-        Meaning("how long unaligned checkpoints try to align first", "0", sets="checkpointing.aligned_timeout_ms"),
+        Meaning("unaligned checkpoints start aligned for this long", "0", sets="checkpointing.aligned_timeout_ms"),
     ]
     retention: Annotated[
         ExternalizedCheckpointRetention | str | None,
         _one_of(ExternalizedCheckpointRetention),
         Meaning(
-            "which jobs retain their last checkpoint, besides those that are stopped:"
-            " no-externalized-checkpoints: none; delete-on-cancellation: failed jobs; retain-on-cancellation:"
-            " failed and cancelled jobs",
+            "jobs that retain their last checkpoint, in addition to stopped ones:"
+            " no-externalized-checkpoints: none; delete-on-cancellation: failed ones; retain-on-cancellation:"
+            " failed and cancelled ones",
             "retain-on-cancellation",
             sets=lambda settings, retention: settings.with_retention(retention),
         ),
@@ -607,16 +588,17 @@ class CheckpointOptions(TypedDict, total=False):
         int | str | None,
         Form("OCTAL", permissions),
         Meaning(
-            "the permissions of new local folders of checkpoints, savepoints and archives, independent of"
-            " the umask; files in them have the same without the execute bits: 0750 lets the group read",
-            "0700: the user alone",
+            "permissions of new folders of checkpoints, savepoints and archives on a file system of this"
+            " machine, whatever the umask; files have the same without the right to execute: 0750 lets the"
+            " group read",
+            "0700: the user only",
             sets="checkpointing.permissions",
         ),
     ]
     savepoint_dir: Annotated[
         Directory,
         Meaning(
-            "where savepoints are written, a folder or an address; with it Ctrl-C stops with a savepoint there",
+            "folder or address of savepoints; if set, Ctrl-C stops with a savepoint there",
             "none: Ctrl-C stops with a checkpoint",
             sets=_directory("savepoint_directory"),
         ),
@@ -624,8 +606,8 @@ class CheckpointOptions(TypedDict, total=False):
     archive_dir: Annotated[
         Directory,
         Meaning(
-            "where ended jobs write their archives for `flykka history`",
-            "archives/ in the checkpoint folder, if one is set",
+            "where a finished job stores the archive that `flykka history` shows",
+            "archives/ in a configured checkpoint folder",
             sets=_directory("archive_directory"),
         ),
     ]
@@ -638,8 +620,8 @@ class StartOptions(TypedDict, total=False):
         str | None,
         Form("auto|latest|PATH", text),
         Meaning(
-            "start the first job where its last run stopped (auto), from the newest checkpoint of any job in"
-            " the checkpoint folder (latest), or from this checkpoint",
+            "start of the first job: where its last run ended (auto), the newest checkpoint of any job in the"
+            " checkpoint folder (latest), or this one",
             "auto",
             sets=_start,
         ),
@@ -648,7 +630,7 @@ class StartOptions(TypedDict, total=False):
         str | PathLike[str] | None,
         Form("PATH", path, is_path=True),
         Meaning(
-            "start the first job from this savepoint, whose folder may have been moved",
+            "start the first job from this savepoint, wherever its folder was moved to",
             "see from_checkpoint",
             sets=_start,
             flags=("-s",),
@@ -657,7 +639,7 @@ class StartOptions(TypedDict, total=False):
     allow_non_restored_state: Annotated[
         Switch,
         Meaning(
-            "discard state of a savepoint that belongs to no operator of the job",
+            "drop a savepoint's state of operators that the job does not have",
             "the job is refused",
             sets="start.allow_non_restored_state",
             flags=("-n",),
@@ -666,8 +648,8 @@ class StartOptions(TypedDict, total=False):
     fresh: Annotated[
         Switch,
         Meaning(
-            "start all jobs at the beginning of their input, and ignore checkpoints; refused if the folder"
-            " of a sink contains output of the job",
+            "start all jobs with their input, whatever was retained; refused if the folder of a sink contains"
+            " rows of the job",
             "they continue",
             sets=lambda settings, fresh: _start(settings, None) if fresh else settings,
         ),
@@ -676,8 +658,8 @@ class StartOptions(TypedDict, total=False):
         Paths | None,
         Form("FOLDER", paths, is_path=True),
         Meaning(
-            "delete the output of the first job in this folder of a sink, and start at the beginning of its"
-            " input; may be repeated",
+            "delete the rows that the first job has published in this folder of a sink, and start it with its"
+            " input; repeatable",
             "nothing is deleted",
             sets=_overwrite,
         ),
@@ -691,8 +673,8 @@ class RecordingOptions(TypedDict, total=False):
         "str | PathLike[str] | TraceRecorder | None",
         Form("FILE", _trace, is_path=True),
         Meaning(
-            "record what every actor does, for `flykka trace`; a second environment of the app writes to"
-            " FILE-2, and so on",
+            "record every turn of every actor, for `flykka trace`; a second environment of the app has FILE-2"
+            " and so on",
             "only the last turns before a failure",
             field="record",
         ),
@@ -700,22 +682,22 @@ class RecordingOptions(TypedDict, total=False):
     ring: Annotated[
         Count,
         Meaning(
-            "record only the last turns, at least N of them, and write them when the app ends or a job"
-            " fails; the file can be replayed from its first turn",
-            "every turn, as it happens",
+            "of a recording: write only the last turns, at least N, when the app ends or a job fails; the"
+            " file can be replayed from its beginning",
+            "every turn, immediately",
         ),
     ]
     max_bytes: Annotated[
         Count,
         Meaning(
-            "the maximum size of a recording; the recording ends there, with a note, and the jobs continue",
+            "of a recording: maximum file size; recording stops there, with a note in the file, and the jobs continue",
             "unlimited",
         ),
     ]
     flight_recorder_turns: Annotated[
         Number,
         Meaning(
-            "how many turns are kept in memory without a recording, and written when a job fails",
+            "turns to keep in memory without a recording, to be written when a job fails",
             "50000",
             field="flight_recorder_turns",
         ),
@@ -729,32 +711,31 @@ class RestOptions(TypedDict, total=False):
         str | int | None,
         Form("[HOST:]PORT", _address),
         Meaning(
-            "where to serve requests; port 0 selects a free port, and without a host only this machine can connect",
-            "0 for `flykka run`, else none",
+            "address of the REST interface; port 0 is any free port, and without a host only this machine is answered",
+            "0 for `flykka run`, otherwise none",
         ),
     ]
     rest_token_file: Annotated[
         File,
-        Meaning(
-            "the file with the token that every request must carry; required for any host but this machine", "none"
-        ),
+        Meaning("file with the token that every request must have; required for any host but this machine", "none"),
     ]
     rest_no_token: Annotated[
         Switch,
         Meaning(
-            "let requests from this machine change something without a token, as Flink's command line and dashboard do",
+            "accept requests that change something from this machine without a token, as Flink's command line"
+            " and dashboard need",
             "false",
         ),
     ]
     rest_connections_per_peer: Annotated[
         Count,
         Meaning(
-            "the maximum number of concurrent connections of one address",
-            "64, or unlimited if only this machine can connect",
+            "maximum number of connections of one address",
+            "64, or unlimited if only this machine is answered",
         ),
     ]
-    rest_certificate: Annotated[File, Meaning("serve TLS with this certificate (PEM)", "none")]
-    rest_key: Annotated[File, Meaning("the key of the certificate", "none")]
+    rest_certificate: Annotated[File, Meaning("certificate for TLS (PEM)", "none")]
+    rest_key: Annotated[File, Meaning("its private key", "none")]
 
 
 class ReportingOptions(TypedDict, total=False):
@@ -764,9 +745,9 @@ class ReportingOptions(TypedDict, total=False):
         str | None,
         Form("ENDPOINT", checked_endpoint),
         Meaning(
-            "export metrics, checkpoints and restarts to this OTLP receiver over HTTP, as in"
+            "export metrics, checkpoints and restarts to this OTLP receiver over HTTP, such as"
             " http://localhost:4318 (the extra `otel`)",
-            "nowhere",
+            "none",
         ),
     ]
     otel_interval: Annotated[Time, Meaning("how often metrics are exported", "30s")]

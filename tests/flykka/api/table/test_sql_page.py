@@ -49,7 +49,7 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
         "interval_join(",
         tuple(f"{JOINED.format('bid', kind, 'bid')} AND {NEAR}" for kind in ("", *OUTER)),
     ),
-    "the same with a bound on one side only, as in `b.at >= a.at`": (
+    "`JOIN ... ON a.id = b.id AND b.at >= a.at`, with a bound on one side only": (
         "interval_join(",
         (f"{JOINED.format('bid', '', 'bid')} AND b.at >= a.at",),
     ),
@@ -62,8 +62,9 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
             for kind, of in zip(("", *OUTER), ("window", "s", "window.end", "s"), strict=True)
         ),
     ),
-    "`JOIN ... ON a.id = b.id` without bounds, `INNER` only": ("regular_join(", (JOINED.format("bid", "", "bid"),)),
-    "the same of [rows that change](#rows-that-change), also `LEFT`, `RIGHT`, `FULL`, `LEFT SEMI` and `LEFT ANTI`": (
+    "`INNER JOIN ... ON a.id = b.id` without bounds": ("regular_join(", (JOINED.format("bid", "", "bid"),)),
+    "`JOIN ... ON a.id = b.id` of [rows that change](#rows-that-change), also `LEFT`, `RIGHT`, `FULL`, `LEFT SEMI` and"
+    " `LEFT ANTI`": (
         "join(auction = auction)",
         (
             *(JOINED.format("auction", kind, "auction") for kind in ("", *OUTER)),
@@ -138,11 +139,11 @@ REFUSED: dict[str, tuple[str, ...]] = {
         "SELECT price FROM bid LIMIT 3",
         "SELECT price FROM bid OFFSET 3",
     ),
-    "other window functions, `RANK()`, `sum(...) OVER`": (
+    "other window functions, `RANK()`, `sum(...) OVER` of rows that do not change": (
         "SELECT rank() OVER (PARTITION BY auction ORDER BY at) AS n FROM bid",
         f"SELECT sum(price) {OVER} FROM bid",
     ),
-    "`ROW_NUMBER()` without a bound, or with one that others would observe": (
+    "`ROW_NUMBER()` without a bound, or with a bound whose removed rows another clause observes": (
         f"SELECT auction, {NUMBER} FROM bid",
         f"SELECT auction, c FROM (SELECT auction, max(n) AS c FROM (SELECT *, {NUMBER} FROM bid) GROUP BY auction)"
         " WHERE c < 3",
@@ -152,10 +153,10 @@ REFUSED: dict[str, tuple[str, ...]] = {
         "SELECT auction FROM bid EXCEPT SELECT bidder FROM bid",
     ),
     "`JOIN` of two streams without an equality": ("SELECT a.price FROM bid a JOIN bid b ON a.price > b.price",),
-    "`LEFT`, `RIGHT`, `FULL` `JOIN` of two streams without bounds and without a primary key": tuple(
+    "`LEFT`, `RIGHT`, `FULL JOIN` without bounds, if a side has no primary key": tuple(
         JOINED.format("bid", kind, "bid") for kind in OUTER
     ),
-    "`LEFT SEMI`, `LEFT ANTI JOIN` with a left stream without a primary key": tuple(
+    "`LEFT SEMI`, `LEFT ANTI JOIN`, if the left stream has no primary key": tuple(
         f"SELECT a.auction FROM bid a LEFT {kind} JOIN auction b ON a.auction = b.auction" for kind in ("SEMI", "ANTI")
     ),
     "`FOR SYSTEM_TIME AS OF` another column than the event time, a `RIGHT` or `FULL` join with it": (
@@ -163,11 +164,12 @@ REFUSED: dict[str, tuple[str, ...]] = {
         VERSION.format("RIGHT", "at"),
         VERSION.format("FULL", "at"),
     ),
-    "`JOIN` of rows that change with a table, or with a stream without a primary key": (
+    "`JOIN` of rows that change with a table, or with a stream without a primary key (unless it is the right side of"
+    " `LEFT SEMI` or `LEFT ANTI`)": (
         "SELECT price FROM auction JOIN item ON auction = id",
         JOINED.format("auction", "", "bid"),
     ),
-    "`UNION ALL` and windows of rows that change": (
+    "`UNION ALL` of rows that change, windows over them": (
         "SELECT auction FROM auction UNION ALL SELECT auction FROM auction",
         "SELECT count(*) AS n FROM auction GROUP BY window(at, '1 hour')",
     ),

@@ -25,7 +25,7 @@ from tests.spark_bridge.connectors.delta.deletion_vectors import deletion_vector
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-READ, WRITTEN, REFUSED = "read", "written", "refused where written"
+READ, WRITTEN, REFUSED = "read", "written", "refused"
 HEADER = "| feature of the table | `DeltaSource` | `DeltaSink.append` | other sinks |"
 
 
