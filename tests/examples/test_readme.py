@@ -1,24 +1,55 @@
-"""What the README shows is Python, and its job runs."""
+"""The README is short, and what it shows runs."""
 
 from __future__ import annotations
 
+import io
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from flykka.cli.main import main
 from tests.layout.sources import ROOT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SNIPPETS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SNIPPETS = re.findall(r"^```python\n(.*?)^```$", README, re.M | re.S)
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS)
 def test_a_snippet_is_python(snippet: str) -> None:
     compile(snippet, "README.md", "exec")
+
+
+def test_the_readme_has_fewer_than_150_lines() -> None:
+    assert len(README.splitlines()) < 150
+
+
+def test_the_actor_system_of_the_readme_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = (snippet for snippet in SNIPPETS if "ActorSystem(" in snippet)
+
+    exec(program, {})
+
+    assert capsys.readouterr().out == "Hello, Ada\n"
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_readme_run_on_the_trace_in_the_tree(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (trace,) = re.findall(r"^T=(\S+)", README, re.M)
+    commands = re.findall(r"^\.venv/bin/flykka (.*?)(?: *#.*)?$", README, re.M)
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("sys.stdin", io.StringIO("quit\n"))
+
+    assert len(commands) == 4
+    for command in commands:
+        assert main(shlex.split(command.replace("$T", trace))) == 0, command
+        assert capsys.readouterr().out
 
 
 @pytest.mark.spark
