@@ -17,25 +17,32 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
 from pyspark.sql import SparkSession
 
 from benchmarks.arguments import positive_int
-from benchmarks.differential.running import Outcome, run
-from benchmarks.differential.seeds import draw
+from benchmarks.differential.running import Batches, Case, Mode, Outcome, run
+from benchmarks.differential.seeds import Drawing, draw
 from benchmarks.differential.shrinking import Run, Shrinking, script
 from flykka.spark_bridge.session.session import spark_session
 
 _JVM = "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 _SPARK = {
     "spark.sql.shuffle.partitions": "2",
+    # The text of a plan, which Spark makes of each, takes as long as to plan it.
+    "spark.sql.ui.explainMode": "simple",
     # To compile a plan takes longer than to interpret it for a few rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+
+_SEEDS_PER_JOB = 4
+_SEEDS_AHEAD = 80
+"""So many are drawn at once: of each time zone and way there are some then."""
 
 
 @dataclass
@@ -57,39 +64,65 @@ class Found:
         return {"seeds": self.seeds, **numbers, "reasons": dict(self.reasons), "differences": self.differences}
 
 
-def try_seed(seed: int, runs: Run, found: Found, say: Callable[[str], object]) -> None:
-    """Run the programs of a seed, in each of its ways, and make smaller what differs."""
-    drawings, modes = draw(seed)
-    outcomes = [Outcome("equal")] * len(drawings)
-    ways = [modes[0]] * len(drawings)
-    for mode in modes:
-        going = [place for place, outcome in enumerate(outcomes) if outcome.kind == "equal"]
-        for place, outcome in zip(going, runs([drawings[place].case for place in going], mode), strict=True):
-            outcomes[place], ways[place] = outcome, mode
+def try_seeds(spark: SparkSession, seeds: Sequence[int]) -> Found:
+    """Run the programs of seeds, and report each seed on stderr."""
+    found, batches = Found(), Batches(spark)
+
+    def runs(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
+        return run(spark, cases, mode, batches)
+
+    for start in range(0, len(seeds), _SEEDS_AHEAD):
+        try_together(seeds[start : start + _SEEDS_AHEAD], runs, found, partial(print, file=sys.stderr, flush=True))
+        batches.forget()
+    return found
+
+
+def try_together(seeds: Sequence[int], runs: Run, found: Found, say: Callable[[str], object]) -> None:
+    """Run the programs of seeds in each of their ways, those of one time zone and way together, and judge each seed."""
+    drawn = {seed: draw(seed) for seed in seeds}
+    alike: dict[tuple[str, Mode], list[int]] = {}
+    for seed, (drawings, modes) in drawn.items():
+        for mode in modes:
+            alike.setdefault((drawings[0].case.zone, mode), []).append(seed)
+    outcomes: dict[int, dict[Mode, list[Outcome]]] = {seed: {} for seed in seeds}
+    for (_, mode), some in alike.items():
+        for start in range(0, len(some), _SEEDS_PER_JOB):
+            together = some[start : start + _SEEDS_PER_JOB]
+            results = iter(runs([each.case for seed in together for each in drawn[seed][0]], mode))
+            for seed in together:
+                drawings, modes = drawn[seed]
+                outcomes[seed][mode] = list(islice(results, len(drawings)))
+                if len(outcomes[seed]) == len(modes):
+                    _judge(seed, drawings, outcomes[seed], runs, found, say)
+
+
+def _judge(
+    seed: int,
+    drawings: Sequence[Drawing],
+    outcomes: Mapping[Mode, Sequence[Outcome]],
+    runs: Run,
+    found: Found,
+    say: Callable[[str], object],
+) -> None:
+    """Count the programs of a seed, each by its first outcome that is not equal, and make smaller what differs."""
     found.seeds += 1
-    for place, outcome in enumerate(outcomes):
+    for place, drawing in enumerate(drawings):
+        of_modes = [(mode, outcomes[mode][place]) for mode in outcomes]
+        mode, outcome = next((each for each in of_modes if each[1].kind != "equal"), of_modes[0])
         found.outcomes[outcome.kind] += 1
         if outcome.kind == "refused":
             found.reasons[outcome.why] += 1
         if outcome.kind == "differs":
             known = any(outcome.sort == each["sort"] for each in found.differences) and outcome.sort != "rows"
-            shrinking = Shrinking(runs, drawings[place], ways[place], outcome)
+            shrinking = Shrinking(runs, drawing, mode, outcome)
             if not known:
                 shrinking.shrink()
             title = f"Program {place} of seed {seed}, {shrinking.mode}: {shrinking.outcome.why}"
             text = script(shrinking.case, shrinking.mode, title)
             found.differences.append({"seed": seed, "program": place, "sort": outcome.sort, "script": text})
-            say(f"seed {seed}, program {place}, {ways[place]}: {outcome.why}\n{drawings[place].case.stream}")
+            say(f"seed {seed}, program {place}, {mode}: {outcome.why}\n{drawing.case.stream}")
             say(f"the same as before: {outcome.sort}" if known else text)
-
-
-def try_seeds(spark: SparkSession, seeds: Iterable[int]) -> Found:
-    """Run the programs of seeds one after the other, and report each seed on stderr."""
-    found, say = Found(), partial(print, file=sys.stderr, flush=True)
-    for seed in seeds:
-        try_seed(seed, partial(run, spark), found, say)
-        say(f"seed {seed}: {dict(found.outcomes)}")
-    return found
+    say(f"seed {seed}: {dict(found.outcomes)}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
