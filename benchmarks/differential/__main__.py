@@ -33,6 +33,8 @@ from flykka.spark_bridge.session.session import spark_session
 _JVM = "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 _SPARK = {
     "spark.sql.shuffle.partitions": "2",
+    # To plan again while a batch runs takes longer than its few rows; the plans of streams are never planned again.
+    "spark.sql.adaptive.enabled": "false",
     # The text of a plan, which Spark makes of each, takes as long as to plan it.
     "spark.sql.ui.explainMode": "simple",
     # To compile a plan takes longer than to interpret it for a few rows.
