@@ -17,21 +17,21 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 
 from pyspark.sql import SparkSession
 
 from benchmarks.arguments import positive_int
-from benchmarks.differential.running import Batches, Case, Mode, Outcome, run
+from benchmarks.differential.running import EQUAL, Batches, Case, Mode, Outcome, run
 from benchmarks.differential.seeds import Drawing, draw
 from benchmarks.differential.shrinking import Run, Shrinking, script
 from flykka.spark_bridge.session.session import spark_session
 
-_JVM = "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+_JVM = "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -Xmn1g"
 _SPARK = {
+    "spark.driver.memory": "2g",
     "spark.sql.shuffle.partitions": "2",
     # To plan again while a batch runs takes longer than its few rows; the plans of streams are never planned again.
     "spark.sql.adaptive.enabled": "false",
@@ -80,37 +80,35 @@ def try_seeds(spark: SparkSession, seeds: Sequence[int]) -> Found:
 
 
 def try_together(seeds: Sequence[int], runs: Run, found: Found, say: Callable[[str], object]) -> None:
-    """Run the programs of seeds in each of their ways, those of one time zone and way together, and judge each seed."""
+    """Run the programs of seeds; some seeds of one time zone that run in the same ways share their jobs."""
     drawn = {seed: draw(seed) for seed in seeds}
-    alike: dict[tuple[str, Mode], list[int]] = {}
+    alike: dict[tuple[str, frozenset[Mode]], list[int]] = {}
     for seed, (drawings, modes) in drawn.items():
-        for mode in modes:
-            alike.setdefault((drawings[0].case.zone, mode), []).append(seed)
-    outcomes: dict[int, dict[Mode, list[Outcome]]] = {seed: {} for seed in seeds}
-    for (_, mode), some in alike.items():
+        alike.setdefault((drawings[0].case.zone, frozenset(modes)), []).append(seed)
+    for some in alike.values():
         for start in range(0, len(some), _SEEDS_PER_JOB):
-            together = some[start : start + _SEEDS_PER_JOB]
-            results = iter(runs([each.case for seed in together for each in drawn[seed][0]], mode))
-            for seed in together:
-                drawings, modes = drawn[seed]
-                outcomes[seed][mode] = list(islice(results, len(drawings)))
-                if len(outcomes[seed]) == len(modes):
-                    _judge(seed, drawings, outcomes[seed], runs, found, say)
+            of_jobs = some[start : start + _SEEDS_PER_JOB]
+            programs = [(seed, *program) for seed in of_jobs for program in enumerate(drawn[seed][0])]
+            _try_programs(programs, drawn[of_jobs[0]][1], runs, found, say)
+            found.seeds += len(of_jobs)
+            say(f"seeds {', '.join(map(str, of_jobs))}: {dict(found.outcomes)} of {found.seeds} seeds")
 
 
-def _judge(
-    seed: int,
-    drawings: Sequence[Drawing],
-    outcomes: Mapping[Mode, Sequence[Outcome]],
+def _try_programs(
+    programs: Sequence[tuple[int, int, Drawing]],
+    modes: Sequence[Mode],
     runs: Run,
     found: Found,
     say: Callable[[str], object],
 ) -> None:
-    """Count the programs of a seed, each by its first outcome that is not equal, and make smaller what differs."""
-    found.seeds += 1
-    for place, drawing in enumerate(drawings):
-        of_modes = [(mode, outcomes[mode][place]) for mode in outcomes]
-        mode, outcome = next((each for each in of_modes if each[1].kind != "equal"), of_modes[0])
+    """Run programs, which have a seed and a place there, in each of the ways, and make smaller what differs."""
+    outcomes = [EQUAL] * len(programs)
+    ways = [modes[0]] * len(programs)
+    for mode in modes:
+        going = [number for number, outcome in enumerate(outcomes) if outcome.kind == "equal"]
+        for number, outcome in zip(going, runs([programs[each][2].case for each in going], mode), strict=True):
+            outcomes[number], ways[number] = outcome, mode
+    for (seed, place, drawing), outcome, mode in zip(programs, outcomes, ways, strict=True):
         found.outcomes[outcome.kind] += 1
         if outcome.kind == "refused":
             found.reasons[outcome.why] += 1
@@ -124,7 +122,6 @@ def _judge(
             found.differences.append({"seed": seed, "program": place, "sort": outcome.sort, "script": text})
             say(f"seed {seed}, program {place}, {mode}: {outcome.why}\n{drawing.case.stream}")
             say(f"the same as before: {outcome.sort}" if known else text)
-    say(f"seed {seed}: {dict(found.outcomes)}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
