@@ -106,7 +106,8 @@ def _try_programs(
     ways = [modes[0]] * len(programs)
     for mode in modes:
         going = [number for number, outcome in enumerate(outcomes) if outcome.kind == "equal"]
-        for number, outcome in zip(going, runs([programs[each][2].case for each in going], mode), strict=True):
+        results = runs([programs[number][2].case for number in going], mode) if going else []
+        for number, outcome in zip(going, results, strict=True):
             outcomes[number], ways[number] = outcome, mode
     for (seed, place, drawing), outcome, mode in zip(programs, outcomes, ways, strict=True):
         found.outcomes[outcome.kind] += 1

@@ -187,6 +187,19 @@ def test_a_difference_is_noted_with_its_seed_and_program() -> None:
     assert [(each["seed"], each["program"]) for each in found.differences] == [(7, 2)]
 
 
+def test_programs_that_are_all_refused_run_in_no_other_way() -> None:
+    jobs: list[int] = []
+
+    def refused(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
+        jobs.append(len(cases))
+        return [Outcome("refused", "no")] * len(cases)
+
+    found = Found()
+    try_together([2, 3], refused, found, lambda line: None)
+
+    assert (found.outcomes, sum(jobs)) == ({"refused": 10}, 10)
+
+
 JUDGED = (
     ("t", "t", "equal"),
     ("t", "t.where('id = 1')", "differs"),
