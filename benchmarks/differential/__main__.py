@@ -17,25 +17,34 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from pyspark.sql import SparkSession
 
 from benchmarks.arguments import positive_int
-from benchmarks.differential.running import Outcome, run
-from benchmarks.differential.seeds import draw
+from benchmarks.differential.running import EQUAL, Batches, Case, Mode, Outcome, run
+from benchmarks.differential.seeds import Drawing, draw
 from benchmarks.differential.shrinking import Run, Shrinking, script
 from flykka.spark_bridge.session.session import spark_session
 
-_JVM = "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+_JVM = "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -Xmn1g"
 _SPARK = {
+    "spark.driver.memory": "2g",
     "spark.sql.shuffle.partitions": "2",
+    # Planning again while a batch runs takes longer than its few rows; the plans of streams are never planned again.
+    "spark.sql.adaptive.enabled": "false",
+    # Spark writes each plan as text, which takes as long as planning it.
+    "spark.sql.ui.explainMode": "simple",
     # Compiling a plan takes longer than interpreting it for a few rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+
+_SEEDS_PER_JOB = 4
+_SEEDS_AHEAD = 80
+"""So many are drawn at once: of each time zone and way there are some then."""
 
 
 @dataclass
@@ -55,39 +64,63 @@ class Found:
         return {"seeds": self.seeds, **numbers, "reasons": dict(self.reasons), "differences": self.differences}
 
 
-def try_seed(seed: int, runs: Run, found: Found, say: Callable[[str], object]) -> None:
-    """Run the programs of a seed in each of its modes, and shrink differences."""
-    drawings, modes = draw(seed)
-    outcomes = [Outcome("equal")] * len(drawings)
-    ways = [modes[0]] * len(drawings)
+def try_seeds(spark: SparkSession, seeds: Sequence[int]) -> Found:
+    """Run the programs of seeds, and report each seed on stderr."""
+    found, batches = Found(), Batches(spark)
+
+    def runs(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
+        return run(spark, cases, mode, batches)
+
+    for start in range(0, len(seeds), _SEEDS_AHEAD):
+        try_together(seeds[start : start + _SEEDS_AHEAD], runs, found, partial(print, file=sys.stderr, flush=True))
+        batches.forget()
+    return found
+
+
+def try_together(seeds: Sequence[int], runs: Run, found: Found, say: Callable[[str], object]) -> None:
+    """Run the programs of seeds; some seeds of one time zone that run in the same ways share their jobs."""
+    drawn = {seed: draw(seed) for seed in seeds}
+    alike: dict[tuple[str, frozenset[Mode]], list[int]] = {}
+    for seed, (drawings, modes) in drawn.items():
+        alike.setdefault((drawings[0].case.zone, frozenset(modes)), []).append(seed)
+    for some in alike.values():
+        for start in range(0, len(some), _SEEDS_PER_JOB):
+            of_jobs = some[start : start + _SEEDS_PER_JOB]
+            programs = [(seed, *program) for seed in of_jobs for program in enumerate(drawn[seed][0])]
+            _try_programs(programs, drawn[of_jobs[0]][1], runs, found, say)
+            found.seeds += len(of_jobs)
+            say(f"seeds {', '.join(map(str, of_jobs))}: {dict(found.outcomes)} of {found.seeds} seeds")
+
+
+def _try_programs(
+    programs: Sequence[tuple[int, int, Drawing]],
+    modes: Sequence[Mode],
+    runs: Run,
+    found: Found,
+    say: Callable[[str], object],
+) -> None:
+    """Run programs, which have a seed and a place there, in each of the ways, and make smaller what differs."""
+    outcomes = [EQUAL] * len(programs)
+    ways = [modes[0]] * len(programs)
     for mode in modes:
-        going = [place for place, outcome in enumerate(outcomes) if outcome.kind == "equal"]
-        for place, outcome in zip(going, runs([drawings[place].case for place in going], mode), strict=True):
-            outcomes[place], ways[place] = outcome, mode
-    found.seeds += 1
-    for place, outcome in enumerate(outcomes):
+        going = [number for number, outcome in enumerate(outcomes) if outcome.kind == "equal"]
+        results = runs([programs[number][2].case for number in going], mode) if going else []
+        for number, outcome in zip(going, results, strict=True):
+            outcomes[number], ways[number] = outcome, mode
+    for (seed, place, drawing), outcome, mode in zip(programs, outcomes, ways, strict=True):
         found.outcomes[outcome.kind] += 1
         if outcome.kind == "refused":
             found.reasons[outcome.why] += 1
         if outcome.kind == "differs":
             known = any(outcome.sort == each["sort"] for each in found.differences) and outcome.sort != "rows"
-            shrinking = Shrinking(runs, drawings[place], ways[place], outcome)
+            shrinking = Shrinking(runs, drawing, mode, outcome)
             if not known:
                 shrinking.shrink()
             title = f"Program {place} of seed {seed}, {shrinking.mode}: {shrinking.outcome.why}"
             text = script(shrinking.case, shrinking.mode, title)
             found.differences.append({"seed": seed, "program": place, "sort": outcome.sort, "script": text})
-            say(f"seed {seed}, program {place}, {ways[place]}: {outcome.why}\n{drawings[place].case.stream}")
+            say(f"seed {seed}, program {place}, {mode}: {outcome.why}\n{drawing.case.stream}")
             say(f"the same as before: {outcome.sort}" if known else text)
-
-
-def try_seeds(spark: SparkSession, seeds: Iterable[int]) -> Found:
-    """Run the programs of seeds one after the other, and report each seed on stderr."""
-    found, say = Found(), partial(print, file=sys.stderr, flush=True)
-    for seed in seeds:
-        try_seed(seed, partial(run, spark), found, say)
-        say(f"seed {seed}: {dict(found.outcomes)}")
-    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

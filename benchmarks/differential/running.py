@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 KEY = "__key"
-_WAIT_S = 180.0
+_WAIT_S = 300.0
+"""How long a job may take for the programs of a seed."""
 _CHECKPOINT_INTERVAL = "300ms"
 
 
@@ -92,6 +94,9 @@ class Outcome:
     """The kind of error: two differences of the same kind may have the same cause."""
 
 
+EQUAL = Outcome("equal")
+
+
 class _JobFailedError(Exception):
     """The job of some programs has failed, does not end, or was refused as a whole."""
 
@@ -100,22 +105,80 @@ class _JobFailedError(Exception):
         self.outcome = outcome
 
 
-def run(spark: SparkSession, cases: Sequence[Case], mode: Mode) -> list[Outcome]:
-    """Run cases of one time zone as one job; if that fails, each by itself."""
+class Batches:
+    """The results of batches, each computed once however often its program runs as a stream."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        static = spark.createDataFrame([(0, "zero"), (1, "one"), (1, "uno"), (None, "none")], "sg int, v string")
+        static.createOrReplaceTempView(STATIC)
+        self.names: dict[str, Any] = {name: getattr(flykka, name) for name in flykka.__all__} | vars(functions)
+        self.names |= {STATIC: static, "spark": spark, "F": F}
+        self._results: dict[int, tuple[Case, _Result | Outcome]] = {}
+        self._tables: tuple[Table, ...] = ()
+        self._frames: dict[str, DataFrame] = {}
+
+    def result(self, case: Case) -> _Result | Outcome:
+        """The columns and rows of a case's batch, or how that fails."""
+        if id(case) not in self._results:
+            self._results[id(case)] = case, self._computed(case)
+        return self._results[id(case)][1]
+
+    def forget(self) -> None:
+        """Forget all results."""
+        self._results.clear()
+
+    def _computed(self, case: Case) -> _Result | Outcome:
+        try:
+            truth = eval(case.truth, {**self.names, **self._frames_read(case)})
+            return _Result(truth.schema, _rows(truth.toArrow()))
+        except Exception as wrong:  # noqa: BLE001 - Spark's own faults are not PySparkExceptions.
+            return _differs("the stream runs, the batch fails", wrong)
+
+    def _frames_read(self, case: Case) -> dict[str, DataFrame]:
+        """The tables that the batch names, also as views; those of the last case are there already."""
+        if self._tables is not case.tables:
+            self._tables, self._frames = case.tables, {}
+        for name in {*re.findall(r"\w+", case.truth)} - {*self._frames}:
+            for table in case.tables:
+                if name == table.name:
+                    rows = pa.Table.from_pylist(table.final_rows(), table.own_schema)
+                elif name == f"{table.name}_log":
+                    more = pa.field("place", pa.int64()), pa.field("is_deletion", pa.bool_())
+                    rows = pa.Table.from_pylist(table.log(), pa.schema([*table.own_schema, *more]))
+                else:
+                    continue
+                self._frames[name] = self.spark.createDataFrame(rows)
+                self._frames[name].createOrReplaceTempView(name)
+        return self._frames
+
+
+@dataclass(frozen=True)
+class _Result:
+    schema: StructType
+    rows: Counter[tuple[Any, ...]]
+
+
+def run(spark: SparkSession, cases: Sequence[Case], mode: Mode, batches: Batches | None = None) -> list[Outcome]:
+    """Run cases of one time zone as one job; if that fails, those of each seed, and then each by itself."""
+    batches = batches or Batches(spark)
     try:
-        return _run_job(spark, cases, mode)
+        return _run_job(batches, cases, mode)
     except _JobFailedError as failed:
         if len(cases) == 1:
             return [failed.outcome]
-        alone = [run(spark, [case], mode)[0] for case in cases]
-        if all(outcome.kind == "equal" for outcome in alone):
+        parts = [list(part) for _, part in groupby(cases, lambda case: id(case.tables))]
+        if len(parts) == 1:
+            parts = [[case] for case in cases]
+        apart = [outcome for part in parts for outcome in run(spark, part, mode, batches)]
+        if all(outcome.kind == "equal" for outcome in apart):
             return [_differs("runs by itself, but not beside other programs", failed) for _ in cases]
-        return alone
+        return apart
 
 
-def _run_job(spark: SparkSession, cases: Sequence[Case], mode: Mode) -> list[Outcome]:
-    with TemporaryDirectory(prefix="flykka-differential-") as folder, _zone(spark, cases[0].zone):
-        job = _Job(spark, cases, Path(folder))
+def _run_job(batches: Batches, cases: Sequence[Case], mode: Mode) -> list[Outcome]:
+    with TemporaryDirectory(prefix="flykka-differential-") as folder, _zone(batches.spark, cases[0].zone):
+        job = _Job(batches, cases, Path(folder))
         try:
             job.run(mode)
         except ProgramError as refused:
@@ -138,14 +201,11 @@ def _zone(spark: SparkSession, zone: str) -> Iterator[None]:
 class _Job:
     """A job of some cases: their input and output."""
 
-    def __init__(self, spark: SparkSession, cases: Sequence[Case], folder: Path) -> None:
-        self._spark, self._cases, self._folder = spark, cases, folder
-        static = spark.createDataFrame([(0, "zero"), (1, "one"), (1, "uno"), (None, "none")], "sg int, v string")
-        static.createOrReplaceTempView(STATIC)
-        self._names: dict[str, Any] = {name: getattr(flykka, name) for name in flykka.__all__} | vars(functions)
-        self._names |= {STATIC: static, "spark": spark, "F": F}
+    def __init__(self, batches: Batches, cases: Sequence[Case], folder: Path) -> None:
+        self._batches, self._cases, self._folder = batches, cases, folder
         # Cases that share their tables share the sources.
         self._sets = list({id(case.tables): case.tables for case in cases}.values())
+        self._wait_s = _WAIT_S * len(self._sets)
         self._streams: list[DataStream | Outcome] = []
 
     def run(self, mode: Mode) -> None:
@@ -159,18 +219,18 @@ class _Job:
             client = env.execute_async("differential")
             watch = _Watch(client) if mode.in_halves else None
             if watch is not None:
-                watch.wait_for_checkpoints()
+                watch.wait_for_checkpoints(self._wait_s)
             if watch is not None and mode.kill:
                 env.cluster.kill_task_manager(watch.task_managers[-1])
                 self._put_files(mode, second=True)
             if mode.restored_at is None or client.done():
-                client.wait(timeout=_WAIT_S)
+                client.wait(timeout=self._wait_s)
                 return
-            savepoint = client.stop_with_savepoint(timeout=_WAIT_S)
+            savepoint = client.stop_with_savepoint(timeout=self._wait_s)
         self._put_files(mode, second=True)
         with self._environment(mode.restored_at, mode) as env:
             self._define(env, mode)
-            env.from_savepoint(savepoint).execute_async("differential").wait(timeout=_WAIT_S)
+            env.from_savepoint(savepoint).execute_async("differential").wait(timeout=self._wait_s)
 
     def _environment(self, parallelism: int, mode: Mode) -> StreamExecutionEnvironment:
         env = StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=8)
@@ -217,7 +277,7 @@ class _Job:
                 key = table.columns["id"] if table.primary_key else None
                 env.create_temporary_view(table.name, sources[found][table.name], primary_key=key)
             try:
-                stream: DataStream = eval(case.stream, {**self._names, **sources[found], "env": env})
+                stream: DataStream = eval(case.stream, {**self._batches.names, **sources[found], "env": env})
                 self._write(stream, place)
                 self._streams.append(stream)
             except ProgramError as refused:
@@ -253,44 +313,33 @@ class _Job:
         stream, case = self._streams[place], self._cases[place]
         if isinstance(stream, Outcome):
             return stream
-        try:
-            truth = eval(case.truth, {**self._names, **self._frames(case)})
-            expected = truth.toArrow()
-        except Exception as wrong:  # noqa: BLE001 - Spark's own faults are not PySparkExceptions.
-            return _differs("the stream runs, the batch fails", wrong)
+        expected = self._batches.result(case)
+        if isinstance(expected, Outcome):
+            return expected
         kind = stream.changelog.row_kind
         ours, theirs = (
             [f"{field.name} {field.dataType.simpleString()}" for field in schema if field.name != kind]
-            for schema in (stream.schema, truth.schema)
+            for schema in (stream.schema, expected.schema)
         )
         if ours != theirs:
             return Outcome("differs", f"the columns are {ours} in the stream, {theirs} in the batch", "columns")
-        written, expected_rows = _rows(self._result(place, stream)), _rows(expected)
-        if stream.changelog.keys == () and not written and _is_of_no_rows(expected_rows):
-            return Outcome("equal")
-        return _compared(written, expected_rows)
-
-    def _frames(self, case: Case) -> dict[str, DataFrame]:
-        frames = {}
-        for table in case.tables:
-            log = table.own_schema.append(pa.field("place", pa.int64())).append(pa.field("is_deletion", pa.bool_()))
-            rows = {table.name: (table.final_rows(), table.own_schema), f"{table.name}_log": (table.log(), log)}
-            for name, (lines, columns) in rows.items():
-                frames[name] = self._spark.createDataFrame(pa.Table.from_pylist(lines, columns))
-                frames[name].createOrReplaceTempView(name)
-        return frames
+        written = _rows(self._result(place, stream))
+        if stream.changelog.keys == () and not written and _is_of_no_rows(expected.rows):
+            return EQUAL
+        return _compared(written, expected.rows)
 
     def _result(self, place: int, stream: DataStream) -> pa.Table:
         path = self._folder / f"output-{place}"
-        if stream.changelog.keys is not None:
-            if not DeltaTable.is_deltatable(str(path)):
-                return pa.table({})
-            # Read by files: Python cannot represent statistics of dates after the year 9999.
-            files = DeltaTable(str(path)).file_uris()
-            return pa.concat_tables(map(pq.read_table, files)).drop_columns([KEY]) if files else pa.table({})
-        if not list(path.glob("*.parquet")):
+        if stream.changelog.keys is None:
+            names = stream.schema.names
+            written = [pq.read_table(file).select(names) for file in path.glob("[!._]*.parquet")]
+            # A column that is never null in some files may be null in others.
+            return pa.concat_tables(written, promote_options="default") if written else pa.table({})
+        if not DeltaTable.is_deltatable(str(path)):
             return pa.table({})
-        return self._spark.read.schema(stream.schema).parquet(str(path)).toArrow()
+        # Read by files: Python cannot represent statistics of dates after the year 9999.
+        files = DeltaTable(str(path)).file_uris()
+        return pa.concat_tables(map(pq.read_table, files)).drop_columns([KEY]) if files else pa.table({})
 
 
 class _Watch:
@@ -313,12 +362,12 @@ class _Watch:
             case _:
                 pass
 
-    def wait_for_checkpoints(self) -> None:
+    def wait_for_checkpoints(self, seconds: float) -> None:
         """Wait until two checkpoints have completed, or the job has ended."""
-        deadline = time.monotonic() + _WAIT_S
+        deadline = time.monotonic() + seconds
         while not self._enough.wait(timeout=0.1) and not self._client.done():
             if time.monotonic() > deadline:
-                raise TimeoutError(f"no two checkpoints within {_WAIT_S:.0f} s")
+                raise TimeoutError(f"no two checkpoints within {seconds:.0f} s")
 
 
 def _key_text(name: str, type_: DataType) -> str:
@@ -361,7 +410,7 @@ def _is_of_no_rows(rows: Counter[tuple[Any, ...]]) -> bool:
 
 def _compared(written: Counter[tuple[Any, ...]], expected: Counter[tuple[Any, ...]]) -> Outcome:
     if written == expected:
-        return Outcome("equal")
+        return EQUAL
     missing, extra = list((expected - written).elements()), list((written - expected).elements())
     shown = [
         f"{len(rows)} {what} rows, such as {rows[:3]}"

@@ -43,6 +43,7 @@ from flykka.spark_bridge.errors import SessionError
 from flykka.spark_bridge.session import python_daemon
 from flykka.spark_bridge.session.class_archive import reading_options
 from flykka.spark_bridge.session.gateway import ensure_gateway
+from flykka.spark_bridge.session.hadoop_configuration import forget_sources
 from flykka.spark_bridge.session.jvm_classes import jvm_class, remember_classes
 from flykka.spark_bridge.session.local_file_system import set_permissions_without_processes
 from flykka.spark_bridge.session.preconditions import check_preconditions, check_version, without_speculation
@@ -302,6 +303,7 @@ def engine_session(session: SparkSession) -> SparkSession:
     is_local = str(context.master).startswith("local")
     if is_local:
         set_permissions_without_processes(context)
+    forget_sources(context)
     clone = SparkSession(context, session._jsparkSession.cloneSession())
     for key, text in _ENGINE.items():
         clone.conf.set(key, text)

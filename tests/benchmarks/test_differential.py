@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks.differential.__main__ import try_seeds
+from benchmarks.differential.__main__ import Found, try_seeds, try_together
 from benchmarks.differential.choices import Choices
-from benchmarks.differential.running import Case, Mode, Outcome, run
+from benchmarks.differential.running import EQUAL, Case, Mode, Outcome, run
 from benchmarks.differential.seeds import Drawing, draw, drawing
 from benchmarks.differential.shrinking import Shrinking, script
 from benchmarks.differential.tables import TYPES, Table, draw_tables
@@ -158,6 +158,48 @@ def test_a_script_is_short_and_has_the_case() -> None:
     assert (named["STREAM"], named["BATCH"], named["TABLES"]) == (case.stream, case.truth, case.tables)
 
 
+def test_seeds_of_one_zone_and_way_share_jobs() -> None:
+    jobs: list[tuple[set[str], Mode, int]] = []
+
+    def equal(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
+        jobs.append(({case.zone for case in cases}, mode, len({id(case.tables) for case in cases})))
+        return [EQUAL] * len(cases)
+
+    found = Found()
+    try_together(range(40), equal, found, lambda line: None)
+
+    assert all(len(zones) == 1 for zones, _, _ in jobs)
+    assert 1 < max(seeds for _, _, seeds in jobs) <= 4
+    assert sum(seeds for _, _, seeds in jobs) == sum(len(draw(seed)[1]) for seed in range(40))
+    assert (found.seeds, found.outcomes) == (40, {"equal": 200})
+
+
+def test_a_difference_is_noted_with_its_seed_and_program() -> None:
+    wrong = draw(7)[0][2].case
+
+    def differing_once(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
+        return [Outcome("differs", "wrong", "rows") if case == wrong else EQUAL for case in cases]
+
+    found = Found()
+    try_together(range(5, 12), differing_once, found, lambda line: None)
+
+    assert found.outcomes == {"equal": 34, "differs": 1}
+    assert [(each["seed"], each["program"]) for each in found.differences] == [(7, 2)]
+
+
+def test_programs_that_are_all_refused_run_in_no_other_way() -> None:
+    jobs: list[int] = []
+
+    def refused(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
+        jobs.append(len(cases))
+        return [Outcome("refused", "no")] * len(cases)
+
+    found = Found()
+    try_together([2, 3], refused, found, lambda line: None)
+
+    assert (found.outcomes, sum(jobs)) == ({"refused": 10}, 10)
+
+
 JUDGED = (
     ("t", "t", "equal"),
     ("t", "t.where('id = 1')", "differs"),
@@ -200,6 +242,19 @@ def test_a_program_that_fails_is_found_among_others(spark: SparkSession) -> None
 
     assert [outcome.kind for outcome in outcomes] == ["equal", "differs"]
     assert "ZeroDivisionError" in outcomes[1].why
+
+
+@pytest.mark.spark
+@pytest.mark.integration
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_program_that_fails_spoils_no_other_seed_of_its_job(spark: SparkSession) -> None:
+    ours, others = ((table_of_files("t", file_of_ids(number), file_of_ids(number + 1)),) for number in (1, 5))
+    failing = Case("t.map(lambda row: {'id': 1 // 0}, 'id bigint')", "t.select('id')", ours)
+
+    outcomes = run(spark, [Case("t", "t", ours), failing, Case("t", "t", others), Case("t", "t", others)], Mode(4))
+
+    assert [outcome.kind for outcome in outcomes] == ["equal", "differs", "equal", "equal"]
 
 
 def assert_no_difference(spark: SparkSession, seeds: range) -> None:
