@@ -172,7 +172,7 @@ class JobStarts:
         if orphan is not None:
             delete_staged(job_graph, self._registry, FileSystem(session), orphan)
         if start.restore_path is not None:
-            _say_other_settings(read_checkpoint(start.restore_path), job_graph)
+            _warn_of_other_settings(read_checkpoint(start.restore_path), job_graph)
         if start.overwrites:
             cluster().check(job_graph)
             delete_published(job_graph, self._registry, FileSystem(session), start.overwrites)
@@ -230,7 +230,7 @@ class JobStarts:
             )
         if identified.checkpoint is not None and not identified.has_ended:
             current_launch().notify(f"continuing {job_graph.name!r} from {describe(identified.checkpoint)}")
-            _say_other_settings(identified.checkpoint, job_graph)
+            _warn_of_other_settings(identified.checkpoint, job_graph)
         return identified
 
     def _has_finished(self, job_name: str) -> bool:
@@ -247,11 +247,11 @@ def describe(checkpoint: CompletedCheckpoint) -> str:
     return f"{kind} {checkpoint.checkpoint_id} of {when} ({checkpoint.path})"
 
 
-def _say_other_settings(checkpoint: CompletedCheckpoint, job_graph: JobGraph) -> None:
+def _warn_of_other_settings(checkpoint: CompletedCheckpoint, job_graph: JobGraph) -> None:
     for setting in other_settings(checkpoint, job_graph):
-        current_launch().say(
+        current_launch().notify(
             f"job {job_graph.name!r} continues with another setting of Spark's session than {checkpoint.path} was taken"
-            f" with: {setting}; state and rows of before are mixed with results that are computed otherwise"
+            f" with: {setting}; its state and the published rows were computed with the earlier one"
         )
 
 

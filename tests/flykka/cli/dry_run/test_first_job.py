@@ -59,7 +59,7 @@ def seen(app: App, options: LaunchOptions = OPTIONS) -> bool:
         app.run()
     if (read := inputs.read()) is None:
         return False
-    PlanCache(app, options).keep(*plan_and_graph(), read)
+    PlanCache(app, options).store(*plan_and_graph(), read)
     return True
 
 
@@ -157,7 +157,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(app: App, monkeypatch: pyte
 
 def test_a_plan_that_is_kept_is_drawn_without_running_the_app(app: App, capsys: pytest.CaptureFixture[str]) -> None:
     Path("app.py").write_text("import sys; sys.exit('the app was run')")
-    PlanCache(App("app.py"), OPTIONS).keep(*plan_and_graph(), ())
+    PlanCache(App("app.py"), OPTIONS).store(*plan_and_graph(), ())
 
     drawn = main(["plan", "app.py"])
 
