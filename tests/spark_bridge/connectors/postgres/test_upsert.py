@@ -81,5 +81,5 @@ def test_rows_that_are_the_same_are_one(
 def test_a_kind_of_row_that_there_is_not_is_refused(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
-    with expect_refusal(r"the column 'row_kind' says c, which is no kind of row"):
+    with expect_refusal(r"the column 'row_kind' contains c, which is no kind of row"):
         writing(changing(database)).publish(spark.createDataFrame([(7, "a", "c", 1)], CHANGES))
