@@ -216,10 +216,7 @@ class ClusterOptions(TypedDict, total=False):
         Time, Meaning("how often a TaskManager must send a heartbeat", "1s", field="heartbeat_interval_ms")
     ]
     heartbeat_timeout: Annotated[
-        Time,
-        Meaning(
-            "a TaskManager without a heartbeat for this long is considered lost", "10s", field="heartbeat_timeout_ms"
-        ),
+        Time, Meaning("a TaskManager without a heartbeat for this long is lost", "10s", field="heartbeat_timeout_ms")
     ]
     job_store_capacity: Annotated[
         Number, Meaning("for how many ended jobs details are kept", "100", field="job_store_capacity")
@@ -302,11 +299,7 @@ class JobOptions(TypedDict, total=False):
     parallelism: Annotated[
         int | Literal["auto"] | None,
         Form("N|auto", parallelism),
-        Meaning(
-            "default parallelism of operators; auto: as many subtasks as there are slots",
-            "1",
-            sets="defaults.parallelism",
-        ),
+        Meaning("default parallelism of operators; auto: the number of slots", "1", sets="defaults.parallelism"),
     ]
     max_parallelism: Annotated[
         Count,
