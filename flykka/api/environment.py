@@ -101,8 +101,7 @@ _SHORT = {"EXPIRED": CheckpointFailureReason.CHECKPOINT_EXPIRED}
 class StreamExecutionEnvironment(MigrationHints):
     """Builds a program and runs it on a local cluster; its rows are processed in a Spark session.
 
-    Create it with `get_execution_environment`. Use it in a `with` statement, or call `close` at the end. As in Flink,
-    setters return the environment.
+    Create it with `get_execution_environment`. Use it in a `with` statement, or call `close`. Setters return it.
     """
 
     _hint_tables = ("environment",)
@@ -154,8 +153,7 @@ class StreamExecutionEnvironment(MigrationHints):
 
         Each argument is an option of docs/options.md, for example `checkpoint_interval="10s"`; `configuration` takes
         further options by name, for example `{"checkpoint_interval": "10s"}`. Options that are not passed come from the
-        options file, or have the default of that page. Environment variables and the options of `flykka run` override
-        what is passed here.
+        options file, or have the default of that page. Environment variables and `flykka run` override them.
 
         The cluster of `task_managers` starts with the first job. Without `slots_per_task_manager` it gets as many slots
         as that job needs. With `record`, every turn of every actor is written to that file (see `TraceRecorder`).
@@ -166,8 +164,7 @@ class StreamExecutionEnvironment(MigrationHints):
         `network_memory_bytes`; by default as many as its tasks need. Each channel has `buffers_per_channel` of its own.
 
         `task_manager_cpu` and `task_manager_memory` are divided evenly among the slots of a TaskManager, unless
-        operators request other amounts (`set_resources`); `managed_memory` is the part of the memory reserved for
-        state.
+        operators request other amounts (`set_resources`); `managed_memory` is its part for state.
 
         `restart_strategy` and `failover_strategy` (`region` or `full`) apply to jobs without their own. With
         `high_availability`, a local folder or an address of ZooKeeper, the application may be killed and run again: its
@@ -292,8 +289,7 @@ class StreamExecutionEnvironment(MigrationHints):
     def explain_sql(self, query: str) -> str:
         """Return a text that lists the operators of a query and the state of each, without adding it to the program.
 
-        The last lines state whether the result is append-only, and warn of state that grows without bound. Raises as
-        `sql`.
+        The last lines state whether the result is append-only, and warn of unbounded state. Raises as `sql`.
         """
         return self.statement_executor.explain_sql(query)
 
@@ -326,9 +322,7 @@ class StreamExecutionEnvironment(MigrationHints):
 
     @property
     def sql_state_ttl_ms(self) -> int | None:
-        """Milliseconds for which joins of streams in SQL retain rows; None: forever. The launcher's value takes
-        precedence.
-        """
+        """Milliseconds for which joins in SQL retain rows; None: forever. The launcher's value takes precedence."""
         ttl_ms: int | None = self._options.overrides.get("sql_state_ttl", self.job_settings.sql_state_ttl_ms)
         return ttl_ms
 
@@ -350,8 +344,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self
 
     def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
-        """Set the default parallelism of operators, initially 1. `"auto"` uses as many subtasks as there are
-        slots.
+        """Set the default parallelism of operators, initially 1; `"auto"`: the number of slots.
 
         Raises:
             ProgramError: it is below 1.
@@ -371,9 +364,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(operator_chaining=False)
 
     def disable_batch_coalescing(self) -> Self:
-        """Run one stage per batch even if several batches are queued: more Spark jobs, and rows do not come out
-        earlier.
-        """
+        """Run one stage per batch even if several are queued: more Spark jobs, but no earlier results."""
         return self._set(batch_coalescing=False)
 
     def disable_auto_generated_uids(self) -> Self:
@@ -406,8 +397,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(schedule_mode=one_of(ScheduleMode, mode, "schedule mode"))
 
     def set_default_input_dependency_constraint(self, constraint: InputDependencyConstraint | str) -> Self:
-        """Set whether a task starts when `ANY` (the default) or `ALL` of its inputs can be read, with
-        `LAZY_FROM_SOURCES`.
+        """Set, for `LAZY_FROM_SOURCES`, if a task starts when `ANY` (default) or `ALL` inputs can be read.
 
         Raises:
             ProgramError: there is no such constraint.
@@ -486,8 +476,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(latency_tracking_interval=duration_ms(interval, "latency tracking interval"))
 
     def set_rpc_timeout(self, timeout: Duration) -> Self:
-        """Set how long a TaskManager may take to acknowledge the deployment of a task (`pekko.ask.timeout`); 10 s by
-        default.
+        """Set how long a TaskManager may take to acknowledge a deployment (`pekko.ask.timeout`; 10 s).
 
         A task that is not acknowledged in time fails and restarts as after any other failure. If many tasks are
         deployed together, the time counts from the last acknowledgement.
@@ -558,8 +547,7 @@ class StreamExecutionEnvironment(MigrationHints):
         Only the failed task and those downstream of it restart, from the last checkpoint. Lost are the rows in flight
         to them and the rows that they have received since that checkpoint from tasks that keep running. No row is
         published twice. As running tasks need not read anything again, a failure far downstream costs a few seconds
-        instead of the time since the checkpoint. Use it for results that may be slightly too small, such as a live
-        dashboard.
+        instead of the time since the checkpoint. Use it if results may be too small, as on a dashboard.
 
         It requires a streaming job with aligned checkpoints, the failover strategy `region` and the schedule mode
         `EAGER`; other jobs are refused when they are executed.
@@ -592,13 +580,12 @@ class StreamExecutionEnvironment(MigrationHints):
         than `max_concurrent` wait to be deleted.
 
         The first checkpoint is taken `initial_delay` after the job starts to run and after each restart; `"random"`
-        draws it for each job between `min_pause` and `interval`. By default it is taken early, because nothing is
-        published before it completes.
+        draws it for each job between `min_pause` and `interval`. By default it is early, as nothing is published
+        before.
 
         Raises:
             DurationError: a duration cannot be parsed, or is 0 and must not be.
-            ProgramError: a number is below 1, that of tolerable failures is below 0, or checkpoints may overlap and
-                are unaligned.
+            ProgramError: a number is below 1, that of tolerable failures below 0, or unaligned checkpoints may overlap.
         """
         if type(interval) is int and 0 < interval < _SHORT_MS:
             warnings.warn(
@@ -661,8 +648,7 @@ class StreamExecutionEnvironment(MigrationHints):
     def set_checkpoint_fsync(self, enabled: bool) -> Self:
         """Set whether files are synced to disk before a checkpoint or published output refers to them; True by default.
 
-        Without it a job still survives killed processes, but after a power failure checkpoints and published files may
-        be empty.
+        Without it a job still survives killed processes, but a power failure may leave files empty.
         """
         return self._set(checkpoint_fsync=enabled)
 
@@ -726,13 +712,11 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(aligned_checkpoint_timeout=duration_ms(timeout, "aligned checkpoint timeout"))
 
     def set_tolerable_checkpoint_failure_number(self, number: int, *causes: CheckpointFailureReason | str) -> Self:
-        """Set how many consecutive checkpoints may fail, for each of these causes or for all others, before the job
-        fails.
+        """Set how many consecutive checkpoints may fail before the job fails, by cause or in general.
 
         Without `causes` the number applies to all causes that have none of their own (0 by default). With them,
         failures of each cause are counted separately; causes are values of `CheckpointFailureReason` or their names. A
-        completed checkpoint resets the count. Checkpoints that the job itself aborts, for example because it restarts,
-        never count.
+        completed checkpoint resets the count. Checkpoints aborted by the job never count.
 
         Raises:
             ProgramError: the number is below 0, or there is no such cause.
@@ -772,8 +756,7 @@ class StreamExecutionEnvironment(MigrationHints):
         a checkpoint: its folder or its `_metadata` file. None: the beginning of the input; refused if the folder of a
         sink contains output of the job.
 
-        The checkpoint is read when the job is executed. The job does not delete it, and its own checkpoints may refer
-        to files of it.
+        The checkpoint is read when the job is executed. The job does not delete it, but may refer to its files.
 
         Raises:
             ProgramError: it is empty.
@@ -804,8 +787,7 @@ class StreamExecutionEnvironment(MigrationHints):
         """Delete the output of the next job in these folders of its sinks, and start at the beginning of its input.
 
         Only files of the job itself are deleted, after all checks that are possible before a job runs. The job is
-        refused if a folder does not belong to one of its sinks, or if another folder of a sink contains output of the
-        job.
+        refused if a folder does not belong to one of its sinks, or another one contains output of the job.
 
         Raises:
             ProgramError: no folder is passed, or an empty one.
@@ -822,8 +804,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return UserFiles(self._registry.files, self.spark, self._options.overrides.get("global_job_parameters", {}))
 
     def add_python_file(self, path: str | PathLike[str]) -> Self:
-        """Make a `.py` file, the modules of a folder, or a package in a `.zip`, `.egg` or `.whl` file importable in
-        functions.
+        """Let functions import a `.py` file, the modules of a folder, or a `.zip`, `.egg` or `.whl` file.
 
         It is importable in Spark's Python workers and in the driver, and takes precedence over installed packages.
 
@@ -853,8 +834,7 @@ class StreamExecutionEnvironment(MigrationHints):
         come only from this folder, which `pip download` can fill.
 
         Raises:
-            ProgramError: the file or the folder does not exist, or pip cannot install a requirement, which the error
-                names.
+            ProgramError: the file or the folder does not exist, or pip cannot install a requirement.
         """
         self._files.set_python_requirements(requirements_file_path, requirements_cache_dir)
         return self
@@ -931,8 +911,8 @@ class StreamExecutionEnvironment(MigrationHints):
 
         Port 0 selects a free port; without a host only this machine can connect. Any other host requires a token file,
         whose token every request must carry. Without it only requests that change something need a token, `rest_token`,
-        or none with `no_token`. `connections_per_peer` limits the concurrent connections of one address. The server
-        starts with the first job.
+        or none with `no_token`. `connections_per_peer` is the limit for one address. The server starts with the
+        first job.
 
         Raises:
             MissingExtraError: the extra `web` is not installed.
@@ -1019,9 +999,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return stream_graph(operators, self._registry, self.defaults, self._cluster_settings.all_slots)
 
     def get_job_graph(self, job_name: str = "flykka job") -> JobGraph:
-        """Return the graph that `execute` submits: the stream graph with chained operators. Raises as
-        `get_stream_graph`.
-        """
+        """Return the graph that `execute` submits, with chained operators. Raises as `get_stream_graph`."""
         settings, cluster = self.job_settings, self._cluster_settings
         try:
             graph = job_graph(
@@ -1060,8 +1038,7 @@ class StreamExecutionEnvironment(MigrationHints):
         """Submit the operators defined since the last job, and return a client of the job.
 
         With `attached=False` the client receives no updates and requests the state of the job only on demand, which
-        suits jobs of very many tasks. With `ListeningBehaviour.EXECUTION_RESULT` it receives the result, but no states
-        of tasks.
+        suits jobs of very many tasks. With `ListeningBehaviour.EXECUTION_RESULT` it only receives the result.
 
         Raises:
             ProgramError: there are no operators, or they cannot be connected as defined.

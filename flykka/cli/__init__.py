@@ -1,4 +1,4 @@
 """The command line: one module per command, loaded when the command is typed.
 
-Displays are in `console`, `views` and `traces`, the work itself in `api` and `client`.
+Not here: displays (`console`, `views`, `traces`), and the work itself (`api`, `client`).
 """

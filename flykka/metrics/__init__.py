@@ -1,4 +1,4 @@
 """Metrics of a cluster and its jobs, with Flink's scopes and names.
 
-They are counted where the work is done, not here.
+Not here: counting, which is done by the code that does the work.
 """

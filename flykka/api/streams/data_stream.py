@@ -99,7 +99,7 @@ class Stream(MigrationHints):
 
     @property
     def changelog(self) -> Changelog:
-        """Whether the rows are append-only, or replace earlier rows with the same key."""
+        """The kind of changes: append-only rows, or rows that replace earlier ones with the same key."""
         return self.flow.type.changelog
 
     def print_schema(self) -> None:

@@ -43,7 +43,7 @@ ROWS_READ = 10_000
 """The maximum number of rows of each source; the rest of its first batch is ignored."""
 
 PATIENCE_SECONDS = 1.0
-"""How long to wait for the first row of a source that generates its rows one by one."""
+"""The time to wait for the first row of a source that generates its rows one by one."""
 
 _PAUSE_SECONDS = 0.1
 

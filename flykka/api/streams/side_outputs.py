@@ -30,7 +30,7 @@ class OutputTag:
     columns of the windowed stream.
 
     Raises:
-        ProgramError: the id is empty, or no text.
+        ProgramError: the id is empty, or not a text.
     """
 
     id: str

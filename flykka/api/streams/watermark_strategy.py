@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkStrategy:
-    """How watermarks are generated; use the class methods to create one.
+    """The generation of watermarks; use the class methods to create one.
 
     `delay_ms` is the bound of out-of-orderness, None without event time. `timestamp_column` names the event-time column
     unless the source does. A source without rows for `idle_timeout_ms` is idle and does not hold back others; None:

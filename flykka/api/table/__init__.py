@@ -1,4 +1,4 @@
 """Tables: SQL texts become operations on streams.
 
-Parsing and analysis of the texts are in `spark_bridge/sql`.
+Not here: parsing and analysis of the texts (`spark_bridge/sql`).
 """

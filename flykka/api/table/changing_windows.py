@@ -53,8 +53,7 @@ def changing_window(node: PlanNode, relation: Relation, bounds: Limits) -> Relat
     """Plan a window function of changing rows.
 
     Raises:
-        RefusedError: it is not ROW_NUMBER() with a bound, or count, sum or avg of numbers over a row and some
-            rows
+        RefusedError: it is not ROW_NUMBER() with a bound, or count, sum or avg of numbers over a row and some rows
             before it.
     """
     return _ChangingWindow(node, relation.settled(), bounds).relation()

@@ -66,8 +66,7 @@ class DeclaredTable:
         Rows that are changes become upserts by the primary key, unless the kind of a row is a declared column.
 
         Raises:
-            ProgramError: the table cannot be read, has other columns than declared, or its rows are changes and it
-                has
+            ProgramError: the table cannot be read, has other columns than declared, or its rows are changes and it has
                 no primary key.
         """
         if self.source is None:

@@ -104,7 +104,7 @@ class Environment(Protocol):
 
     @property
     def sql_state_ttl_ms(self) -> int | None:
-        """How long joins of streams in queries planned now keep rows; None: forever."""
+        """The time for which joins of streams in queries planned now keep rows; None: forever."""
 
     def from_source(
         self,

@@ -61,8 +61,7 @@ def changing_join(node: PlanNode, kind: str, sides: Mapping[Side, Rows], conditi
     """Plan a join whose results may change with later rows: upserts and deletes.
 
     Raises:
-        RefusedError: a side has no keys to identify its rows, or the ON of an outer join is more than equalities
-            of
+        RefusedError: a side has no keys to identify its rows, or the ON of an outer join is more than equalities of
             columns.
     """
     if kind not in _KINDS or not condition.keys:

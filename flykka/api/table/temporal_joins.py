@@ -106,8 +106,7 @@ def temporally_joined(
     """Plan a temporal join, with those of its columns that are `read`.
 
     Raises:
-        RefusedError: the kind of join is not supported, the time is not the event time of the left stream, a side
-            has
+        RefusedError: the kind of join is not supported, the time is not the event time of the left stream, a side has
             no event time, the left rows change, or the ON has no equality with the key of the right side.
     """
     left.check_append_only("The left side of a temporal JOIN", node)

@@ -1,4 +1,4 @@
 """Commands for jobs of a running flykka, by its REST interface.
 
-Commands for jobs of this process are elsewhere.
+Not here: commands for jobs of this process.
 """

@@ -1,4 +1,4 @@
 """`flykka savepoint`: inspects savepoints, and checks whether an app can start from one.
 
-Reading of its files is in `client` and `actors/checkpoint_storage`.
+Not here: reading of its files (`client`, `actors/checkpoint_storage`).
 """

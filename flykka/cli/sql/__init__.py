@@ -1,4 +1,4 @@
 """`flykka sql`: runs a script of statements, or statements typed one by one.
 
-The meaning of statements is in `api/table`.
+Not here: the meaning of statements (`api/table`).
 """

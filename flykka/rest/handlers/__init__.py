@@ -1,4 +1,4 @@
 """Handlers of requests, by subject.
 
-The JSON of answers is in `rest/responses`.
+Not here: the JSON of answers (`rest/responses`).
 """

@@ -1,4 +1,4 @@
 """The serving process: its threads, its memory, its log.
 
-No actor is asked, and jobs are elsewhere.
+Not here: jobs, and questions to actors.
 """

@@ -306,7 +306,7 @@ def test_nothing_can_be_set_on_a_union(spark: SparkSession) -> None:
     program = Program()
     united = bids(spark, program).union(bids(spark, program))
 
-    with pytest.raises(ProgramError, match="the union of bids and bids is no operator"):
+    with pytest.raises(ProgramError, match="the union of bids and bids is not an operator"):
         united.set_parallelism(2)
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 _CSV = "USING csv OPTIONS (path '/x')"
 _KAFKA = "USING kafka OPTIONS (kafka.bootstrap.servers 'x', topic 'y', format 'json'"
 BAD = {
-    "CREATE TABLE x (a INT) USING kafak OPTIONS (a 1)": (1, 30, "no connector 'kafak' (did you mean kafka?)"),
+    "CREATE TABLE x (a INT) USING kafak OPTIONS (a 1)": (1, 30, "unknown connector 'kafak' (did you mean kafka?)"),
     "CREATE TABLE x (a INT) USING kafka OPTIONS (topic 'x')": (1, 30, "'kafka.bootstrap.servers' is missing"),
     f"CREATE TABLE x (a INT) {_KAFKA},\n  stort_from 'latest')": (2, 3, "kafka has no option 'stort_from'; it has"),
     f"CREATE TABLE x (a INT) {_KAFKA},\n  'start_from' 'last')": (2, 3, "'start_from' is earliest, latest, committed"),
@@ -29,7 +29,11 @@ BAD = {
     "CREATE TABLE x (a INT) USING datagen OPTIONS (number_of_rows 5, fields.a.begin 2)": (1, 65, "not with 'begin'"),
     "CREATE TABLE x (a DATE) USING datagen OPTIONS (number_of_rows 5)": (1, 31, "nothing is generated of type date"),
     "CREATE TABLE x (a INT) USING datagen": (1, 30, "a source without an end needs rows_per_second"),
-    "CREATE TABLE x (a INT, PRIMARY KEY (b)) USING delta OPTIONS (path '/x')": (1, 24, "PRIMARY KEY names b, which is"),
+    "CREATE TABLE x (a INT, PRIMARY KEY (b)) USING delta OPTIONS (path '/x')": (
+        1,
+        24,
+        "PRIMARY KEY names b, but the columns of x are a",
+    ),
     f"CREATE TABLE x (a INT, PRIMARY KEY (a)) {_CSV}": (1, 24, "PRIMARY KEY means nothing to csv"),
     f"CREATE TABLE x (a INT, PRIMARY KEY (a)) {_KAFKA})": (1, 24, "read as format 'debezium-json'"),
     f"CREATE TABLE x (a INT, UNIQUE (a)) {_CSV}": (1, 1, "no constraint is checked here"),

@@ -141,7 +141,7 @@ def test_an_insert_is_explained_with_its_table(queries: Queries) -> None:
 
     assert isinstance(told, str)
     assert "into counts  upserts by auction" in told.splitlines()
-    assert "WARNING: the state of 2. aggregate(count(1) AS count(1)) never ends" in told
+    assert "WARNING: the state of 2. aggregate(count(1) AS count(1)) never expires" in told
     assert not [made for made in queries.program.transformations if made.kind is OperatorKind.SINK]
 
 
