@@ -367,10 +367,8 @@ class CheckpointCoordinatorMachine:
                 yield from self._discard_late(event)
             case TaskAcknowledgeResult.DISCARDED:
                 task = self._state.tasks.task(attempt)
-                reporter = task.where if task is not None else f"{attempt}, which has ended"
-                yield LateAcknowledgement(
-                    reason=f"checkpoint {checkpoint_id} had ended when {reporter} acknowledged it"
-                )
+                by = task.where if task is not None else f"{attempt}, which has ended"
+                yield LateAcknowledgement(reason=f"checkpoint {checkpoint_id} had ended when {by} acknowledged it")
                 yield from self._measure(event, now)
                 yield from self._discard_late(event)
             case unreachable:
