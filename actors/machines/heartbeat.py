@@ -94,7 +94,7 @@ class HeartbeatMonitor:
         return tuple(self._targets)
 
     def tick(self, now: int) -> list[HeartbeatEffect]:
-        effects = self._excuse(now)
+        effects = self._excuse_silence(now)
         for name, target in tuple(self._targets.items()):
             silent_ms = now - target.last_heard_ms
             if silent_ms >= target.timeout_ms:
@@ -104,7 +104,7 @@ class HeartbeatMonitor:
                 effects.append(SendHeartbeatRequest(target=name))
         return effects
 
-    def _excuse(self, now: int) -> list[HeartbeatEffect]:
+    def _excuse_silence(self, now: int) -> list[HeartbeatEffect]:
         if self._interval_ms is None:
             return []
         late_ms, self._last_tick_ms = now - self._last_tick_ms - self._interval_ms, now

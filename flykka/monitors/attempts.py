@@ -18,15 +18,15 @@ from flykka.runtime.trace.records import Turn
 
 def subtask_of(attempt: ExecutionAttemptId) -> str:
     """The common prefix of the ids of all attempts of one subtask."""
-    return _parted(attempt)[0]
+    return _subtask_and_number(attempt)[0]
 
 
 def number_of(attempt: ExecutionAttemptId) -> int:
     """The number of the attempt, from 0; 0 if the id does not have the format of JobMasters."""
-    return _parted(attempt)[1]
+    return _subtask_and_number(attempt)[1]
 
 
-def _parted(attempt: str) -> tuple[str, int]:
+def _subtask_and_number(attempt: str) -> tuple[str, int]:
     subtask, _, number = attempt.rpartition("_")
     return (subtask, int(number)) if number.isdecimal() else (attempt, 0)
 

@@ -196,7 +196,7 @@ class CheckpointMonitor(ConversationMonitor):
             return
         if checkpoint_id in coordinator.pending and _has_written(turn, checkpoint_id):
             return  # It completes in this turn; former versions notified the tasks before they reported that.
-        if self._must_know(coordinator, checkpoint_id):
+        if self._is_recorded(coordinator, checkpoint_id):
             text = f"{message.attempt} is notified that checkpoint {checkpoint_id} is complete, and it is not"
             yield self.violation(turn, text)
 
@@ -208,7 +208,7 @@ class CheckpointMonitor(ConversationMonitor):
         coordinator.completed_id, coordinator.completed_in = checkpoint_id, turn.sequence
         pending = coordinator.pending.pop(checkpoint_id, None)
         if pending is None:
-            if self._must_know(coordinator, checkpoint_id):
+            if self._is_recorded(coordinator, checkpoint_id):
                 text = f"checkpoint {checkpoint_id} completes, which never began, or was completed or aborted already"
                 yield self.violation(turn, text)
             return
@@ -231,7 +231,7 @@ class CheckpointMonitor(ConversationMonitor):
             yield from self._not_notified(turn, coordinator, checkpoint_id, pending)
         elif checkpoint_id > coordinator.last_id:
             coordinator.last_id = checkpoint_id  # It was aborted before any task was notified of it.
-        elif self._must_know(coordinator, checkpoint_id):
+        elif self._is_recorded(coordinator, checkpoint_id):
             text = f"checkpoint {checkpoint_id} is aborted, which was completed or aborted already"
             yield self.violation(turn, text)
 
@@ -269,7 +269,7 @@ class CheckpointMonitor(ConversationMonitor):
             vertex_id, subtask = missing[0]
             yield self.violation(turn, f"checkpoint {latest} has lost the state of {vertex_id} ({subtask})")
 
-    def _must_know(self, coordinator: _WatchedCoordinator, checkpoint_id: int) -> bool:
+    def _is_recorded(self, coordinator: _WatchedCoordinator, checkpoint_id: int) -> bool:
         """True if the checkpoint, if it began, began within the recording."""
         return self._is_whole or (coordinator.first_id is not None and checkpoint_id >= coordinator.first_id)
 

@@ -70,7 +70,7 @@ class ExchangeMonitor(ConversationMonitor):
     # The producer's end
 
     def _on_asked(self, turn: Turn, message: PartitionRequest) -> None:
-        if not _is_handed_on(turn, message):
+        if not _is_forwarded(turn, message):
             reader = _WatchedReader(message.credit)
             self._outputs.setdefault(turn.recipient, {})[message.partition_id, message.subpartition] = reader
 
@@ -140,6 +140,6 @@ def _element_name(message: BufferResponse) -> str:
     return f"element {message.sequence_number} of subpartition {message.subpartition} of {message.partition_id}"
 
 
-def _is_handed_on(turn: Turn, message: PartitionRequest) -> bool:
+def _is_forwarded(turn: Turn, message: PartitionRequest) -> bool:
     """True if a TaskManager forwards the request to the Task that it is for."""
     return any(isinstance(effect, Send) and effect.message == message for effect in turn.effects)

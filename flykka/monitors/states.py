@@ -63,7 +63,7 @@ class StateMonitor(ConversationMonitor):
         yield from self._move(turn, listener, message.attempt, message.state, execution_may_move)
 
     def _on_task(self, turn: Turn, listener: Ref, message: UpdateTaskExecutionState) -> Iterator[Violation]:
-        yield from self._move(turn, listener, message.state.attempt, message.state.state, _task_may_come_to)
+        yield from self._move(turn, listener, message.state.attempt, message.state.state, _task_may_reach)
 
     def _move(
         self,
@@ -94,6 +94,6 @@ def _is_report(turn: Turn) -> bool:
     return isinstance(unwrapped(turn.message), RegisterJobClient)
 
 
-def _task_may_come_to(former: ExecutionState, state: ExecutionState) -> bool:
+def _task_may_reach(former: ExecutionState, state: ExecutionState) -> bool:
     """True if `state` can be reached: a task does not report every state that it passes through."""
-    return any(state is following or _task_may_come_to(following, state) for following in TASK_MOVES[former])
+    return any(state is following or _task_may_reach(following, state) for following in TASK_MOVES[former])

@@ -93,7 +93,7 @@ class WatermarkMonitor(ConversationMonitor):
             PartitionRequest: self._on_asked,
             ProcessBatch: self._on_read,
             AdvanceWatermark: self._on_advanced,
-            ReadSplits: self._on_read_on,
+            ReadSplits: self._on_read_splits,
             BufferResponse: self._on_sent,
         }
 
@@ -169,7 +169,7 @@ class WatermarkMonitor(ConversationMonitor):
         if task is not None:
             task.max_ms = message.max_watermark_ms
 
-    def _on_read_on(self, turn: Turn, _to: Ref, _message: ReadSplits) -> Iterator[Violation]:
+    def _on_read_splits(self, turn: Turn, _to: Ref, _message: ReadSplits) -> Iterator[Violation]:
         task = self._tasks.get(turn.recipient)
         if task is not None and task.sent_ms > task.max_ms:
             text = f"the source reads at watermark {task.sent_ms}, beyond its limit {_watermark_text(task.max_ms)}"

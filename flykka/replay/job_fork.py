@@ -43,7 +43,7 @@ class JobFork(Fork):
         """The outcome of the jobs in the recording."""
         self.outcome = RunOutcome()
         """The outcome of the jobs in the fork."""
-        self._answer_what_the_record_does_not()
+        self._answer_pending_requests()
 
     def fail_stage(self) -> None:
         """Let the engine of the task that handles the current message report a failure first.
@@ -51,7 +51,7 @@ class JobFork(Fork):
         Raises:
             ForkError: the message concerns no running task.
         """
-        self.tell(f"{self._task_in_hand()}/bridge", EngineFailed(cause=_INJECTED))
+        self.tell(f"{self._current_task()}/bridge", EngineFailed(cause=_INJECTED))
 
     def run(
         self,
@@ -84,7 +84,7 @@ class JobFork(Fork):
         has_ended = self.outcome.has_ended and not self.expects_more
         return replace(run, silent=silent, ended="all jobs have ended" if has_ended else run.ended)
 
-    def _answer_what_the_record_does_not(self) -> None:
+    def _answer_pending_requests(self) -> None:
         """Answer the requests to engines and sources that are pending when a recording ends: it has no answers for
         them.
         """
@@ -105,7 +105,7 @@ class JobFork(Fork):
                     if (cell.ref, operator_id) not in answered:
                         self.tell(cell.ref.path, discover())
 
-    def _task_in_hand(self) -> str:
+    def _current_task(self) -> str:
         """The path of the Task that takes the turn, or whose bridge does, or whose attempt the message names."""
         turn = self.turn
         if turn is not None:

@@ -99,7 +99,7 @@ class RunOutcome:
         return bool(self._ended) and self._ended >= self._store.jobs.keys() and all(have_ended)
 
     def ends_as(self, other: RunOutcome) -> bool:
-        """Tell whether both runs have the same jobs, each with the same final status."""
+        """Return whether both runs have the same jobs, each with the same final status."""
         return {job_id: job.status for job_id, job in self.jobs.items()} == {
             job_id: job.status for job_id, job in other.jobs.items()
         }

@@ -315,8 +315,8 @@ class _Simulation:
         """True if a checkpoint of the job was aborted after the last complete one."""
         if (model := self._read_models.jobs.get(job_id)) is None:
             return False
-        failed, completed = model.checkpoints.latest_failed, model.checkpoints.last_completed
-        return failed is not None and (completed is None or failed.ended_ms >= completed.ended_ms)
+        last_failed, last_completed = model.checkpoints.latest_failed, model.checkpoints.last_completed
+        return last_failed is not None and (last_completed is None or last_failed.ended_ms >= last_completed.ended_ms)
 
     def _violated(self, monitor: str, text: str) -> None:
         self._found.append(Violation(monitor, text))

@@ -124,7 +124,7 @@ class ActorDirectory:
             return
         path = record.recipient.path
         if facts.tag == "task.submit":
-            self._learn_deployment(record, facts)
+            self._add_deployment(record, facts)
         elif facts.tag in _TASK_MESSAGES and path not in self._at and kind_of(path) is ActorKind.TASK:
             # The records of a flight recorder may begin after the deployment.
             self._enter(facts.get("attempt"), path, _last_part(path))
@@ -151,7 +151,7 @@ class ActorDirectory:
         parts = path.split("/")
         return parts[3].removeprefix("job-") if parts[2:3] == ["job-manager"] and len(parts) > 3 else None
 
-    def _learn_deployment(self, turn: Turn, facts: Facts) -> None:
+    def _add_deployment(self, turn: Turn, facts: Facts) -> None:
         descriptor = facts.part("descriptor")
         vertex = None if descriptor is None else descriptor.part("vertex")
         if descriptor is None or vertex is None:

@@ -120,9 +120,9 @@ def _turn_step(story: StoryPart, turn: Turn, facts: Facts, actors: ActorDirector
     failure = failure_of(turn)
     why = "" if failure is None else failure_text(failure)
     if inner.tag in CHECKPOINTS:
-        heard_by, text = CHECKPOINTS[inner.tag]
+        receivers, text = CHECKPOINTS[inner.tag]
         group = f"checkpoint {inner.get('checkpoint_id')}"
-        return _step(turn, actors, text, why, group=group, failed=bool(why), hop=kind is not heard_by)
+        return _step(turn, actors, text, why, group=group, failed=bool(why), hop=kind is not receivers)
     unknown = (None, f"receives {inner.name}", None)
     at, text, section = STEPS.get(inner.tag, unknown)
     detail = _detail(inner)

@@ -115,7 +115,7 @@ def checkpoint_story(trace: TraceReader, checkpoint: int, job: str | None = None
 
 
 def concerns_checkpoint(record: Record, checkpoint: int) -> bool:
-    """Tell whether a record concerns this checkpoint, of any job."""
+    """Return whether a record concerns this checkpoint, of any job."""
     return _Narrator(checkpoint).fact_in(record) is not None
 
 
@@ -169,25 +169,25 @@ class _Narrator:
         facts = facts_of(record.message)
         if facts is None:
             return None
-        own = next(filter(self._is_meant, _within(facts)), None)
+        own = next(filter(self._is_of_checkpoint, _within(facts)), None)
         if own is not None:
             return _Fact(own)
         if kind_of(record.recipient.path) not in _DECIDERS:
             return None
-        sent = (facts_of(effect.message) for effect in _sends(record))
+        sent_facts = (facts_of(effect.message) for effect in _sends(record))
         match = next(
             (
                 each
-                for each_sent in sent
+                for each_sent in sent_facts
                 if each_sent is not None
                 for each in _within(each_sent)
-                if self._is_meant(each)
+                if self._is_of_checkpoint(each)
             ),
             None,
         )
         return None if match is None else _Fact(match, sent=True)
 
-    def _is_meant(self, facts: Facts) -> bool:
+    def _is_of_checkpoint(self, facts: Facts) -> bool:
         checkpoint_id = facts.get("checkpoint_id")
         if isinstance(checkpoint_id, int):
             self.seen.add(checkpoint_id)

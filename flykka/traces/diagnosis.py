@@ -67,12 +67,12 @@ def diagnose_recorded(
     return diagnose(_reports(engine, details, now_ms))
 
 
-def _chosen(jobs: Sequence[JobDetails], wanted: str | None, path: str) -> JobDetails:
-    fitting = [job for job in jobs if wanted is None or wanted == job.name or job.job_id.startswith(wanted)]
+def _chosen(jobs: Sequence[JobDetails], selector: str | None, path: str) -> JobDetails:
+    fitting = [job for job in jobs if selector is None or selector == job.name or job.job_id.startswith(selector)]
     if len(fitting) == 1:
         return fitting[0]
     there = ", ".join(f"{job.name!r} {job.job_id}" for job in jobs) or "none up to this turn"
-    what = f"{path}: there is no job {wanted!r}" if not fitting and wanted else f"{path} has {len(jobs)} jobs"
+    what = f"{path}: there is no job {selector!r}" if not fitting and selector else f"{path} has {len(jobs)} jobs"
     raise TraceSelectionError(f"{what}; name one of: {there}")
 
 

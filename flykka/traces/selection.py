@@ -63,7 +63,7 @@ class CountingIterator:
 
 
 def is_at(ref: Ref, pattern: str) -> bool:
-    """Tell whether an actor has this path; `/user/` may be left out."""
+    """Return whether an actor has this path; `/user/` may be left out."""
     return fnmatchcase(ref.path, pattern if pattern.startswith("/") else f"/user/{pattern}")
 
 
@@ -73,7 +73,7 @@ def patterns_of(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def has_type(record: Record, pattern: str) -> bool:
-    """Tell whether the message of a record has this class or this tag."""
+    """Return whether the message of a record has this class or this tag."""
     if not isinstance(record, Turn | DeadLetterRecord):
         return False
     names = (message_name(record.message), message_tag(record.message))

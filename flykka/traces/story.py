@@ -89,7 +89,7 @@ class Story:
         if everything:
             return [Line(phase=step.phase, steps=(step,), text=_sentence(step)) for step in self.steps]
         steps = [step for step in self.steps if not step.hop]
-        return list(_by_phase(steps) if self.has_phases else _until_something_happens(steps, self.begin_ms))
+        return list(_by_phase(steps) if self.has_phases else _collapse_kinds(steps, self.begin_ms))
 
     def text(self, *, everything: bool = False) -> str:
         """The story as text: seconds since its first step, the turn, and the event."""
@@ -226,7 +226,7 @@ def _collapsed(steps: Sequence[StoryStep]) -> str:
     return f"{len(steps):,} x {last.text}{took}{slowest}"
 
 
-def _until_something_happens(steps: Iterable[StoryStep], begin_ms: int) -> Iterator[Line]:
+def _collapse_kinds(steps: Iterable[StoryStep], begin_ms: int) -> Iterator[Line]:
     """Collapse steps of one kind, until one without a kind comes, so that the order around it is kept."""
     kinds: dict[str, list[StoryStep]] = {}
     for step in steps:

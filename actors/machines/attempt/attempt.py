@@ -373,11 +373,11 @@ class StreamTask:
         if (misplaced := self._stages.outputs.misplaced(result.outputs)) is not None:
             return self.state.fail(misplaced)
         self._book.stage(result.staged)
-        finished = self._stages.finish(stage, now)
-        timers = self._timers.on_stage_finished(result.next_timer_ms, now)
-        sent = self._events.on_stage_ended(stage)
-        violated = self.state.on_monotony_violated(self._descriptor.vertex.name, stage.violated)
-        effects = [*finished, *timers, *sent, *violated]
+        end_effects = self._stages.finish(stage, now)
+        timer_effects = self._timers.on_stage_finished(result.next_timer_ms, now)
+        event_effects = self._events.on_stage_ended(stage)
+        violation_effects = self.state.on_monotony_violated(self._descriptor.vertex.name, stage.violated)
+        effects = [*end_effects, *timer_effects, *event_effects, *violation_effects]
         match stage.command:
             case ReadSplits():
                 assert self._source is not None, "only a source reads splits"
@@ -388,15 +388,15 @@ class StreamTask:
                 effects += self._checkpoints.on_barrier_sent(stage, took_ms, now)
         return effects
 
-    def _on_work_failed(self, failed: answers.WorkFailed, now: int) -> list[TaskEffect]:
-        if isinstance(failed.command, CloseChain):
+    def _on_work_failed(self, event: answers.WorkFailed, now: int) -> list[TaskEffect]:
+        if isinstance(event.command, CloseChain):
             # The chain counts as closed: nothing more can be done.
-            return self._on_event(answers.ChainClosed(failure=failed.cause), now)
-        if not failed.ends_attempt:
-            return self._checkpoints.on_failed(failed)
+            return self._on_event(answers.ChainClosed(failure=event.cause), now)
+        if not event.ends_attempt:
+            return self._checkpoints.on_failed(event)
         if self.state.is_closing:
             return [Ignore(reason="the chain is closing")]
-        return self.state.fail(failed.cause)
+        return self.state.fail(event.cause)
 
     def _on_committed(self, checkpoint_id: int) -> list[TaskEffect]:
         if not self.state.is_running:

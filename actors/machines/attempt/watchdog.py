@@ -79,8 +79,8 @@ def _progress(work: WorkProgress, observed: _Observation) -> StageProgress:
 
 def _failure(stage: StageProgress, stalled_ms: int, timeout_ms: int) -> SerializedThrowable:
     if stage.tasks:
-        failed = f", {stage.tasks_failed} have failed" if stage.tasks_failed else ""
-        reason = f"{stage.tasks_done} of {stage.tasks} Spark tasks are done, {stage.tasks_active} run{failed}"
+        failures = f", {stage.tasks_failed} have failed" if stage.tasks_failed else ""
+        reason = f"{stage.tasks_done} of {stage.tasks} Spark tasks are done, {stage.tasks_active} run{failures}"
     else:
         reason = "no Spark job of it has begun: it waits in code of the driver"
     text = (

@@ -367,10 +367,8 @@ class CheckpointCoordinatorMachine:
                 yield from self._discard_late(event)
             case TaskAcknowledgeResult.DISCARDED:
                 task = self._state.tasks.task(attempt)
-                reporter = task.where if task is not None else f"{attempt}, which has ended"
-                yield LateAcknowledgement(
-                    reason=f"checkpoint {checkpoint_id} had ended when {reporter} acknowledged it"
-                )
+                by = task.where if task is not None else f"{attempt}, which has ended"
+                yield LateAcknowledgement(reason=f"checkpoint {checkpoint_id} had ended when {by} acknowledged it")
                 yield from self._measure(event, now)
                 yield from self._discard_late(event)
             case unreachable:
@@ -498,7 +496,7 @@ class CheckpointCoordinatorMachine:
             timestamp_ms=now,
             is_retained=is_retained,
         )
-        if pending.request_id is not None and not self._is_tried_again(pending):
+        if pending.request_id is not None and not self._is_retried(pending):
             yield SavepointCompleted(
                 job_id=self._job_id,
                 request_id=pending.request_id,
@@ -548,7 +546,7 @@ class CheckpointCoordinatorMachine:
         fatal = self._why_fatal(pending, failure.reason, by_task=by_task)
         if self._trigger.final.begun == pending.checkpoint_id:
             yield from self._trigger.on_final_aborted(pending.checkpoint_id, failure)
-        elif pending.request_id is not None and not self._is_tried_again(pending):
+        elif pending.request_id is not None and not self._is_retried(pending):
             yield savepoint_failed(self._job_id, pending.request_id, failure)
         if fatal is not None:
             cause = failure.error(f"{fatal} {pending.checkpoint_id}")
@@ -582,7 +580,7 @@ class CheckpointCoordinatorMachine:
         folder = () if is_left else _folder(pending.properties.options.target_location)
         yield from self._state.completed.dispose(checkpoints=folder, state=pending.exclusive_state())
 
-    def _is_tried_again(self, pending: PendingCheckpoint) -> bool:
+    def _is_retried(self, pending: PendingCheckpoint) -> bool:
         """True if it should have stopped attempts that have ended: the stop waits for their successors."""
         final = self._trigger.final
         is_needed = final.stop is not None and final.stop.request_id == pending.request_id

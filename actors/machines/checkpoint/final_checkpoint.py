@@ -87,12 +87,12 @@ class FinalCheckpoint:
     def reach_end_of_data(self) -> bool:
         """Request it for the end of the input; True if this is the first request."""
         self._at_end_of_data = True
-        return self._want()
+        return self._request()
 
     def stop_with(self, stop: StopCheckpointRequest) -> bool:
         """Request it for a stop, one at a time; True if this is the first request."""
         self._stop = self._stop or stop
-        return self._want()
+        return self._request()
 
     def record_begun(self, checkpoint_id: int) -> None:
         self._begun = checkpoint_id
@@ -130,7 +130,7 @@ class FinalCheckpoint:
         assert self.is_needed == (self.phase is not FinalPhase.NOT_REQUESTED), (self.phase, self._stop)
         assert (self._begun is not None) == (self.phase in (FinalPhase.PENDING, FinalPhase.COMPLETED))
 
-    def _want(self) -> bool:
+    def _request(self) -> bool:
         is_first = self.phase is FinalPhase.NOT_REQUESTED
         if is_first:
             self.move(FinalPhase.WANTED)

@@ -233,15 +233,15 @@ class SavepointRequests:
             return [] if self._left is None else self._refuse_stop(self._why_not_stopped(self._left))
         return []
 
-    def _on_stop_failed(self, failed: StopCheckpointFailed) -> list[SavepointEffect]:
-        if self._stop is None or failed.request_id not in (None, self._stop.request_id):
+    def _on_stop_failed(self, event: StopCheckpointFailed) -> list[SavepointEffect]:
+        if self._stop is None or event.request_id not in (None, self._stop.request_id):
             return [Ignore(reason="the job's state has changed meanwhile, which was reported already")]
         if self._left is not None:
             return self._refuse_stop(self._why_not_stopped(self._left))
         what = "checkpoint" if self._stop.directory is None else "savepoint"
-        number = "" if failed.checkpoint_id is None else f" {failed.checkpoint_id}"
+        number = "" if event.checkpoint_id is None else f" {event.checkpoint_id}"
         return self._refuse_stop(
-            f"its last {what}{number} failed with {failed.reason}{_because(failed.cause)}; the job continues"
+            f"its last {what}{number} failed with {event.reason}{_because(event.cause)}; the job continues"
         )
 
     def _on_job_moved(self, change: JobMoved) -> list[SavepointEffect]:
@@ -309,7 +309,7 @@ def _because(cause: SerializedThrowable | None) -> str:
     return f": {cause.type_name}: {cause.message}" if cause else ""
 
 
-def _why(failed: SavepointFailed) -> str:
-    if failed.reason is CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING:
-        return f"not all required tasks are currently running ({failed.reason}): try again when they are"
-    return f"it failed with {failed.reason}{_because(failed.cause)}"
+def _why(event: SavepointFailed) -> str:
+    if event.reason is CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING:
+        return f"not all required tasks are currently running ({event.reason}): try again when they are"
+    return f"it failed with {event.reason}{_because(event.cause)}"

@@ -282,14 +282,14 @@ class OperatorCoordinatorHolder:
                     events.append(in_flight)
         return []
 
-    def _on_terminated(self, ended: AttemptTerminated) -> list[CoordinatorEffect]:
-        subtask, number = self._place(ended.attempt)
+    def _on_terminated(self, event: AttemptTerminated) -> list[CoordinatorEffect]:
+        subtask, number = self._place(event.attempt)
         gateway = self._gateways[subtask]
         if gateway.attempt_number == number:
             self._gateways[subtask] = SubtaskGateway()
-        if ended.is_failed:
+        if event.is_failed:
             self._queue.append(
-                operator_event.SubtaskFailed(subtask=subtask, attempt_number=number, reason=ended.reason)
+                operator_event.SubtaskFailed(subtask=subtask, attempt_number=number, reason=event.reason)
             )
         return []
 

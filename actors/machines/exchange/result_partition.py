@@ -143,7 +143,7 @@ class Subpartition:
         """
         assert self._sent is not None, f"{self} has one reader only"
         assert not self.is_consumed, f"{self}: its reader had everything"
-        lost = (*self._sent, *self._batches())
+        lost_batches = (*self._sent, *self._batches())
         is_finished = self.is_finished
         self._sent.clear()
         self._queue.clear()
@@ -152,7 +152,7 @@ class Subpartition:
         self._queue.extend(events)
         if is_finished:
             self._queue.append(EndOfPartition())
-        return lost
+        return lost_batches
 
     def serve(self) -> list[Tell[Ref]]:
         """Everything that may be sent to the reader now; if data waits without its knowledge, an announcement."""
@@ -398,12 +398,12 @@ class ResultPartition:
         self, subpartition: int, credit: int, consumer: Ref, *, reconnects: bool = False
     ) -> list[PartitionEffect]:
         """Serve a reader that requests its subpartition with `credit`; with `reconnects` it replaces another reader."""
-        refused = self._refusal(subpartition, reconnects=reconnects)
-        if refused is not None:
-            return [Tell(to=consumer, message=refused)]
-        lost = self._reconnected(subpartition) if reconnects else ()
+        refusal = self._refusal(subpartition, reconnects=reconnects)
+        if refusal is not None:
+            return [Tell(to=consumer, message=refusal)]
+        lost_batches = self._reconnected(subpartition) if reconnects else ()
         self.subpartitions[subpartition].request(consumer, credit)
-        return [*(ReleaseBatch(batch=batch) for batch in lost), *self._served(subpartition)]
+        return [*(ReleaseBatch(batch=batch) for batch in lost_batches), *self._served(subpartition)]
 
     def add_credit(self, subpartition: int, credit: int) -> list[PartitionEffect]:
         if not self._is_read(subpartition):
@@ -444,13 +444,13 @@ class ResultPartition:
         """Send the reader, if there is one, the elements that it may receive now."""
         holder = self.subpartitions[index]
         has_waited = holder.backlog > 0
-        sent = holder.serve()
+        effects = holder.serve()
         if has_waited:
-            buffers = (effect.message.buffer for effect in sent if isinstance(effect.message, BufferResponse))
+            buffers = (effect.message.buffer for effect in effects if isinstance(effect.message, BufferResponse))
             self._account(holder, [buffer for buffer in buffers if isinstance(buffer, BatchRef)])
         if holder.is_consumed:
             self._consumed(index)
-        return list(sent)
+        return list(effects)
 
     def _consumed(self, index: int) -> tuple[BatchRef, ...]:
         """Drop a subpartition whose reader has everything or has left; returns the batches that were never sent."""
@@ -471,9 +471,9 @@ class ResultPartition:
         """Replace a reader that has failed; returns the batches that it may not have read."""
         holder = self.subpartitions[index]
         waiting = tuple(buffer for buffer in holder.buffers if isinstance(buffer, BatchRef))
-        lost = holder.reconnect(self._last_events.values())
+        lost_batches = holder.reconnect(self._last_events.values())
         self._account(holder, waiting)
-        return lost
+        return lost_batches
 
     def _is_read(self, index: int) -> bool:
         return index in self._unconsumed and self.subpartitions[index].consumer is not None
@@ -534,7 +534,7 @@ class KeptPartition:
 
     def _served(self, place: tuple[int, Ref]) -> list[PartitionEffect]:
         reader = self._readers[place]
-        sent = reader.serve()
+        effects = reader.serve()
         if reader.is_consumed:
             del self._readers[place]
-        return list(sent)
+        return list(effects)

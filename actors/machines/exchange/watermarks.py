@@ -325,7 +325,7 @@ class TimestampsAndWatermarks:
 
     def emit(self) -> Watermark | None:
         """The watermark after a batch, if it has grown since the last one."""
-        return self._say(self._watermark_ms)
+        return self._advance_to(self._watermark_ms)
 
     def on_time(self, now: int) -> Watermark | None:
         """The watermark, if it has grown because partitions were silent."""
@@ -334,7 +334,7 @@ class TimestampsAndWatermarks:
 
     def on_watermark(self, watermark: Watermark) -> Watermark | None:
         """Handle a watermark from upstream: only the end of event time is forwarded."""
-        return self._say(WATERMARK_MAX) if watermark.timestamp_ms == WATERMARK_MAX else None
+        return self._advance_to(WATERMARK_MAX) if watermark.timestamp_ms == WATERMARK_MAX else None
 
     def is_idle(self, now: int) -> bool:
         """True if all partitions are idle, and event time does not advance with the clock."""
@@ -373,7 +373,7 @@ class TimestampsAndWatermarks:
         elif self._quiet_period_ms is not None:
             self._watermark_ms = max(self._watermark_ms, *(self._time(each, now) for each in partitions))
 
-    def _say(self, watermark_ms: int) -> Watermark | None:
+    def _advance_to(self, watermark_ms: int) -> Watermark | None:
         if watermark_ms <= self.said_ms:
             return None
         self.said_ms = watermark_ms

@@ -213,7 +213,7 @@ class AdaptiveScheduler:
         slots = count.slots + count.coming
         fitting = determine_parallelism(self._job_graph, self.requirements, slots)
         if fitting is None:
-            return self._go_without(slots, now)
+            return self._fail_for_lack_of_slots(slots, now)
         if fitting != desired_parallelism(self._job_graph, self.requirements) and not self._is_wait_over:
             return []
         restart, self._restart = self._restart, None
@@ -225,13 +225,11 @@ class AdaptiveScheduler:
             events.BeginScheduling() if restart is None else events.RestartJob(due=restart),
         ]
 
-    def _go_without(self, slots: int, now: int) -> list[RescalingEffect]:
+    def _fail_for_lack_of_slots(self, slots: int, now: int) -> list[RescalingEffect]:
         if now - self._waiting_since_ms < self._job_graph.slot_request_timeout_ms:
             return []
         needed = sum(each.minimum for each in group_slots(self._job_graph, self.requirements).values())
-        text = (
-            f"the job needs {needed} slots at least, and in {self._job_graph.slot_request_timeout_ms} ms {slots} came"
-        )
+        text = f"the job needs {needed} slots at least, but got {slots} in {self._job_graph.slot_request_timeout_ms} ms"
         cause = SerializedThrowable(type_name="NoResourceAvailableError", message=text)
         self._restart = None
         return [

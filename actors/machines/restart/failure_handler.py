@@ -64,10 +64,10 @@ class ExecutionFailureHandler(Generic[T]):
         self._repeated = RepeatedFailures(restart_strategy.max_same_failures)
 
     def handle(
-        self, failed: Collection[T], cause: SerializedThrowable, now: int, vertex: str | None = None
+        self, tasks: Collection[T], cause: SerializedThrowable, now: int, vertex: str | None = None
     ) -> RestartTasks[T] | GiveUp:
         """Handle the failure of these tasks, which have failed together; `vertex` is that of the first one."""
-        return self._decide(self._failover.tasks_to_restart(failed), cause, now, vertex)
+        return self._decide(self._failover.tasks_to_restart(tasks), cause, now, vertex)
 
     def handle_global(
         self, cause: SerializedThrowable, now: int, vertex: str | None = None

@@ -103,7 +103,7 @@ class ExecutionSlotAllocator:
             others: list[SlotRequest] = []
             for request in of_vertex:
                 assert self.sharing.shared_slot_of(request.attempt) is None, f"{request.attempt} has a request already"
-                placements = self._place_where_preferred(request, now)
+                placements = self._place_on_preferred(request, now)
                 if placements is None:
                     others.append(request)
                 else:
@@ -119,7 +119,7 @@ class ExecutionSlotAllocator:
             effects += self._handle_in_pool(request_event, now)
         return effects
 
-    def _place_where_preferred(self, request: SlotRequest, now: int) -> list[AllocatorEffect] | None:
+    def _place_on_preferred(self, request: SlotRequest, now: int) -> list[AllocatorEffect] | None:
         """Place the attempt in a preferred slot; `None` if it has no such slot and may be placed anywhere."""
         constraint = request.co_location
         if constraint is not None:

@@ -266,7 +266,7 @@ class SlotManager:
             elif slot.state is SlotState.ALLOCATED:
                 self._release(slot)
             # A PENDING slot that is reported free was free when the report was sent; the answer is still to come.
-        for slot in self._slots.vanished(task_manager, report):
+        for slot in self._slots.missing_from(task_manager, report):
             self._release(slot)
 
     def _record_use(self, task_manager: TaskManagerId) -> None:
@@ -280,7 +280,7 @@ class SlotManager:
             if self._now - request.since_ms >= self._request_timeout_ms:
                 effects.append(self._fail_request(request, f"no slot was free within {self._request_timeout_ms} ms"))
             elif request.slot_id is not None and self._now - request.given_at_ms >= ALLOCATE_TIMEOUT_MS:
-                effects += self._try_elsewhere(self._slots[request.slot_id])
+                effects += self._retry_on_other_task_manager(self._slots[request.slot_id])
         for task_manager, idle_period in self._tracker.idle_for_too_long(self._now):
             effects.append(Tell(to=task_manager, message=registration.AskForRelease(idle_period=idle_period)))
         return [*effects, *self._serve()]
@@ -364,9 +364,9 @@ class SlotManager:
             holder = self._requests.get(event.occupied_by)
             self._allocate(slot, event.occupied_by, holder.job_id if holder is not None else None)
             return self._serve()
-        return self._try_elsewhere(slot)
+        return self._retry_on_other_task_manager(slot)
 
-    def _try_elsewhere(self, slot: TaskManagerSlot) -> list[SlotManagerEffect]:
+    def _retry_on_other_task_manager(self, slot: TaskManagerSlot) -> list[SlotManagerEffect]:
         """Try other slots for the request that did not get this one, and this slot for other requests."""
         request = self._requests[slot.holder]
         self._wait_again(slot)
@@ -392,9 +392,9 @@ class SlotManager:
         """Assign free slots to waiting requests as long as both exist."""
         effects: list[SlotManagerEffect] = []
         while (choice := self._waiting.next(self._slots.choose)) is not None:
-            request, chosen = choice
+            request, chosen_slot = choice
             self._waiting.discard(request)
-            slot = self._slots.taken(chosen)
+            slot = self._slots.take(chosen_slot)
             self._slots.hold(slot, SlotState.PENDING, request.allocation_id, request.job_id)
             self._record_use(slot.task_manager)
             request.slot_id, request.given_at_ms = slot.slot_id, self._now
@@ -404,7 +404,7 @@ class SlotManager:
                     slot_id=slot.slot_id,
                     job_id=request.job_id,
                     allocation_id=request.allocation_id,
-                    cut=chosen.cut,
+                    cut=chosen_slot.cut,
                 )
             )
         return [*effects, *self._tracker.start_for(self._waiting.sizes())]
@@ -498,7 +498,7 @@ class PendingSlotRequests:
             request = next(iter(requests.values()), None)
             if request is None or (best is not None and best[0].order < request.order):
                 continue
-            chosen = choose(size)
-            if chosen is not None:
-                best = request, chosen
+            chosen_slot = choose(size)
+            if chosen_slot is not None:
+                best = request, chosen_slot
         return best

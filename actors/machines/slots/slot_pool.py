@@ -405,15 +405,15 @@ class SlotPool:
         self._for_anybody.add_slot(task_manager, slot.slot_id, slot.size)
         request_id = self._asked.pop(offer.allocation_id, None)
         if request_id is None:
-            return [*removals, *self._put_to_use(slot)]
+            return [*removals, *self._assign_to_waiting(slot)]
         pending = self._pending.pop(request_id)
         return [*removals, *_cancel_timer(request_id, pending), self._assign(slot, request_id)]
 
     def _release(self, slot: _PooledSlot) -> list[SlotPoolEffect]:
         self._for_anybody.release(slot.task_manager, slot.slot_id)
-        return self._put_to_use(slot)
+        return self._assign_to_waiting(slot)
 
-    def _put_to_use(self, slot: _PooledSlot) -> list[SlotPoolEffect]:
+    def _assign_to_waiting(self, slot: _PooledSlot) -> list[SlotPoolEffect]:
         """Assign the free slot to the longest waiting request that fits."""
         request_id = next((each for each, pending in self._pending.items() if fits(pending.resources, slot.size)), None)
         if request_id is None:

@@ -104,7 +104,7 @@ class RunTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """Stop the TaskManager, which has no tasks and will get none."""
+    """Stop the TaskManager, which has no tasks and will get no more."""
 
 
 TableAddress = Literal[Role.RESOURCE_MANAGER] | JobMasterOf | ExecutionAttemptId
@@ -407,11 +407,11 @@ class SlotTable:
         if not slot.tasks:
             return self._free(slot)
         slot.move(TaskSlotState.RELEASING)
-        # Not a cancellation: none was requested, and a JobMaster that is alive has to handle the failure.
-        return [Tell(to=attempt, message=self._given_up(attempt)) for attempt in slot.tasks]
+        # Not a cancellation, which was not requested: the JobMaster has to handle the failure.
+        return [Tell(to=attempt, message=self._fail_task(attempt)) for attempt in slot.tasks]
 
-    def _given_up(self, attempt: ExecutionAttemptId) -> FailTask:
-        text = f"{self._id} has given up the slot of {attempt}"
+    def _fail_task(self, attempt: ExecutionAttemptId) -> FailTask:
+        text = f"{self._id} has released the slot of {attempt}"
         return FailTask(attempt=attempt, cause=SerializedThrowable(type_name="SlotGivenUpError", message=text))
 
     def _free(self, slot: _TaskSlot) -> list[SlotTableEffect]:

@@ -34,7 +34,7 @@ SLOT_MOVES: dict[SlotState, tuple[SlotState, ...]] = {
 
 @dataclass(slots=True, kw_only=True)
 class TaskManagerSlot:
-    """A slot (Flink's TaskManagerSlot). `job_id` is None if only a refusal has named its allocation.
+    """A slot (Flink's TaskManagerSlot). `job_id` is `None` if only a refusal has named its allocation.
 
     One that `is_dynamic` exists only while it is allocated.
     """
@@ -93,7 +93,7 @@ class TaskManagerSlots:
         free = self._free.next(required)
         return None if free is None else ChosenSlot(task_manager=self._by_id[free].task_manager, slot_id=free)
 
-    def taken(self, chosen: ChosenSlot) -> TaskManagerSlot:
+    def take(self, chosen: ChosenSlot) -> TaskManagerSlot:
         if chosen.cut is None:
             return self._by_id[chosen.slot_id]
         cut = SlotStatus(slot_id=chosen.slot_id, resources=chosen.cut, is_dynamic=True)
@@ -146,7 +146,7 @@ class TaskManagerSlots:
             return None
         return self.add(task_manager, SlotStatus(slot_id=confirmed.slot_id, resources=confirmed.cut, is_dynamic=True))
 
-    def vanished(self, task_manager: TaskManagerId, report: SlotReport) -> list[TaskManagerSlot]:
+    def missing_from(self, task_manager: TaskManagerId, report: SlotReport) -> list[TaskManagerSlot]:
         reported = {status.slot_id for status in report.slots}
         cut = (slot for slot in self._of[task_manager].values() if slot.is_dynamic)
         return [slot for slot in cut if slot.state is SlotState.ALLOCATED and slot.slot_id not in reported]

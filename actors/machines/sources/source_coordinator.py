@@ -218,7 +218,7 @@ class SourceCoordinator:
             return effects
         if event.more:
             source.move(DiscoveryPhase.WHEN_FEW_ARE_LEFT)
-            return effects + self._discover_where_few_are_left(source)
+            return effects + self._discover_if_few_splits(source)
         if source.is_due_again:
             return effects + self._discover_unless_finished(source)
         source.move(DiscoveryPhase.LATER)
@@ -228,7 +228,7 @@ class SourceCoordinator:
         timer = StartTimer(key=f"split-discovery/{event.operator_id}", delay_ms=event.interval_ms, message=due)
         return [*effects, timer]
 
-    def _discover_where_few_are_left(self, source: _Source) -> list[SourceEffect]:
+    def _discover_if_few_splits(self, source: _Source) -> list[SourceEffect]:
         if source.discovery is not DiscoveryPhase.WHEN_FEW_ARE_LEFT or not source.enumerator.has_few_splits:
             return []
         return self._discover_unless_finished(source)
@@ -251,7 +251,7 @@ class SourceCoordinator:
     def _dispatch(self, source: _Source | None, event: SplitEnumeratorEvent, now: int) -> list[SourceEffect]:
         if source is None:
             return [Ignore(reason="the attempt has no source")]
-        return [*source.enumerator.handle(event, now), *self._discover_where_few_are_left(source)]
+        return [*source.enumerator.handle(event, now), *self._discover_if_few_splits(source)]
 
 
 def _warn_if_missing(source: _Source, event: SplitsDiscovered) -> list[SourceEffect]:

@@ -95,7 +95,7 @@ def restored_keyed_state(states: Iterable[OperatorSubtaskState]) -> RestoredKeye
     for state in states:
         if state.key_groups is None:
             continue
-        metadata = _noted(state)
+        metadata = _stored_bounds(state)
         of_piece = ResultBounds(closed_to_ms=_closed_to(metadata), emitted_to_ms=metadata.emitted_to_ms)
         bounds.append(of_piece)
         closed = {each.state_id: each.closed_to_ms for each in metadata.closed}
@@ -192,7 +192,7 @@ def _is_own(handle: SharedStateHandle, own_groups: KeyGroupRange) -> bool:
     return handle.key_groups is not None and covers(own_groups, handle.key_groups)
 
 
-def _noted(state: OperatorSubtaskState) -> EventTimeBounds:
+def _stored_bounds(state: OperatorSubtaskState) -> EventTimeBounds:
     if not state.keyed_state:
         return EventTimeBounds()
     try:

@@ -183,18 +183,18 @@ def layered(nodes: Sequence[str], edges: Sequence[Edge]) -> Layers:
     inputs: dict[str, list[str]] = {node: [] for node in nodes}
     for node in nodes:
         layers[depth[node]].append(node)
-    passed: dict[Edge, tuple[str, ...]] = {}
+    passed_places: dict[Edge, tuple[str, ...]] = {}
     for source, target in edges:
         between = range(depth[source] + 1, depth[target])
         places = [f"{source} to {target} over {layer}" for layer in between]
-        passed[source, target] = tuple(places)
+        passed_places[source, target] = tuple(places)
         for layer, place in zip(between, places, strict=True):
             if place not in inputs:
                 inputs[place] = []
                 layers[layer].append(place)
-        for before, behind in pairwise([source, *places, target]):
-            inputs[behind].append(before)
-    for before_layer, layer_behind in pairwise(layers):
-        order = {key: place for place, key in enumerate(before_layer)}
-        layer_behind.sort(key=lambda key: sum(order[each] for each in inputs[key]) / max(len(inputs[key]), 1))
-    return Layers(tuple(map(tuple, layers)), passed)
+        for upper, lower in pairwise([source, *places, target]):
+            inputs[lower].append(upper)
+    for upper_layer, lower_layer in pairwise(layers):
+        order = {key: place for place, key in enumerate(upper_layer)}
+        lower_layer.sort(key=lambda key: sum(order[each] for each in inputs[key]) / max(len(inputs[key]), 1))
+    return Layers(tuple(map(tuple, layers)), passed_places)

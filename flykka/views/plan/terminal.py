@@ -156,7 +156,7 @@ def lane_rows(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> Iterato
         lanes[place] = leaving[0] if leaving else None
         yield LaneRow(before, node, _row(lanes))
         if len(leaving) > 1:
-            yield LaneRow(_parted(lanes, place, leaving[1:]))
+            yield LaneRow(_split_line(lanes, place, leaving[1:]))
         _trim(lanes)
         if lanes:
             yield LaneRow(_row(lanes))
@@ -182,7 +182,7 @@ def _joined(lanes: Sequence[str | None], arriving: Sequence[int]) -> str:
     return _bridged(lanes, arriving[0], set(arriving[1:]), corner="╯", between="┴")
 
 
-def _parted(lanes: list[str | None], place: int, targets: Sequence[str]) -> str:
+def _split_line(lanes: list[str | None], place: int, targets: Sequence[str]) -> str:
     """`├─┬─╮`: one lane splits into several, the new ones to the right of it."""
     opened: set[int] = set()
     for target in targets:

@@ -121,7 +121,7 @@ def rejects(attempt: str, reason: str, job: JobId = JOB) -> Tell[JobMasterOf]:
 
 
 def fails_task(attempt: str) -> Tell[ExecutionAttemptId]:
-    text = f"{HERE} has given up the slot of {attempt}"
+    text = f"{HERE} has released the slot of {attempt}"
     cause = SerializedThrowable(type_name="SlotGivenUpError", message=text)
     return Tell(to=ExecutionAttemptId(attempt), message=FailTask(attempt=ExecutionAttemptId(attempt), cause=cause))
 
