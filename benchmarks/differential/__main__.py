@@ -25,7 +25,9 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from benchmarks.arguments import positive_int
-from benchmarks.differential.running import EQUAL, Batches, Case, Mode, Outcome, run
+from benchmarks.differential.batches import Batches
+from benchmarks.differential.cases import EQUAL, Case, Mode, Outcome
+from benchmarks.differential.running import run
 from benchmarks.differential.seeds import Drawing, draw
 from benchmarks.differential.shrinking import Run, Shrinking, script
 from flykka.spark_bridge.session.session import spark_session

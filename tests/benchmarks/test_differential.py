@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.differential.__main__ import Found, try_seeds, try_together
+from benchmarks.differential.cases import EQUAL, Case, Mode, Outcome
 from benchmarks.differential.choices import Choices
-from benchmarks.differential.running import EQUAL, Case, Mode, Outcome, run
+from benchmarks.differential.running import run
 from benchmarks.differential.seeds import Drawing, draw, drawing
 from benchmarks.differential.shrinking import Shrinking, script
 from benchmarks.differential.tables import TYPES, Table, draw_tables
