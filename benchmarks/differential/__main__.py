@@ -5,7 +5,8 @@
 A seed draws tables, SQL queries and DataStream programs reproducibly. They run as streams with several batches, at
 parallelism 1 and 4, some with a TaskManager killed on the way, some stopped with a savepoint and restored at another
 parallelism. The output must equal that of one Spark batch, unless the program was refused before it ran. Late rows run
-at parallelism 1 only, because between several subtasks it depends on their speed which rows are late, as in Flink. Each
+at parallelism 1 only, because between several subtasks it depends on their speed which rows are late, as in Flink. Up
+to four seeds with the same time zone and the same runs share their jobs, so many seeds take less time each. Each
 difference is shrunk to a script of less than 40 lines.
 """
 
@@ -24,7 +25,9 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from benchmarks.arguments import positive_int
-from benchmarks.differential.running import EQUAL, Batches, Case, Mode, Outcome, run
+from benchmarks.differential.batches import Batches
+from benchmarks.differential.cases import EQUAL, Case, Mode, Outcome
+from benchmarks.differential.running import run
 from benchmarks.differential.seeds import Drawing, draw
 from benchmarks.differential.shrinking import Run, Shrinking, script
 from flykka.spark_bridge.session.session import spark_session

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,10 +18,9 @@ from deltalake import DeltaTable
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DoubleType, StructType, TimestampType
 
-import flykka
-from benchmarks.differential import functions
+from benchmarks.differential.batches import Batches, rows_of
+from benchmarks.differential.cases import EQUAL, Case, Mode, Outcome, differs, short
 from benchmarks.differential.expressions import quoted
-from benchmarks.differential.queries import STATIC
 from benchmarks.differential.tables import Table, write_file
 from flykka import (
     DataStream,
@@ -42,59 +38,12 @@ from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.message import Message
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 KEY = "__key"
 _WAIT_S = 300.0
-"""How long a job may take for the programs of a seed."""
+"""The time limit of a job, for each seed whose programs it runs."""
 _CHECKPOINT_INTERVAL = "300ms"
-
-
-@dataclass(frozen=True)
-class Case:
-    """A program: the texts of its stream and of its batch, and the tables that it may read."""
-
-    stream: str
-    truth: str
-    tables: tuple[Table, ...]
-    zone: str = "UTC"
-
-
-@dataclass(frozen=True)
-class Mode:
-    """The mode of a job: its parallelism, whether a TaskManager is killed, and the parallelism after a savepoint."""
-
-    parallelism: int = 1
-    kill: bool = False
-    restored_at: int | None = None
-
-    @property
-    def in_halves(self) -> bool:
-        """True if something happens between the first files and the others."""
-        return self.kill or self.restored_at is not None
-
-    @property
-    def knows_late_rows(self) -> bool:
-        """True if late rows are known beforehand: several subtasks may overtake each other."""
-        return {self.parallelism, self.restored_at} <= {1, None}
-
-    def __str__(self) -> str:
-        killed = ", a TaskManager killed" if self.kill else ""
-        restored = "" if self.restored_at is None else f", restored from a savepoint at {self.restored_at}"
-        return f"at parallelism {self.parallelism}{killed}{restored}"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result of a program: `equal`, `refused` or `differs`, and why."""
-
-    kind: str
-    why: str = ""
-    sort: str = ""
-    """The kind of error: two differences of the same kind may have the same cause."""
-
-
-EQUAL = Outcome("equal")
 
 
 class _JobFailedError(Exception):
@@ -103,60 +52,6 @@ class _JobFailedError(Exception):
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.why)
         self.outcome = outcome
-
-
-class Batches:
-    """The results of batches, each computed once however often its program runs as a stream."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self.spark = spark
-        static = spark.createDataFrame([(0, "zero"), (1, "one"), (1, "uno"), (None, "none")], "sg int, v string")
-        static.createOrReplaceTempView(STATIC)
-        self.names: dict[str, Any] = {name: getattr(flykka, name) for name in flykka.__all__} | vars(functions)
-        self.names |= {STATIC: static, "spark": spark, "F": F}
-        self._results: dict[int, tuple[Case, _Result | Outcome]] = {}
-        self._tables: tuple[Table, ...] = ()
-        self._frames: dict[str, DataFrame] = {}
-
-    def result(self, case: Case) -> _Result | Outcome:
-        """The columns and rows of a case's batch, or how that fails."""
-        if id(case) not in self._results:
-            self._results[id(case)] = case, self._computed(case)
-        return self._results[id(case)][1]
-
-    def forget(self) -> None:
-        """Forget all results."""
-        self._results.clear()
-
-    def _computed(self, case: Case) -> _Result | Outcome:
-        try:
-            truth = eval(case.truth, {**self.names, **self._frames_read(case)})
-            return _Result(truth.schema, _rows(truth.toArrow()))
-        except Exception as wrong:  # noqa: BLE001 - Spark's own faults are not PySparkExceptions.
-            return _differs("the stream runs, the batch fails", wrong)
-
-    def _frames_read(self, case: Case) -> dict[str, DataFrame]:
-        """The tables that the batch names, also as views; those of the last case are there already."""
-        if self._tables is not case.tables:
-            self._tables, self._frames = case.tables, {}
-        for name in {*re.findall(r"\w+", case.truth)} - {*self._frames}:
-            for table in case.tables:
-                if name == table.name:
-                    rows = pa.Table.from_pylist(table.final_rows(), table.own_schema)
-                elif name == f"{table.name}_log":
-                    more = pa.field("place", pa.int64()), pa.field("is_deletion", pa.bool_())
-                    rows = pa.Table.from_pylist(table.log(), pa.schema([*table.own_schema, *more]))
-                else:
-                    continue
-                self._frames[name] = self.spark.createDataFrame(rows)
-                self._frames[name].createOrReplaceTempView(name)
-        return self._frames
-
-
-@dataclass(frozen=True)
-class _Result:
-    schema: StructType
-    rows: Counter[tuple[Any, ...]]
 
 
 def run(spark: SparkSession, cases: Sequence[Case], mode: Mode, batches: Batches | None = None) -> list[Outcome]:
@@ -172,7 +67,7 @@ def run(spark: SparkSession, cases: Sequence[Case], mode: Mode, batches: Batches
             parts = [[case] for case in cases]
         apart = [outcome for part in parts for outcome in run(spark, part, mode, batches)]
         if all(outcome.kind == "equal" for outcome in apart):
-            return [_differs("runs by itself, but not beside other programs", failed) for _ in cases]
+            return [differs("runs by itself, but not beside other programs", failed) for _ in cases]
         return apart
 
 
@@ -182,9 +77,9 @@ def _run_job(batches: Batches, cases: Sequence[Case], mode: Mode) -> list[Outcom
         try:
             job.run(mode)
         except ProgramError as refused:
-            raise _JobFailedError(Outcome("refused", f"when the job is executed: {_short(refused)}")) from refused
+            raise _JobFailedError(Outcome("refused", f"when the job is executed: {short(refused)}")) from refused
         except (FlykkaError, TimeoutError) as failed:
-            raise _JobFailedError(_differs("the job fails", failed)) from failed
+            raise _JobFailedError(differs("the job fails", failed)) from failed
         return [job.outcome(place) for place in range(len(cases))]
 
 
@@ -281,9 +176,9 @@ class _Job:
                 self._write(stream, place)
                 self._streams.append(stream)
             except ProgramError as refused:
-                self._streams.append(Outcome("refused", f"{type(refused).__name__}: {_short(refused)}"))
+                self._streams.append(Outcome("refused", f"{type(refused).__name__}: {short(refused)}"))
             except Exception as wrong:  # noqa: BLE001 - whatever is no refusal is a difference.
-                self._streams.append(_differs(f"the stream is no refusal but {type(wrong).__name__}", wrong))
+                self._streams.append(differs(f"the stream is no refusal but {type(wrong).__name__}", wrong))
 
     def _source(self, env: StreamExecutionEnvironment, place: int, table: Table, mode: Mode) -> DataStream:
         strategy = WatermarkStrategy.for_bounded_out_of_orderness(table.bound)
@@ -323,7 +218,7 @@ class _Job:
         )
         if ours != theirs:
             return Outcome("differs", f"the columns are {ours} in the stream, {theirs} in the batch", "columns")
-        written = _rows(self._result(place, stream))
+        written = rows_of(self._result(place, stream))
         if stream.changelog.keys == () and not written and _is_of_no_rows(expected.rows):
             return EQUAL
         return _compared(written, expected.rows)
@@ -383,26 +278,6 @@ def _key_text(name: str, type_: DataType) -> str:
     return f"coalesce(concat('=', CAST({value} AS STRING)), 'null')"
 
 
-def _rows(table: pa.Table) -> Counter[tuple[Any, ...]]:
-    """Return the rows, with times and days as numbers, one NaN and one zero."""
-    while any(pa.types.is_struct(field.type) for field in table.schema):
-        table = table.flatten()
-    columns = []
-    for column in table.columns:
-        if pa.types.is_timestamp(column.type):
-            column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
-        elif pa.types.is_date32(column.type):
-            column = column.cast(pa.int32())
-        columns.append([_plain(value) for value in column.to_pylist()])
-    return Counter(zip(*columns, strict=True))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return "NaN" if math.isnan(value) else value + 0.0
-    return value
-
-
 def _is_of_no_rows(rows: Counter[tuple[Any, ...]]) -> bool:
     """True for the row of aggregates of an empty table, which a stream emits only when a row has arrived."""
     return rows.total() == 1 and all(value in (None, 0) for row in rows for value in row)
@@ -418,16 +293,3 @@ def _compared(written: Counter[tuple[Any, ...]], expected: Counter[tuple[Any, ..
         if rows
     ]
     return Outcome("differs", "; ".join(shown), "rows")
-
-
-def _differs(what: str, error: Exception) -> Outcome:
-    """Return a difference that is an error; its sort is Spark's error code, or the text without numbers."""
-    text = _short(error)
-    code = re.search(r"\w+: .*?\[[A-Z_.]+\]|\w+Error: .*", text)
-    return Outcome("differs", f"{what}: {text}", f"{what}: {re.sub('[0-9]+', '*', code.group() if code else text)}")
-
-
-def _short(error: BaseException) -> str:
-    """Return the first non-empty line of an error."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:300]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from benchmarks.differential.cases import Case, Mode
 from benchmarks.differential.choices import Choices
 from benchmarks.differential.programs import Programs
 from benchmarks.differential.queries import Queries
-from benchmarks.differential.running import Case, Mode
 from benchmarks.differential.tables import ZONES, Table, draw_tables
 
 QUERIES = 3

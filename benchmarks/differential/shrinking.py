@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from benchmarks.differential.cases import Case, Mode, Outcome
 from benchmarks.differential.choices import Choices
-from benchmarks.differential.running import Case, Mode, Outcome
 from benchmarks.differential.seeds import Drawing, drawing
 from benchmarks.differential.tables import Table
 
@@ -120,8 +120,9 @@ def _without_rows(case: Case, places: range) -> Case:
 def script(case: Case, mode: Mode, title: str) -> str:
     """Return a script that runs the case, with one line for each file of each table."""
     lines = [f"# {title}", "from decimal import Decimal", ""]
-    lines += ["from benchmarks.differential.running import Case, Mode, run"]
     lines += [
+        "from benchmarks.differential.cases import Case, Mode",
+        "from benchmarks.differential.running import run",
         "from benchmarks.differential.tables import Table",
         "from flykka.spark_bridge.session.session import spark_session",
     ]

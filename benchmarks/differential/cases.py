@@ -1,0 +1,68 @@
+"""Programs, the ways in which they run, and their outcomes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from benchmarks.differential.tables import Table
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program: the texts of its stream and of its batch, and the tables that it may read."""
+
+    stream: str
+    truth: str
+    tables: tuple[Table, ...]
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True)
+class Mode:
+    """The way a job runs: its parallelism, whether a TaskManager is killed, and the parallelism behind a savepoint."""
+
+    parallelism: int = 1
+    kill: bool = False
+    restored_at: int | None = None
+
+    @property
+    def in_halves(self) -> bool:
+        """True if something happens between the first files and the others."""
+        return self.kill or self.restored_at is not None
+
+    @property
+    def knows_late_rows(self) -> bool:
+        """True if rows stay behind the watermark that passed before them: several subtasks may overtake each other."""
+        return {self.parallelism, self.restored_at} <= {1, None}
+
+    def __str__(self) -> str:
+        killed = ", a TaskManager killed" if self.kill else ""
+        restored = "" if self.restored_at is None else f", restored from a savepoint at {self.restored_at}"
+        return f"at parallelism {self.parallelism}{killed}{restored}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a program: `equal`, `refused` or `differs`, and why."""
+
+    kind: str
+    why: str = ""
+    sort: str = ""
+    """The kind of error: two differences of one sort may have one cause."""
+
+
+EQUAL = Outcome("equal")
+
+
+def differs(what: str, error: Exception) -> Outcome:
+    """A difference that is an error: one sort are those of Spark's code of an error, or of one text but for numbers."""
+    text = short(error)
+    code = re.search(r"\w+: .*?\[[A-Z_.]+\]|\w+Error: .*", text)
+    return Outcome("differs", f"{what}: {text}", f"{what}: {re.sub('[0-9]+', '*', code.group() if code else text)}")
+
+
+def short(error: BaseException) -> str:
+    """The first line of an error that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:300]
