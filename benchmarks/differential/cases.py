@@ -20,7 +20,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Mode:
-    """The way a job runs: its parallelism, whether a TaskManager is killed, and the parallelism behind a savepoint."""
+    """The mode of a job: its parallelism, whether a TaskManager is killed, and the parallelism after a savepoint."""
 
     parallelism: int = 1
     kill: bool = False
@@ -33,7 +33,7 @@ class Mode:
 
     @property
     def knows_late_rows(self) -> bool:
-        """True if rows stay behind the watermark that passed before them: several subtasks may overtake each other."""
+        """True if late rows are known beforehand: several subtasks may overtake each other."""
         return {self.parallelism, self.restored_at} <= {1, None}
 
     def __str__(self) -> str:
@@ -49,20 +49,20 @@ class Outcome:
     kind: str
     why: str = ""
     sort: str = ""
-    """The kind of error: two differences of one sort may have one cause."""
+    """The kind of error: two differences of the same kind may have the same cause."""
 
 
 EQUAL = Outcome("equal")
 
 
 def differs(what: str, error: Exception) -> Outcome:
-    """A difference that is an error: one sort are those of Spark's code of an error, or of one text but for numbers."""
+    """Return a difference that is an error; its sort is Spark's error code, or the text without numbers."""
     text = short(error)
     code = re.search(r"\w+: .*?\[[A-Z_.]+\]|\w+Error: .*", text)
     return Outcome("differs", f"{what}: {text}", f"{what}: {re.sub('[0-9]+', '*', code.group() if code else text)}")
 
 
 def short(error: BaseException) -> str:
-    """The first line of an error that says something."""
+    """Return the first non-empty line of an error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:300]

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from flykka import StreamExecutionEnvironment
 from flykka.spark_bridge.errors import SessionError
 from flykka.spark_bridge.session.session import engine_session, spark_session
 
@@ -35,14 +37,6 @@ os.kill(jvm, signal.SIGTERM)
 assert session.range(3).count() == 3
 session.stop()
 print("as found")
-"""
-
-SPECULATING = """
-from flykka import StreamExecutionEnvironment
-from pyspark import SparkConf, SparkContext
-conf = SparkConf().setMaster("local-cluster[1,1,1024]").setAppName("twice").set("spark.speculation", "true")
-SparkContext.getOrCreate(conf)
-StreamExecutionEnvironment.get_execution_environment()
 """
 
 STARTED = """
@@ -123,11 +117,14 @@ def test_what_is_no_classic_session_is_refused() -> None:
         engine_session(object())  # type: ignore[arg-type]
 
 
-@pytest.mark.slow
-def test_a_cluster_that_computes_tasks_twice_is_refused() -> None:
-    ran = fresh(SPECULATING)
+def test_no_environment_is_made_where_spark_computes_tasks_twice(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = SimpleNamespace(sparkContext=SimpleNamespace(master="yarn"), conf={"spark.speculation": "true"})
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda builder: there)
 
-    assert "SessionError: spark.speculation is true" in ran.stderr
+    with pytest.raises(SessionError, match=r"spark\.speculation is true at yarn"):
+        StreamExecutionEnvironment.get_execution_environment()
 
 
 @pytest.mark.slow

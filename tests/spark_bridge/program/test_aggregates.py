@@ -120,8 +120,10 @@ def test_a_decimal_sum_that_may_become_null_keeps_the_rows(spark: SparkSession, 
     lenient.conf.set("spark.sql.ansi.enabled", "false")
     prototype = lenient.createDataFrame([], SCHEMA)
 
-    assert isinstance(analyze(prototype, ["k"], [F.sum("c")]), RowStateAggregates)
-    assert isinstance(analyze(prototype, ["k"], [F.sum("l"), F.sum("d")]), PartialAggregates)
+    assert isinstance(analyze(prototype, ["k"], [F.sum(F.col("c").cast("decimal(29,2)"))]), RowStateAggregates)
+    in_parts = analyze(prototype, ["k"], [F.sum("l"), F.sum("d"), F.sum(F.col("c").cast("decimal(28,2)")), F.avg("c")])
+    assert isinstance(in_parts, PartialAggregates)
+    assert in_parts.wrapping == {in_parts.parts[0].name}
 
 
 def test_only_the_columns_that_matter_are_kept(rows: DataFrame) -> None:
