@@ -31,7 +31,7 @@ _COMMITTER: Options = (
 
 _PATTERN = frozenset("{}[]*?\\")
 
-_RUN_FILES = 24
+_RUN_FILES = 128
 _RUN_BYTES = 8 * 1024**2
 """More than this is read and sorted sooner by several tasks."""
 

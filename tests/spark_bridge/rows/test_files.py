@@ -49,7 +49,7 @@ def numbers(rows: DataFrame) -> list[int]:
     ids=["by name", "in any order", "odd names", "partitions"],
 )
 @pytest.mark.parametrize(
-    ("limit", "value"), [("_RUN_FILES", 24), ("_RUN_FILES", 2), ("_RUN_BYTES", 1000)], ids=["one", "few", "large"]
+    ("limit", "value"), [("_RUN_FILES", 128), ("_RUN_FILES", 2), ("_RUN_BYTES", 1000)], ids=["one", "few", "large"]
 )
 def test_rows_are_in_the_order_of_files(
     spark: SparkSession,
@@ -75,7 +75,7 @@ def test_a_few_small_files_are_one_scan_in_one_partition(spark: SparkSession, tm
 
     rows = read_in_order(lambda some: read_parquet(session, some), paths)
 
-    assert rows.rdd.getNumPartitions() == 4
+    assert rows.rdd.getNumPartitions() == 1
     assert numbers(rows) == list(range(len(numbers(rows))))
 
 
