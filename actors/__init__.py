@@ -1,7 +1,6 @@
 """The actors, one folder each: thin shells around the pure state machines that make their decisions.
 
-Not here: rows, Spark and user code, which are reached through the ports in `data_plane`; and what every actor needs
-(`runtime`).
+Not here: rows, Spark and user code (reached through the ports in `data_plane`), and the actor kernel (`runtime`).
 """
 
 if __name__ != "flykka.actors":

@@ -1,5 +1,4 @@
 """The CheckpointCoordinator, its CheckpointCoordinatorDeActivator, and the parts that carry out their effects.
 
-Not here: the decisions when a checkpoint starts or is complete (`machines/checkpoint`), and its files
-(`checkpoint_storage`).
+Not here: when a checkpoint starts or is complete (`machines/checkpoint`), and its files (`checkpoint_storage`).
 """

@@ -69,9 +69,7 @@ class RequestJobVertexDetails(Message):
 
 @message("job_details.request_checkpoints")
 class RequestCheckpointStats(Message):
-    """client -> JobManager -> ExecutionGraphInfoStore: return the checkpoints of a job, as
-    `CheckpointStatsSnapshot`.
-    """
+    """client -> JobManager -> ExecutionGraphInfoStore: return a job's checkpoints, as `CheckpointStatsSnapshot`."""
 
     job_id: JobId
     reply_to: Ref

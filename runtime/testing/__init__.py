@@ -1,7 +1,6 @@
 """The public test kit: probes, virtual time, seeded orders, faults at certain messages.
 
-Not here: what only flykka's own tests need (`tests`). Names are loaded when first used, since the plugin is in every
-run.
+Not here: helpers of flykka's own tests (`tests`). Names are loaded on first use: the plugin is part of every run.
 """
 
 from __future__ import annotations
