@@ -81,7 +81,7 @@ def test_what_is_done_about_an_event_decides_no_other_before_it_is_done(
 
     cluster.submit(cluster.graph())
 
-    text = "what is done about an event returns the next ones, and decides none by itself"
+    text = "an effect returns further events, and handles none itself"
     assert text in caplog.text
 
 

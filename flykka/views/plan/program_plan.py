@@ -95,6 +95,8 @@ class Wiring(Value):
 
 @value("plan.program_plan")
 class ProgramPlan(Value):
+    """The stream graph, the job graph and the slots of a program, as `flykka plan` draws them."""
+
     name: str
     stream: PlanGraph
     job: PlanGraph

@@ -46,7 +46,7 @@ def test_a_new_contender_of_the_same_process_leads_at_once_and_fences_the_one_be
     after = lead(services)
 
     after.run()
-    with pytest.raises(LeadershipLostError, match=f"the leader session {before.session} leads no more"):
+    with pytest.raises(LeadershipLostError, match=f"the leader session {before.session} no longer leads"):
         before.run()
     assert waiting.has_heard_nothing
 

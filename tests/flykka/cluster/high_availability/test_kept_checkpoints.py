@@ -109,7 +109,7 @@ def test_a_coordinator_of_a_former_leader_completes_nothing(place: Place) -> Non
     before.recover("coordinator", 10)
     now = lead(services).checkpoints(JOB)
 
-    with pytest.raises(LeadershipLostError, match="leads no more"):
+    with pytest.raises(LeadershipLostError, match="no longer leads"):
         before.add("coordinator", checkpoint_pointer(1))
 
     assert now.recover("coordinator", 10).completed == ()
