@@ -81,7 +81,8 @@ class TwoStreamVerbs(Verbs):
         # Rows without an event time are omitted.
         timed = rows.then("", f".where({f'{rows.time} IS NOT NULL'!r})")
         versions = '.where("""{time} IS NOT NULL""")'
-        return self._joined(timed, verb + outer, f"{{ours}} = {{theirs}} AND {bounds}", how, versions)
+        joined = self._joined(timed, verb + outer, f"{{ours}} = {{theirs}} AND {bounds}", how, versions)
+        return rows if joined is timed else joined
 
     def _temporal_join(self, rows: Rows) -> Rows:
         how = self._choices.of(("inner", "left"))
@@ -90,7 +91,8 @@ class TwoStreamVerbs(Verbs):
         versions = f'.where("""{{time}} IS NOT NULL""").withColumn("until", F.expr("""{until}"""))'
         on = "{ours} = {theirs} AND {of} <= {at} AND (right.until IS NULL OR right.until > {at})"
         timed = rows.then("", f".where({f'{rows.time} IS NOT NULL'!r})")
-        return self._joined(timed, verb, on, how, versions)
+        joined = self._joined(timed, verb, on, how, versions)
+        return rows if joined is timed else joined
 
     def _window_join(self, rows: Rows) -> Rows:
         verb = ".join({other}).where({our}).equal_to({their}).window(TumblingEventTimeWindows.of('15min'))"

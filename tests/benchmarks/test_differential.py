@@ -54,6 +54,14 @@ def test_a_program_is_drawn_again_from_its_choices() -> None:
         assert drawing(each.kind, Choices(each.choices), each.case.tables, each.case.zone) == each
 
 
+def test_a_join_that_finds_no_columns_of_one_type_leaves_the_batch_as_it_is() -> None:
+    # The last verb of the program is such a join.
+    case = draw(572)[0][3].case
+
+    assert "join" not in case.stream
+    assert "IS NOT NULL" not in case.truth
+
+
 def test_choices_that_are_used_up_are_the_simplest() -> None:
     choices = Choices([2])
 
