@@ -17,9 +17,7 @@ _EXCUSED = "the silence of its peers meanwhile does not count (the process was s
 
 
 class HeartbeatManager:
-    """Used in the turns of one actor only. `request` sends a heartbeat request; it is None if the actor never requests
-    any.
-    """
+    """Used in the turns of one actor only. `request` sends a heartbeat request; None if the actor requests none."""
 
     def __init__(self, context: ActorContext, request: Callable[[str], None] | None = None) -> None:
         self._context = context

@@ -124,9 +124,7 @@ class ActorContext:
                 cell.children.stop(child)
 
     def actor_selection(self, path: str) -> ActorSelection:
-        """Select the actors that live at `path` when a message is sent; a relative path, such as `../*`, starts from
-        me.
-        """
+        """Select the actors living at `path` when a message is sent; a relative path, like `../*`, starts from me."""
         return self._cell.system.actor_selection(absolute_path(self._cell.ref.path, path))
 
     def forward(self, ref: Ref, message: Message) -> None:

@@ -28,9 +28,7 @@ class DeadLetter(Message):
 
 @message("kernel.mailbox_overflowed")
 class MailboxOverflowed(Message):
-    """kernel -> event stream: `ref` received more messages than its mailbox holds, and its Props treat that as a
-    failure.
-    """
+    """kernel -> event stream: `ref` got more messages than its mailbox holds, and its Props treat that as a failure."""
 
     ref: Ref
     capacity: int

@@ -17,9 +17,7 @@ _SENSITIVE = re.compile(
     r"|private[_.-]?key|auth-params|basic[_.-]?auth|jaas|sas[_.-]",
     re.IGNORECASE,
 )
-"""Names of settings that are secret: those of Flink (`GlobalConfiguration`), of Spark (`spark.redaction.regex`) and of
-object stores.
-"""
+"""Names of secret settings: of Flink (`GlobalConfiguration`), Spark (`spark.redaction.regex`) and object stores."""
 
 _PUBLIC = re.compile(
     r"(provider|file|path|location|url|class|type|dir|enabled|algorithm|protocol|renewal[._a-z]*|interval)s?$",

@@ -95,9 +95,7 @@ class SupervisorStrategy(ABC):
         return history.count <= self.max_restarts
 
     def delay_ms(self, history: RestartHistory, now: int, chance: Callable[[], random.Random]) -> int:
-        """Return the delay in ms of the restart decided at `now`; `chance` returns the random numbers if one is
-        needed.
-        """
+        """Return the delay in ms of the restart decided at `now`; `chance` returns random numbers if one is needed."""
         backoff = self.backoff
         if backoff is None:
             return 0

@@ -35,9 +35,7 @@ class MasterTriggerRestoreHook(ABC):
 
     @abstractmethod
     def restore_checkpoint(self, checkpoint_id: int, state: bytes | None) -> None:
-        """Restore the hook from the state it returned for this checkpoint, before the job starts. If it raises, the job
-        fails.
-        """
+        """Restore the hook from its state in this checkpoint, before the job starts. If it raises, the job fails."""
 
     def reset(self) -> None:  # noqa: B027 - most have nothing to do here
         """Called instead of `restore_checkpoint` if the job starts without a checkpoint."""
@@ -79,9 +77,7 @@ class MasterHooks:
         return True
 
     def trigger(self, checkpoint_id: int, timestamp_ms: int) -> tuple[MasterState, ...]:
-        """Call every hook for a checkpoint and return the states to store. May block; raises `MasterHookError` if a
-        hook fails.
-        """
+        """Call all hooks for a checkpoint and return their states. May block; raises `MasterHookError` if one fails."""
         states = []
         for identifier, hook in self._hooks.items():
             try:

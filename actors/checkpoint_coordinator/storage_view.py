@@ -123,9 +123,7 @@ class CheckpointStorageView:
         return self._id()
 
     def write_metadata(self, effect: events.WriteMetadata) -> None:
-        """Make a checkpoint durable and complete, drawing more ids if few are left. A savepoint is not added to the
-        store.
-        """
+        """Make a checkpoint durable and complete; draw ids if few are left. A savepoint is not added to the store."""
         checkpoint, location = effect.checkpoint, effect.target_location
         if effect.is_retained:
             draws = self._ids.next_drawn if self._ids.are_few else None
@@ -197,9 +195,7 @@ class CheckpointStorageView:
         return CheckpointsRecovered(ids=_ids_from(recovered.first_id), completed=completed, adopted=adopted)
 
     def adopt(self, path: str, version: int, *, allow_non_restored_state: bool) -> MetadataRead:
-        """Register the checkpoint of an earlier job as the start, and draw ids after its id. Raises
-        `CheckpointStorageError`.
-        """
+        """Register an earlier job's checkpoint as the start; draw ids after its id. Raises `CheckpointStorageError`."""
         checkpoint = _read(path)
         pointer = CheckpointPointer(checkpoint_id=checkpoint.checkpoint_id, path=checkpoint.path)
         self._checkpoints.adopt(self._owner, pointer)

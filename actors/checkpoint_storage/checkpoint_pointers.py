@@ -72,9 +72,7 @@ class CheckpointPointers:
         return next(reversed(self._pointers()), None)
 
     def draw_ids(self, owner: str, ids: int, at_least: int = 1) -> int:
-        """Reserve `ids` consecutive checkpoint ids, none below `at_least`; return the first. No id is ever reserved
-        twice.
-        """
+        """Reserve `ids` consecutive checkpoint ids from `at_least` up; return the first. No id is reserved twice."""
         while True:
             next_id = self._store.read(self._next_id, NextCheckpointId)
             first = max(at_least, 1 if next_id is None else next_id.checkpoint_id)
@@ -93,9 +91,7 @@ class CheckpointPointers:
         assert not exists, f"checkpoint {pointer.checkpoint_id} completes once"
 
     def remove(self, owner: str, checkpoint_ids: Iterable[int]) -> None:
-        """Remove these checkpoints if present; afterwards no job can start from them, so that their files can be
-        deleted.
-        """
+        """Remove these checkpoints if present; no job can start from them any more, so their files can be deleted."""
         for checkpoint_id in checkpoint_ids:
             self._differs(self._store.remove(f"{self._completed}/{checkpoint_id}", self._owned(owner)), owner)
 

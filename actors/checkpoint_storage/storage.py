@@ -140,9 +140,7 @@ class CheckpointStorage:
         )
 
     def beside(self, job: str, *, before: int) -> list[str]:
-        """Return the addresses of the checkpoints in the folder of a job with numbers below `before`, in ascending
-        order.
-        """
+        """Return the addresses of the checkpoints of a job's folder numbered below `before`, in ascending order."""
         folders = self._folders(escape(self._path(job)))
         numbered = {int(folder.rsplit(CHECKPOINT, 1)[1]): folder for folder in folders}
         return [self._address(numbered[number]) for number in sorted(numbered) if number < before]
@@ -402,9 +400,7 @@ def _remove(fs: AbstractFileSystem, path: str) -> None:
 
 @trace_tag("checkpoint_storage.owned")
 class OwnedCheckpointStorage(CheckpointStorage):
-    """Calls `confirm_owner` before each change; it raises `OwnershipLostError` if another process has taken the job
-    over.
-    """
+    """Calls `confirm_owner` before each change, which raises `OwnershipLostError` if another process owns the job."""
 
     def __init__(self, settings: CheckpointingSettings, confirm_owner: Callable[[], object]) -> None:
         super().__init__(settings.directory, settings.permissions, fsync=settings.fsync)

@@ -154,9 +154,7 @@ def _with_current_paths(staged: list[UnpublishedFile]) -> Iterator[tuple[Unpubli
 def _staged_damage(
     file: UnpublishedFile, path: str, compared: set[tuple[str, int, bytes]]
 ) -> CheckpointStorageError | None:
-    """Return the error of a staged file that has yet to be published; None if it was already `compared` as a handle's
-    file.
-    """
+    """Return the error of a staged file not yet published; None if it was already `compared` as a handle's file."""
     damage: CheckpointStorageError | None
     try:
         if file.digest is None:

@@ -43,9 +43,7 @@ V = TypeVar("V", bound=Value)
 
 
 class LeaderContender(Protocol):
-    """A contender for leadership (Flink's LeaderContender). Calls come from other threads, one at a time; it sends
-    messages.
-    """
+    """A contender for leadership (as in Flink). Calls come from other threads, one at a time; it sends messages."""
 
     def granted(self, session: LeaderSessionId) -> None:
         """This contender leads from now on, under this session, which is unique."""
@@ -286,9 +284,7 @@ class LeaderStore:
                 return
 
     def jobs(self) -> tuple[SubmittedJobGraph, ...]:
-        """Return all stored jobs, ordered by id: those to continue, and those whose cleanup has not ended (they have a
-        result).
-        """
+        """Return all stored jobs by id: those to continue, and those with a result whose cleanup has not ended."""
         jobs = (self.job(job_id) for job_id in self._job_ids(_JOBS))
         return tuple(job for job in jobs if job is not None)
 

@@ -257,9 +257,7 @@ class JobMaster(Actor):
             self._listeners.report_restore(checkpoint_id, self.context.now())
 
     def _fail(self, cause: SerializedThrowable) -> None:
-        """Fail the running job for a reason other than its tasks. A job that is ending or restarting anyway continues
-        to do so.
-        """
+        """Fail the running job for a reason other than its tasks. A job that is ending or restarting continues to."""
         if self._graph.status is job.JobStatus.RUNNING:
             self._decide([events.GlobalFailureReported(cause=cause)])
 

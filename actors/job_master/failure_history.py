@@ -61,9 +61,7 @@ class FailureHistory:
         self._history.checkpoint_completed()
 
     def end(self) -> bool:
-        """Note that the job has ended; return True if no labels are pending. Otherwise a later message completes the
-        end.
-        """
+        """Record the end of the job; return True if no labels are pending. Otherwise a later message completes it."""
         self._has_ended = True
         if self._unlabelled:
             self._context.timers.start_once("failure-labels", LABELS_TIMEOUT_MS, FailureLabelsTimedOut())

@@ -164,9 +164,7 @@ class OperatorCoordinatorHandler:
     def on_answer(
         self, message: AcknowledgeCheckpoint | DeclineCheckpoint
     ) -> AcknowledgeCheckpoint | DeclineCheckpoint:
-        """Handle a subtask's answer to a barrier; return it with the events that were in flight, for the checkpoint
-        coordinator.
-        """
+        """Handle a subtask's answer to a barrier; return it, with events in flight, for the checkpoint coordinator."""
         self.on_message(message)
         return self._of_functions.on_answer(message)
 
@@ -286,9 +284,7 @@ class _Discovery:
         return self._begin()
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Return the splits after `position`, and the interval until the next discovery. May block; raises the source's
-        errors.
-        """
+        """Return splits after `position` and the delay of the next discovery. May block; raises the source's errors."""
         self._watch.end()
         discovery = self._discovery
         splits = discovery.discover(position)

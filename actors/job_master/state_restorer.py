@@ -54,9 +54,7 @@ class StateRestorer:
     def on_message(
         self, message: RestoreState | RestoreStateFailed
     ) -> Sequence[RestoreStateReady | GlobalFailureReported]:
-        """Return the events for the ExecutionGraph; none if the requesting tasks have ended, since their successors ask
-        again.
-        """
+        """Return the events for the ExecutionGraph; none if the requesting tasks ended: their successors ask again."""
         tasks = self._graph.restoring(message.version)
         if tasks is None:
             return ()

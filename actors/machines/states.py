@@ -66,9 +66,7 @@ JOB_TERMINAL = frozenset({J.FAILED, J.CANCELED, J.FINISHED, J.SUSPENDED})
 JOB_GLOBALLY_TERMINAL = JOB_TERMINAL - {J.SUSPENDED}
 """Terminal in the whole cluster. A suspended job, in contrast, may be resumed by another leader."""
 JOB_HAS_CAUSE = frozenset({J.FAILING, J.RESTARTING, J.FAILED, J.CANCELLING, J.CANCELED})
-"""The statuses that are reported with the failure of the job, or with the cause of a cancellation that no user
-requested.
-"""
+"""The statuses reported with the failure of the job, or with the cause of a cancellation that no user requested."""
 EXECUTION_TERMINAL = frozenset({E.FINISHED, E.CANCELED, E.FAILED})
 
 

@@ -36,9 +36,7 @@ class Engines(Protocol):
     """The part of a data plane that a bridge needs."""
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> Engine:
-        """Create the engine of an attempt. `report` may be called on any thread, with a failure that answers no
-        command.
-        """
+        """Create an attempt's engine. `report` may be called on any thread, with a failure that answers no command."""
 
 
 @trace_tag("resource.engine")

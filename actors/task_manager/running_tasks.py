@@ -177,9 +177,7 @@ class RunningTasks:
 
 
 def _readable(descriptor: TaskDeploymentDescriptor) -> str:
-    """Return a readable actor name: `map-sink-0.1` is attempt 1 of subtask 0; the caller adds a number to make it
-    unique.
-    """
+    """Return a readable actor name: `map-sink-0.1` is attempt 1 of subtask 0; the caller appends a unique number."""
     words = re.sub(r"[^a-z0-9]+", "-", descriptor.vertex.name.lower())[:_NAME_LENGTH].strip("-") or "task"
     return f"{words}-{descriptor.subtask}.{descriptor.attempt_number}"
 

@@ -86,9 +86,7 @@ class JobSettings:
 
     @property
     def attached_client_heartbeat(self) -> ClientHeartbeatSettings | None:
-        """The heartbeats without which a job is cancelled; None if it does not depend on its client. Raises
-        `ProgramError`.
-        """
+        """The heartbeats without which a job is cancelled; None if it needs no client. Raises `ProgramError`."""
         if not self.shuts_down_on_attached_exit:
             return None
         check_heartbeats(self.client_heartbeats)

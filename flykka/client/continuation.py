@@ -98,9 +98,7 @@ class RunTraces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The job starts, from `restore_path` or at the beginning; its own files in the folders `overwrites` are deleted
-    first.
-    """
+    """The job starts from `restore_path` or the beginning; its own files in `overwrites` folders are deleted first."""
 
     restore_path: str | None = None
     overwrites: tuple[str, ...] = ()

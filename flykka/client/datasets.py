@@ -132,9 +132,7 @@ class ClusterDatasets:
             self._drop_unused()
 
     def close(self, *, keeps_files: bool) -> None:
-        """Delete all files after the end of the environment's jobs, unless a later run of the application may read
-        them.
-        """
+        """Delete all files after the environment's jobs, unless a later run of the application may read them."""
         with self._lock:
             dataset = [*self._kept.values(), *self._released]
             self._kept, self._released = {}, []

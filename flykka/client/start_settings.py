@@ -24,9 +24,7 @@ class StartMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartSettings:
-    """The start of the next job: from a checkpoint, or at the beginning (None), replacing output in `overwritten`
-    folders.
-    """
+    """The start of the next job: a checkpoint, or the beginning (None); replaces output in `overwritten` folders."""
 
     restore_from: str | None = AUTO
     allow_non_restored_state: bool = False

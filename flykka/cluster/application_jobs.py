@@ -93,9 +93,7 @@ class ApplicationJobs:
             raise ClusterError(f"job {job_graph.name!r} was not submitted: {refusal}") from refusal
 
     def end(self, *, concludes: bool) -> None:
-        """End the application: conclude its run, so that the next run starts from the beginning, or log that it will
-        continue.
-        """
+        """Conclude the application's run, so that the next starts from the beginning, or log that it will continue."""
         if not concludes:
             logger.warning("the application was not concluded: run again, it continues where it stopped")
             return

@@ -57,9 +57,7 @@ class OpenTelemetryReporter:
     """Exports everything to one receiver; resource attributes come from OTEL_RESOURCE_ATTRIBUTES, if that is set."""
 
     def __init__(self, endpoint: str) -> None:
-        """`endpoint` is the URL of the receiver, without the paths of the protocol. Raises `ValueError` if it is
-        invalid.
-        """
+        """`endpoint` is the URL of the receiver without the protocol's paths. Raises `ValueError` if it is invalid."""
         self.target = checked_endpoint(endpoint).rstrip("/")
         self._host = gethostname()
         own = Resource({"service.name": _NAME, "host.name": self._host})

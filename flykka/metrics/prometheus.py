@@ -20,9 +20,7 @@ _PREFIX = "flink"
 
 
 def text_of(measured: Iterable[Measured]) -> str:
-    """Format the metrics. All but histograms are gauges, even counters, as in Flink's reporter; histograms are
-    summaries.
-    """
+    """Format the metrics. All but histograms are gauges, even counters, as in Flink; histograms are summaries."""
     families: dict[str, list[str]] = {}
     for each in measured:
         labels = ",".join([_label(name, value) for name, value in each.labels.items()])

@@ -76,9 +76,7 @@ class CheckpointMonitor(ConversationMonitor):
         self._is_whole = is_whole
         self._coordinators: dict[Ref, _WatchedCoordinator] = {}
         self._completed: dict[str, int] = {}
-        """The newest checkpoint from which a job can restart, by the path of its coordinators, which outlives each of
-        them.
-        """
+        """The newest checkpoint to restart a job from, by the path of its coordinators, which outlives each of them."""
 
     def received(self) -> Mapping[type, OnReceived]:
         """Messages to the coordinator; the JobMaster, which forwards acknowledgements, is not a coordinator."""

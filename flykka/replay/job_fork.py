@@ -85,9 +85,7 @@ class JobFork(Fork):
         return replace(run, silent=silent, ended="all jobs have ended" if has_ended else run.ended)
 
     def _answer_pending_requests(self) -> None:
-        """Answer the requests to engines and sources that are pending when a recording ends: it has no answers for
-        them.
-        """
+        """Answer the requests to engines and sources that are pending at a recording's end: it has no answers."""
         answered: set[tuple[Ref, str | int]] = set()
         for turn in (turn for turn in self._engine.trace if turn.sequence >= self._number):
             match turn.message:

@@ -62,9 +62,7 @@ def missing(environment: Environment, addresses: Iterable[str]) -> Iterator[str]
 
 
 def unreferenced(environment: Environment, job_id: JobId) -> list[str]:
-    """The files of a job to which no existing checkpoint refers; after deletion of its folder, the files of that
-    moment.
-    """
+    """A job's files to which no existing checkpoint refers; after deletion of its folder, the files of that moment."""
     folder = f"{environment.name}/checkpoints/{job_id}"
     there = {path: environment.storage.files[path] for path in environment.storage.below(folder)}
     files = environment.deleted_jobs.get(folder, there)

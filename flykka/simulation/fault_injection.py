@@ -85,9 +85,7 @@ _STORAGE_MS = (20, 300, 2_000)
 _JUMPS_MS = (500, 5_000, 60_000)
 _CUTS_MS = (300, 3_000, 12_000, 25_000)
 _EXEMPT = ("/user/client", "/user/job-manager", "/user/cluster-entrypoint")
-"""Actors from which no other is cut off: clients and processes have no heartbeats, and messages to them are not
-repeated.
-"""
+"""Actors from which none is cut off: clients and processes lack heartbeats, and messages to them are not repeated."""
 LOST: dict[Arrival, str] = {
     (HeartbeatRequest, TaskManager): "the next one follows after an interval, and several fit into the timeout",
     (Heartbeat, ResourceManager): "like the request",
@@ -146,9 +144,7 @@ class Injections:
         self._vertices = [vertex.vertex_id for vertex in topology.vertices]
         self._joins_by_time = joins_by_time(topology)
         self._failing: dict[Operation, tuple[int, Random]] = {}
-        """The time until which each operation of the storage may fail, and the random numbers that decide whether it
-        does.
-        """
+        """The time until which storage operations may fail, and the random numbers that decide whether they do."""
         environment.storage.fails = self._storage_fails
 
     def turn_to(self, job_graph: JobGraph, client: Ref) -> None:

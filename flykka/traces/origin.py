@@ -35,9 +35,7 @@ def beforehand(trace: TraceReader) -> Iterator[str]:
 
 
 def shortcomings(trace: TraceReader) -> Iterator[str]:
-    """Everything that the trace does not contain as it happened. Searches for the end of the file, which may take a
-    second.
-    """
+    """Everything that the trace does not contain as it happened. Finding the end of the file may take a second."""
     yield from beforehand(trace)
     if (damage := trace.truncated) is not None:
         yield cut_off(damage)

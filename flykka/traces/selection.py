@@ -23,9 +23,7 @@ KINDS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Criteria for records; patterns may contain `*` and `?`. An actor is selected by its path, with or without
-    `/user/`.
-    """
+    """Criteria for records; patterns may contain `*` and `?`. Actors are selected by path, with or without `/user/`."""
 
     actor: str | None = None
     type: str | None = None

@@ -60,9 +60,7 @@ class StageResult(Message):
 
 @message("attempt.commit_prepared")
 class CommitPrepared(Message):
-    """bridge -> Task: the sinks' part of a snapshot, and counts of the rows that left the chain for it, staged or
-    not.
-    """
+    """bridge -> Task: the sinks' part of a snapshot, and counts of rows that left the chain for it, staged or not."""
 
     checkpoint_id: int
     sinks: tuple[OperatorSubtaskState, ...] = ()
@@ -89,9 +87,7 @@ class ChannelStateWritten(Message):
 
 @message("attempt.checkpoint_committed")
 class CheckpointCommitted(Message):
-    """bridge -> Task: the rows are published; `files` names what readers can now see, as far as the sinks have
-    names.
-    """
+    """bridge -> Task: the rows are published; `files` names what readers now see, as far as the sinks have names."""
 
     checkpoint_id: int
     files: tuple[str, ...] = ()

@@ -177,9 +177,7 @@ class UpdateState(StageCommand):
 
 @message("attempt.advance_watermark")
 class AdvanceWatermark(StageCommand):
-    """Task -> bridge: emit the results that are complete at this watermark. Not sent if windows fire with
-    checkpoints.
-    """
+    """Task -> bridge: emit the results complete at this watermark. Not sent if windows fire with checkpoints."""
 
     stage: int
     watermark_ms: int

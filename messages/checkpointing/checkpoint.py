@@ -244,9 +244,7 @@ class SnapshotOperatorCoordinators(Message):
 
 @message("checkpoint.coordinators_snapshotted")
 class OperatorCoordinatorsSnapshotted(Message):
-    """JobMaster -> CheckpointCoordinator: the state of the operator coordinators; their events to tasks are held back
-    now.
-    """
+    """JobMaster -> CheckpointCoordinator: the operator coordinators' state; their events to tasks are now held back."""
 
     job_id: JobId
     checkpoint_id: int

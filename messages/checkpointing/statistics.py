@@ -24,9 +24,7 @@ class CheckpointStatsStatus(StrEnum):
 
 @value("checkpoint_statistics.summary")
 class StatsSummary(Value):
-    """Aggregate over the subtasks of a vertex, or over checkpoints (Flink's StatsSummaryDto); the average is rounded
-    down.
-    """
+    """Aggregate over a vertex's subtasks or over checkpoints (Flink's StatsSummaryDto); the average is rounded down."""
 
     minimum: int
     maximum: int
@@ -66,9 +64,7 @@ class SubtaskCheckpointStatistics(Value):
 
 @message("checkpoint_statistics.triggered")
 class CheckpointTriggered(Message):
-    """CheckpointCoordinator -> ExecutionGraphInfoStore: a checkpoint is in progress and waits for this many
-    subtasks.
-    """
+    """CheckpointCoordinator -> ExecutionGraphInfoStore: a checkpoint is in progress, waiting for this many subtasks."""
 
     job_id: JobId
     checkpoint_id: int

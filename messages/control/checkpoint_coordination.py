@@ -324,9 +324,7 @@ class CheckpointStoreRetryDue(Message):
 
 @message("coordination.checkpoint_leadership_lost")
 class CheckpointLeadershipLost(Message):
-    """checkpoint store -> CheckpointCoordinator: another process leads, or coordinates the job; you cannot change
-    anything.
-    """
+    """checkpoint store -> CheckpointCoordinator: another process leads, or coordinates the job; changes are refused."""
 
     cause: SerializedThrowable
 

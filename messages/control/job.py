@@ -1,6 +1,4 @@
-"""Between clients, the JobManager and the JobMasters: submission, status, cancellation, and changes sent to
-listeners.
-"""
+"""Between clients, the JobManager and JobMasters: submission, status, cancellation, and changes sent to listeners."""
 
 from __future__ import annotations
 
@@ -211,9 +209,7 @@ class StoppingSuccess(Message):
 
 @message("job.stopping_failure")
 class StoppingFailure(Message):
-    """JobMaster -> JobManager -> client: the job was not stopped: it is not running, continues, or ended in another
-    way.
-    """
+    """JobMaster -> JobManager -> client: the job was not stopped: it is not running, continues, or ended otherwise."""
 
     job_id: JobId
     cause: SerializedThrowable

@@ -52,9 +52,7 @@ class JobEnded(Message):
 
 @message("job_control.result_noted")
 class JobResultRecorded(Message):
-    """store -> JobMaster: the end of the job is recorded, so that it is not run again. With a cause, it is not
-    recorded.
-    """
+    """store -> JobMaster: the job's end is recorded, so that it is not run again. With a cause, it is not recorded."""
 
     job_id: JobId
     cause: SerializedThrowable | None = None
@@ -96,9 +94,7 @@ class JobRestartDue(Message):
 
 @message("job_control.deployment_timed_out")
 class DeploymentTimedOut(Message):
-    """JobMaster's timer -> itself: check which attempts of this deployment have not been acknowledged by a
-    TaskManager.
-    """
+    """JobMaster's timer -> itself: check which attempts of this deployment no TaskManager has acknowledged."""
 
     deployment: int
 

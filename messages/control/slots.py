@@ -131,9 +131,7 @@ class SlotRequestFailed(Message):
 
 @message("slots.fail")
 class FailSlot(Message):
-    """TaskManager -> JobMaster: you believe to have this slot of mine, but I have no such allocation (Flink's
-    failSlot).
-    """
+    """TaskManager -> JobMaster: you claim this slot of mine, but I have no such allocation (Flink's failSlot)."""
 
     task_manager_id: TaskManagerId
     allocation_id: AllocationId

@@ -123,9 +123,7 @@ class StatusTimestamp(Value):
 
 @value("job_details.deploying")
 class Deploying(Value):
-    """The time in which at least one task was being deployed: start of the current deployment, if any, and total of
-    others.
-    """
+    """The time with at least one task being deployed: start of the current deployment, if any, and total of others."""
 
     since_ms: int | None = None
     total_ms: int = 0

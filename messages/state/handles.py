@@ -252,9 +252,7 @@ class PendingFile(Value):
 
 @value("operator_state.staging_folder")
 class StagingFolder(Value):
-    """The folder in which a subtask of a sink, perhaps of an earlier job, stages its rows: its successor has to clear
-    it.
-    """
+    """The folder in which a sink's subtask, perhaps of an earlier job, stages its rows: its successor must clear it."""
 
     path: str
 

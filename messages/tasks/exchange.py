@@ -79,9 +79,7 @@ class CheckpointBarrier(Value):
         return self._with_alignment(AlignmentType.ALIGNED if aligned_at_first else AlignmentType.UNALIGNED)
 
     def to_send_on(self, now_ms: int) -> CheckpointBarrier:
-        """Return the barrier as a task forwards it: no longer forced to align, and unaligned if its timeout has
-        passed.
-        """
+        """Return the barrier to forward: no longer forced to align, and unaligned if its timeout has passed."""
         barrier = self.with_unaligned_supported()
         return barrier.as_unaligned() if barrier.may_time_out and barrier.remaining_ms(now_ms) == 0 else barrier
 
@@ -160,9 +158,7 @@ class PartitionRequest(Message):
 
 @message("exchange.buffer_response")
 class BufferResponse(Message):
-    """producing Task -> consuming Task: element number `sequence_number` (from 0) and the number of queued batches
-    after it.
-    """
+    """producing Task -> consuming Task: element `sequence_number` (from 0) and the count of queued batches after it."""
 
     partition_id: ResultPartitionId
     subpartition: int
@@ -199,9 +195,7 @@ class CancelPartitionRequest(Message):
 
 @message("exchange.error_response")
 class ErrorResponse(Message):
-    """producing side -> consuming Task: the subpartition is unavailable; with `partition_not_found` a retry may
-    succeed.
-    """
+    """producing side -> consuming Task: the subpartition is unavailable; a retry may help if `partition_not_found`."""
 
     partition_id: ResultPartitionId
     subpartition: int

@@ -141,9 +141,7 @@ class FailTask(Message):
 
 @value("task.execution_state")
 class TaskExecutionState(Value):
-    """A state that an attempt has reached, with the failure if it is FAILED; with a terminal state, its
-    accumulators.
-    """
+    """A state that an attempt reached, with the failure if it is FAILED; with a terminal state, its accumulators."""
 
     attempt: ExecutionAttemptId
     state: ExecutionState
@@ -301,9 +299,7 @@ class ReleasePartitions(Message):
 
 @message("task.fatal_error")
 class FatalErrorOccurred(Message):
-    """Task -> TaskManager: the attempt cannot be ended, so the state of this process is unknown (Flink's
-    onFatalError).
-    """
+    """Task -> TaskManager: the attempt cannot be ended, so this process's state is unknown (Flink's onFatalError)."""
 
     attempt: ExecutionAttemptId
     cause: SerializedThrowable

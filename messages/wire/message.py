@@ -97,9 +97,7 @@ def _declare(tag: str, base: type[Value]) -> Callable[[T], T]:
 
 
 class ControlMessage(Message):
-    """A message that overtakes all others in a `ControlAwareMailbox`; an ordinary one in any other mailbox (as in
-    Akka).
-    """
+    """A message that overtakes others in a `ControlAwareMailbox`; an ordinary one in other mailboxes (as in Akka)."""
 
     __slots__ = ()
 

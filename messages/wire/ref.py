@@ -20,9 +20,7 @@ class Ref:
         self.incarnation = incarnation
 
     def tell(self, message: Message) -> None:
-        """Send `message` to the actor without waiting. Raises `UnresolvedRefError` if the address is outside of an
-        actor system.
-        """
+        """Send `message` without waiting. Raises `UnresolvedRefError` if the address is outside of an actor system."""
         raise UnresolvedRefError(f"{self} is an address from a trace: no actor stands behind it")
 
     def __eq__(self, other: object) -> bool:
@@ -36,9 +34,7 @@ class Ref:
 
 
 def is_former(ref: Ref, known: Ref | None) -> bool:
-    """Return True if `known` has replaced the actor of `ref`: of two actors at a path, the later has the higher
-    incarnation.
-    """
+    """Return True if `known` has replaced the actor of `ref`: the later of two at a path has the higher incarnation."""
     return known is not None and ref.path == known.path and ref.incarnation < known.incarnation
 
 

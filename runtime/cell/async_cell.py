@@ -236,9 +236,7 @@ class AsyncTurn:
         RUNNING.cell, RUNNING.run = outer, None
 
     def step(self, coroutine: Coroutine[Any, Any, Any], step: Callable[..., object], *args: object) -> object:
-        """Run one step of the main coroutine; return the awaited future, or raise `StopIteration` after the last
-        step.
-        """
+        """Run one step of the main coroutine; return the awaited future, or raise `StopIteration` after the last."""
         outer = self.enter()
         try:
             if not self.has_begun:

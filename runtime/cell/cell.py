@@ -56,9 +56,7 @@ _ENDING = CellState.ENDING
 
 
 class Cell(PykkaActor):
-    """An actor from its start to its end, including restarts; `ref.incarnation` distinguishes actors at the same
-    path.
-    """
+    """An actor from start to end, including restarts; `ref.incarnation` distinguishes actors at the same path."""
 
     __slots__ = (
         "_death_watch",
@@ -361,9 +359,7 @@ class Cell(PykkaActor):
         return failure
 
     def _suspend(self, outcome: object, envelope: Envelope) -> bool:
-        """Continue the turn in the coroutine that the handler returned; False if that is impossible without an event
-        loop.
-        """
+        """Continue the turn in the handler's coroutine; False if that is impossible without an event loop."""
         if envelope.reply_to is not None:
             envelope.reply_to.refuse_returned(outcome)
         return False

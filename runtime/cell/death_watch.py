@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 class DeathWatch:
-    """Both sides of DeathWatch. The watcher removes duplicates: a watched actor may notify twice if it is being
-    killed.
-    """
+    """Both sides of DeathWatch. The watcher removes duplicates: a watched actor being killed may notify twice."""
 
     __slots__ = ("_cell", "_queued", "_watchers", "_watching")
 

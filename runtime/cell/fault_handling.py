@@ -186,9 +186,7 @@ class FaultHandling:
             self.cancel_backoff()
 
     def on_failed(self, signal: Failed, error: BaseException | None) -> None:
-        """Decide about a failed child that raised `error`, unless it was restarted with its siblings in the
-        meantime.
-        """
+        """Decide about a failed child that raised `error`, unless it was restarted with its siblings meanwhile."""
         cell = self._cell
         child = cell.children.find(signal.child)
         if child is None or cell.instance is None:

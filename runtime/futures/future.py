@@ -74,9 +74,7 @@ class Future(pykka.Future[T], Generic[T]):
         return self._complete(value, None)
 
     def try_fail(self, failure: Failure) -> bool:
-        """Complete with the exception that `failure` creates for each caller; return False if there was a result
-        already.
-        """
+        """Complete with the exception that `failure` creates for each caller; return False if already completed."""
         return self._complete(None, failure)
 
     def set(self, value: T | None = None) -> None:

@@ -38,9 +38,7 @@ class SlowTurn(Message):
 
 
 class Watchdog:
-    """Watches the turns of a system. It reports a slow one at the threshold, at twice that, at four times, and so
-    on.
-    """
+    """Watches the turns of a system. Reports a slow one at the threshold, at twice that, at four times, and so on."""
 
     def __init__(self, system: ActorSystem, threshold_ms: int) -> None:
         self._system = system

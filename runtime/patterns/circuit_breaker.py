@@ -172,9 +172,7 @@ class CircuitBreaker:
         return guarded
 
     def with_ask(self, ref: ActorRef, message: Message, timeout: float | None = None) -> Future[Message]:
-        """Ask `ref`; return a future of the reply. `timeout` is in seconds; by default it is the breaker's call
-        timeout.
-        """
+        """Ask `ref`; return a future of the reply. `timeout` is in seconds, by default the breaker's call timeout."""
         seconds = self._call_timeout_ms / 1000 if timeout is None else timeout
         return self.with_future(lambda: ref.ask(message, block=False, timeout=seconds))
 

@@ -253,9 +253,7 @@ class EffectComparator:
     def _is_as_recorded(
         self, content: object, performed: Sequence[EffectTuple], failure: SerializedThrowable | None
     ) -> bool:
-        """Return True if the turns are equal without decoding anything; False if only a detailed comparison can
-        tell.
-        """
+        """Return True if the turns are equal without decoding anything; False if a detailed comparison is needed."""
         if failure is not None or not isinstance(content, Content) or content.has_failed:
             return False
         try:

@@ -175,9 +175,7 @@ class ReplayEngine:
         return None
 
     def _mismatch_error(self, record: Record, error: Exception) -> TraceError:
-        """Return the error for a record that is valid by itself but cannot follow those before it: the kernel
-        raised.
-        """
+        """Return the error for a record that is valid alone but cannot follow those before it: the kernel raised."""
         description = f"{type(error).__name__}: {error}"
         return TraceError(f"{self.trace.path}: record {record.sequence} does not fit those before it ({description})")
 
@@ -191,9 +189,7 @@ class ReplayEngine:
                 self.system.kill(ref)
 
     def spawn(self, spawned: Spawned) -> Cell:
-        """Return the cell, not started yet, of an actor that was spawned from outside; a boundary if it cannot be
-        created.
-        """
+        """Return the unstarted cell of an actor spawned from outside; a boundary if it cannot be created."""
         system, ref = self.system, spawned.ref
         parent = system.cells.find(spawned.parent.path)
         if parent is None or not self._is_replayed(ref):

@@ -124,9 +124,7 @@ class GraphReader:
                 raise ValueError(f"a {kind!r} cannot be part of Props")
 
     def _method(self, owner: Any, name: str) -> Any:
-        """Return a method of an object's class that is written in Python, without reading a property or calling
-        anything.
-        """
+        """Return a method of an object's class written in Python, without reading a property or calling anything."""
         instance = self._item(owner)
         function = _of_class(type(instance), name)
         if isinstance(function, FunctionType) and not _is_special(name):
@@ -299,9 +297,7 @@ class PropsResolver:
         return self._stand_ins.get(name)
 
     def stand_in(self, name: str) -> object:
-        """Return the stand-in for an object without a copy in the trace. Raises `UnresolvedPropsError` if there is
-        none.
-        """
+        """Return the stand-in for an object not copied in the trace. Raises `UnresolvedPropsError` if there is none."""
         if name not in self._stand_ins:
             raise UnresolvedPropsError(
                 f"it was given a {_short(name)}, which a trace does not copy: stand_ins={{{name!r}: ...}}"
@@ -320,9 +316,7 @@ class PropsResolver:
         return kind.__members__[member]
 
     def find(self, name: str) -> Any:
-        """Return a class or function that a trace may name, or its stand-in. Raises the errors of
-        `RecordableNames.find`.
-        """
+        """Return a class or function that a trace may name, or its stand-in. Raises as `RecordableNames.find` does."""
         if name in self._stand_ins:
             return self._stand_ins[name]
         if name in self._outside:

@@ -80,9 +80,7 @@ class TraceReplayer:
             import_module(name)
 
     def engine(self, trace: TraceReader | str | os.PathLike[str], *, actor: str | None = None) -> ReplayEngine:
-        """Return an engine that replays turn by turn. Raises the errors of `replay`, and the engine raises
-        `DivergenceError`.
-        """
+        """Return an engine to replay turn by turn. Raises as `replay` does; the engine raises `DivergenceError`."""
         reader = trace if isinstance(trace, TraceReader) else TraceReader.open(trace)
         return self._engine(reader, self.stand_ins(reader), only=self._only(reader, actor))
 

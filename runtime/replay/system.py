@@ -124,9 +124,7 @@ class ReplayPromise(PromiseRef):
 
 
 class LateEnd(EmptyLocalActorRef):
-    """Represents a ref that was created before its actor, as in the snapshots at the start of a ring: the actor, if it
-    lives.
-    """
+    """Represents a ref created before its actor, as in snapshots at the start of a ring: the actor, if it lives."""
 
     def reject(self, envelope: Envelope) -> None:
         cell = self._system.cells.find(self.ref.path)
@@ -382,9 +380,7 @@ class Coroutines:
         return outcome.now_ms if outcome is not None and _is_cancelled(outcome) else due_ms
 
     def _is_perhaps_ended_by_signal(self, turn: AsyncTurn) -> bool:
-        """Return True if the record of a turn ends with a cancelled wait, which a signal may have caused instead of a
-        timer.
-        """
+        """Return True if a turn's record ends in a cancelled wait that a signal, not a timer, may have caused."""
         inputs = self._system.replayed_turn.of(turn.sequence)
         if inputs is None or inputs.turn.failure is not None:
             return False

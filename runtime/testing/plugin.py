@@ -63,9 +63,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def actor_system_options() -> dict[str, Any]:
-    """Options of `actor_system` and `seeded_system` that override their defaults; a test suite can override this
-    fixture.
-    """
+    """Options that override defaults of `actor_system` and `seeded_system`; a test suite can override this fixture."""
     return {}
 
 

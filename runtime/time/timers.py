@@ -102,9 +102,7 @@ class Timers:
             _disarm(timer)
 
     def accept(self, timer: Timer) -> bool:
-        """Return True if the message of a fired timer is still to be handled; a repeating timer starts its next
-        delay.
-        """
+        """Return True if a fired timer's message is still to be handled; a repeating timer starts its next delay."""
         if self._active.get(timer.key) is not timer:
             return False
         match timer.repeats:

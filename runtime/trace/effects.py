@@ -57,9 +57,7 @@ CODES: dict[str, int] = {}
 OPERANDS: list[tuple[tuple[str, Operand], ...]] = []
 """The fields of each class, by its code."""
 PLAIN_TYPES: list[dict[str, frozenset[type]]] = []
-"""The types that the fields of each class may have in a trace, by its code; None for fields that are not plain
-values.
-"""
+"""The types that fields of each class may have in a trace, by its code; None for fields that are not plain values."""
 SEND = 0
 """The code of the most frequent effect."""
 
@@ -313,9 +311,7 @@ class Awaited(Effect):
 
 @_effect("reads the clock")
 class ReadClock(Effect):
-    """The time read in a step of a coroutine that started without any of the outcomes above. An input, like a
-    lookup.
-    """
+    """The time read in a coroutine's step that started without any of the outcomes above. An input, like a lookup."""
 
     now_ms: int
 

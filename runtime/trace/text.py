@@ -22,9 +22,7 @@ _ITEMS = 3
 _DEPTH = 2
 _names: dict[type, tuple[str, ...]] = {}
 _OMITTED = ("job_id", "timestamp_ms")
-"""In nearly every message of a job, and redundant: the recipient's path names the job, and the turn has its own
-time.
-"""
+"""In nearly every message of a job, and redundant: the recipient's path names the job; the turn has its own time."""
 
 
 def unwrapped(message: Value | Undecoded) -> Value | Undecoded:
@@ -45,9 +43,7 @@ def message_tag(message: Value | Undecoded) -> str:
 
 
 def message_text(message: Value | Undecoded) -> str:
-    """Return the message in one line: its class with the fields that differ from their defaults, long ones
-    shortened.
-    """
+    """Return the message in one line: its class with the fields that differ from defaults, long ones shortened."""
     content = unwrapped(message)
     if isinstance(content, Undecoded) and not content.data:
         return _shorten(content.reason)

@@ -1,6 +1,4 @@
-"""Sinks that show the first rows of every batch at once: ConsoleSink prints them, CollectSink passes them to a
-function.
-"""
+"""Sinks that show a batch's first rows at once: ConsoleSink prints them, CollectSink passes them to a function."""
 
 from __future__ import annotations
 

@@ -85,9 +85,7 @@ def random_int(minimum: int, maximum: int) -> FieldGenerator:
 
 
 def random_double(minimum: float, maximum: float) -> FieldGenerator:
-    """Generate numbers from `minimum` to below `maximum`, as a double. Raises `ValueError` if the minimum is not
-    smaller.
-    """
+    """Generate doubles from `minimum` to below `maximum`. Raises `ValueError` if the minimum is not smaller."""
     _check_order(minimum, maximum)
     # A double has 53 significant bits.
     part = 2.0**-53

@@ -38,9 +38,7 @@ def as_stored(prototype: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheCode(TransformCode):
-    """A cached stream in a program. A job replaces it by the operators that compute its rows, or by a source of stored
-    rows.
-    """
+    """A cached stream in a program; jobs replace it by operators that compute its rows, or a source of stored rows."""
 
     dataset_id: str
     schema: StructType

@@ -119,9 +119,7 @@ class AppendToIceberg:
     merges_schema: bool
 
     def publish(self) -> None:
-        """Add them, unless that was done. Raises `SinkError` if the table rejects them, or others commit all the
-        time.
-        """
+        """Add them, unless that was done. Raises `SinkError` if the table rejects them, or others keep committing."""
         from pyiceberg.exceptions import CommitFailedException
 
         for _ in range(_TRIES):
@@ -225,9 +223,7 @@ class IcebergSink(TransactionalSink):
         return f"{self.format} {self.table}"
 
     def bound(self, session: SparkSession) -> Self:
-        """Return the sink with the folder of the table's files. Raises `SinkError` if the catalog does not have the
-        table.
-        """
+        """Return the sink with the folder of the table's files. Raises `SinkError` if the catalog lacks the table."""
         with self.table.opened() as table:
             return replace(self, data_path=data_path(table))
 

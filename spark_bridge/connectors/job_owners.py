@@ -39,9 +39,7 @@ class JobOwner:
         return self.owners.number_of(self.job_id)
 
     def check(self) -> None:
-        """Raise `OwnershipLostError` if another process has taken a folder over. Cheap while the lease cannot have
-        expired.
-        """
+        """Raise `OwnershipLostError` if another process owns a folder. Cheap while the lease cannot have expired."""
         for ownership in self.owners.ownerships_of(self.job_id):
             ownership.check()
 

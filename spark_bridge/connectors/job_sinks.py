@@ -79,9 +79,7 @@ def delete_published(
 
 
 def delete_staged(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem, job_id: JobId) -> None:
-    """Delete files that another job of the same checkpoint directory has staged for the sinks of this one. May
-    block.
-    """
+    """Delete files that another job of this checkpoint directory has staged for the sinks of this job. May block."""
     for vertex in job_graph.vertices:
         for _, sink in _sinks(vertex, registry):
             folder = sink.staging_folder(job_id, job_graph.checkpointing.directory)

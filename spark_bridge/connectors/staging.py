@@ -309,9 +309,7 @@ Prepared = TypeVar("Prepared", bound=Value)
 def restored(
     prepared: Iterable[Value], pending: type[Prepared], operator: str, kind: str
 ) -> tuple[tuple[Prepared, ...], tuple[StagingFolder, ...]]:
-    """Read the state of a sink in a checkpoint: the pending pieces, and the folders to clear. Raises `SinkError` if a
-    part of it is from another kind of sink.
-    """
+    """Read a sink's state: pending pieces, folders to clear. Raises `SinkError` if a part is of another sink kind."""
     waiting: list[Prepared] = []
     folders: list[StagingFolder] = []
     for piece in prepared:
@@ -329,9 +327,7 @@ def restored(
 
 
 class StagingWriter(SinkWriter["DataFrame"], Generic[Pending]):
-    """A writer of rows that wait for their checkpoint: it stages them in the job's folder, and commits those that are
-    due.
-    """
+    """Writes rows that wait for their checkpoint: it stages them in the job's folder and commits those that are due."""
 
     def __init__(self, context: SinkContext) -> None:
         self._context = context

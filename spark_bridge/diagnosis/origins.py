@@ -38,9 +38,7 @@ class Derivation:
     columns: Sequence[Column | str] = ()
 
     def marks(self) -> Counter[str]:
-        """Return the query contexts and Python functions of the operator, which are the same in the plans of all
-        slices.
-        """
+        """Return the operator's query contexts and Python functions, which are the same in the plans of all slices."""
         rows = self.after[0].select(*self.columns) if self.columns else self.after[0]
         return _marks_of(rows) - (_marks_of(self.before[0]) if self.before else Counter())
 

@@ -41,9 +41,7 @@ class AggregateFunction(ABC, Generic[IN, ACC, OUT]):
 
 
 def reducer(function: ReduceFunction[T] | Callable[[T, T], T]) -> Callable[[T, T], T]:
-    """Return the function that combines two values, given a ReduceFunction or a plain function. Raises TypeError for
-    others.
-    """
+    """Return a ReduceFunction or plain function as one that combines two values. Raises TypeError for others."""
     if isinstance(function, ReduceFunction):
         return function.reduce
     if not callable(function):

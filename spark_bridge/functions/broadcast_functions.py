@@ -106,9 +106,7 @@ class KeyedBroadcastProcessFunction(TimedFunction, ABC):
 
     @abstractmethod
     def process_broadcast_element(self, row: Row, ctx: KeyedBroadcastContext) -> Rows:
-        """Update broadcast state for a broadcast row, which has no key; rows emitted here are emitted by every
-        subtask.
-        """
+        """Update broadcast state for a broadcast row, which has no key; every subtask emits the rows emitted here."""
 
     def on_timer(self, timestamp: int, ctx: ReadOnlyTimerContext) -> Rows:
         """Emit rows for a timer that fires, with state and timers of its key; broadcast state can be read."""

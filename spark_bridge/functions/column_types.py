@@ -28,9 +28,7 @@ _MAX_PRECISION = 38
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """The type of a column: its name, its element types, the names of a struct's fields, a decimal's precision and
-    scale.
-    """
+    """A column's type: its name, its element types, the names of a struct's fields, a decimal's precision and scale."""
 
     name: str
     parts: tuple[ColumnType, ...] = ()

@@ -1,6 +1,4 @@
-"""Equality of keys as Python values; `rows.equality` documents the rule and implements it for Spark and Arrow
-columns.
-"""
+"""Equality of keys as Python values; `rows.equality` states the rule and implements it for Spark and Arrow columns."""
 
 from __future__ import annotations
 

@@ -155,9 +155,7 @@ class CoordinatorRunner:
             )
 
     def close(self, timeout_seconds: float) -> None:
-        """Close the coordinator after the running calls. Raises `OperatorCoordinatorError` if they do not return in
-        time, or closing it has raised.
-        """
+        """Close it after running calls. Raises `OperatorCoordinatorError` if they take too long or closing raises."""
         if not self._lock.acquire(timeout=timeout_seconds):
             raise OperatorCoordinatorError(
                 f"the coordinator of operator {self._description} has not returned from a call within"

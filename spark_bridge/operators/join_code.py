@@ -272,9 +272,7 @@ class WindowJoinCode(PairsCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoGroupCode(JoinCode):
-    """Passes all rows of both sides of a key and window to a function, as pandas frames with the bounds of the
-    window.
-    """
+    """Passes all rows of both sides of a key and window to a function, as pandas frames with the window's bounds."""
 
     windows: EventTimeWindows
     function: CoGroupFunction

@@ -242,9 +242,7 @@ def reduced_rows_code(
     keys: Keys,
     function: ReduceFunction[dict[str, Any]] | Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]],
 ) -> RowPerKeyCode:
-    """Return the code that reduces the rows of each key to one. Raises `PrototypeError` if the function cannot be
-    pickled.
-    """
+    """Return code that reduces each key's rows to one. Raises `PrototypeError` if the function cannot be pickled."""
     reducer(function)
     return _row_per_key_code(prototype, keys, ReduceRows(pickled=pickled_function(function)))
 
@@ -252,9 +250,7 @@ def reduced_rows_code(
 def drop_duplicates_code(
     prototype: DataFrame, columns: Sequence[str], event_time: EventTime | None, within_ms: int | None
 ) -> DropDuplicatesCode:
-    """Return the code for the first row of each key. Raises `PrototypeError` if a column is missing or unusable in
-    Python.
-    """
+    """Return code for each key's first row. Raises `PrototypeError` if a column is missing or unusable in Python."""
     check_types(prototype.schema, Use.PYTHON)
     keys = tuple(quoted(_name_of(prototype, name)) for name in columns)
     return DropDuplicatesCode(

@@ -240,9 +240,7 @@ class OperatorChain(ABC, Generic[Rows]):
         return self.result(stage, fired)
 
     def prepare_commit(self, command: PrepareCommit) -> CommitPrepared:
-        """Emit results that fire with the checkpoint; a failure fails the attempt, for they are not in the state any
-        more.
-        """
+        """Emit results that fire with the checkpoint; a failure fails the attempt: they are no longer in the state."""
         stage, outputs = self._deferred.pop(command.checkpoint_id, (0, ()))
         result = self._emitted(outputs, stage)
         return CommitPrepared(

@@ -69,9 +69,7 @@ STATE_FIELD = StructField(OPERATOR_STATE, BinaryType())
 
 
 class FunctionState(Generic[R]):
-    """The operator state of a function that runs in Python workers: each batch starts with the state of the previous
-    one.
-    """
+    """The operator state of a function that runs in Python workers: each batch starts with the previous one's state."""
 
     def __init__(self, context: OperatorContext, runner: type[R]) -> None:
         """`runner` is the class that runs the function."""

@@ -106,9 +106,7 @@ class SourceRows:
         )
 
     def _aggregated(self, rows: DataFrame) -> Mapping[str, Any]:
-        """Compute the numbers with a separate query: Spark's optimizer found that no rows get through, and did not read
-        them.
-        """
+        """Compute the numbers with a separate query: Spark's optimizer saw that no rows pass, and did not read them."""
         (aggregated,) = rows.agg(*(column.alias(name) for name, column in self.aggregates.items())).collect()
         return aggregated.asDict()
 

@@ -194,9 +194,7 @@ class AccumulatorRegistry:
         self._accumulators: dict[tuple[str, MetricScope | None], Accumulator[Any]] = {}
 
     def add(self, name: str, accumulator: Accumulator[Any], context: SparkContext) -> None:
-        """Register an accumulator. Raises `AccumulatorConflictError` if the name is taken or the accumulator has
-        another one.
-        """
+        """Register an accumulator. Raises `AccumulatorConflictError` if its name is taken or it already has another."""
         if not isinstance(accumulator, Accumulator):
             raise AccumulatorConflictError(
                 f"the accumulator {name!r} is none, but of type {type(accumulator).__name__}"
@@ -214,9 +212,7 @@ class AccumulatorRegistry:
             return self._accumulators.get((name, None))
 
     def get_or_add(self, name: str, kind: type[A], context: SparkContext, scope: MetricScope | None = None) -> A:
-        """Return the accumulator with this name, or a new one; with `scope` it is a metric. Raises
-        `AccumulatorConflictError` if the existing one is of another kind.
-        """
+        """Get or add the accumulator, a metric with `scope`. Raises `AccumulatorConflictError` if of another kind."""
         with self._lock:
             accumulator = self._accumulators.get((name, scope))
             if accumulator is None:

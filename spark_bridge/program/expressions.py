@@ -52,9 +52,7 @@ class Part:
     wraps: bool = False
 
     def merged(self) -> Column:
-        """Return the aggregate that merges parts. Merged sums of decimals keep their type, instead of getting wider
-        each time.
-        """
+        """Return the aggregate that merges parts. Merged decimal sums keep their type instead of widening each time."""
         return _MERGING[self.function](F.col(self.name)).cast(self.data_type).alias(self.name)
 
 
@@ -107,9 +105,7 @@ class ExpressionBuilder:
         self._context = session.sparkContext
 
     def rebuilt(self, expression: Any, replace: Callable[[Any], Any | None]) -> Any:
-        """Return an expression with the parts replaced for which `replace` returns one; replacements are not
-        searched.
-        """
+        """Return an expression with parts replaced for which `replace` returns one; replacements are not searched."""
         replaced = replace(expression)
         if replaced is not None:
             return replaced

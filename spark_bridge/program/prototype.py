@@ -69,9 +69,7 @@ def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]
 
 
 def key_schema(prototype: DataFrame, keys: Sequence[Column | str]) -> StructType:
-    """Return the names and types of keys. Raises `PrototypeError` if a key does not fit the columns, or rows cannot be
-    looked up by its type.
-    """
+    """Return names and types of keys. Raises `PrototypeError` if a key does not fit, or its type allows no lookup."""
     keyed = transformed(prototype, lambda rows: rows.select(*keys))
     check_types(keyed.schema, Use.KEY)
     if keys:
@@ -92,9 +90,7 @@ def for_python(rows: DataFrame) -> DataFrame:
 
 
 def emitted_columns(columns: str | StructType) -> StructType:
-    """Return the declared columns of rows that Python emits. Raises `PrototypeError` if Python cannot emit one of their
-    types.
-    """
+    """Return the declared columns of rows emitted by Python. Raises `PrototypeError` if Python cannot emit a type."""
     read = declared_columns(columns)
     check_types(read, Use.PYTHON)
     return read
@@ -182,9 +178,7 @@ def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Seq
 def window_function(
     prototype: DataFrame, keys: Sequence[Column | str], function: Callable[[DataFrame], DataFrame]
 ) -> tuple[DataFrame, RowStateFunction]:
-    """Return the prototype of a window function's results, and the plan of its state. Raises as
-    `applied_to_windows`.
-    """
+    """Return the prototype of a window function's results and its state's plan. Raises as `applied_to_windows`."""
     bounded = prototype.sparkSession.createDataFrame([], with_bounds(prototype))
     return applied_to_windows(prototype, keys, bounded, function), whole_row_state(prototype, keys, function)
 

@@ -68,9 +68,7 @@ class JoinRefreshed(RichFunction):
 
 
 def read_again(table: DataFrame) -> DataFrame:
-    """Return the current rows of a table: a DataFrame of files lists them when it is created, so the list is
-    refreshed.
-    """
+    """Return a table's current rows: a DataFrame of files lists them when it is created, so the list is refreshed."""
     for leaf in elements(table._jdf.queryExecution().analyzed().collectLeaves()):
         if leaf.getClass().getSimpleName() == "LogicalRelation":
             relation = leaf.relation()

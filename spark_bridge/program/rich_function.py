@@ -72,9 +72,7 @@ class RuntimeContext(WithJobResources):
         return self._accumulators.get(name)
 
     def get_int_counter(self, name: str) -> IntCounter:
-        """Return the counter with this name, added if necessary. Raises `AccumulatorConflictError` if it is of another
-        kind.
-        """
+        """Return the counter with this name, added if needed. Raises `AccumulatorConflictError` if of another kind."""
         return self._accumulators.get_or_add(name, IntCounter, self._spark)
 
     def get_long_counter(self, name: str) -> LongCounter:

@@ -96,9 +96,7 @@ class BatchStore:
         """Threads that are freeing blocks without holders."""
 
     def put(self, storage: Storage, batches: Sequence[Batch], *, producer: ExecutionAttemptId) -> None:
-        """Store the batches that lie in `storage`. Storage without a batch is freed, and so is all storage if the job
-        has ended.
-        """
+        """Store the batches in `storage`. Storage without a batch is freed; if the job has ended, all storage is."""
         with self._freeing() as freed:
             if not batches or self._closed:
                 freed.append(storage)

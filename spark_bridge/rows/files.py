@@ -108,9 +108,7 @@ def _sorted_by_file(rows: DataFrame, paths: Sequence[str]) -> DataFrame:
 def write_files(
     filesystem: FileSystem, rows: DataFrame, folder: str, layout: FileLayout = PARQUET
 ) -> tuple[FileStatus, ...]:
-    """Write rows into a folder that does not exist yet, with one Spark job; return the files. Errors get a note with
-    the folder.
-    """
+    """Write rows into a new folder with one Spark job; return the files. Errors get a note with the folder."""
     writer = rows.write.mode("error").options(**dict(layout.options)).options(**dict(_COMMITTER))
     try:
         writer.partitionBy(*layout.partition_by).format(SPARK_FORMATS[layout.format].data_source).save(folder)

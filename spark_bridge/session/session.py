@@ -294,9 +294,7 @@ def jobs_run() -> int:
 
 
 def engine_session(session: SparkSession) -> SparkSession:
-    """Clone the user's session, with the settings that our plans need. Raises `SessionError` if the session is one of
-    Spark Connect, or its context is stopped.
-    """
+    """Clone the session with our plans' settings. Raises `SessionError` for Spark Connect or a stopped context."""
     context = getattr(session, "sparkContext", None)
     if not isinstance(context, SparkContext) or context._jsc is None:
         raise SessionError("flykka needs a classic Spark session whose context runs")

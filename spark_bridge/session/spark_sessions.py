@@ -76,9 +76,7 @@ class SparkSessions:
         return state_of(session) is not SessionState.RUNNING
 
     def ensure_running(self) -> None:
-        """Start another session if the current one was stopped. May take a second. Raises `SessionError` if it is the
-        user's, or none can be started.
-        """
+        """Replace a stopped session; may take a second. Raises `SessionError` if it is the user's or none can start."""
         match state_of(self._current):
             case SessionState.RUNNING:
                 return
@@ -90,9 +88,7 @@ class SparkSessions:
                 self._restart()
 
     def explain(self, session: SparkSession, cause: SerializedThrowable) -> SerializedThrowable:
-        """Return the failure `cause`, or one that explains it if `session` was stopped or is gone. May start another
-        session.
-        """
+        """Return `cause`, or a failure that explains it if `session` is stopped or gone. May start another session."""
         match state_of(session):
             case SessionState.RUNNING:
                 return cause

@@ -269,9 +269,7 @@ def _behind(text: str, word: str) -> Position | None:
 
 
 def _positions(text: str) -> dict[str, Position]:
-    """Return the positions of clauses and of the keys in OPTIONS (...): a key follows the parenthesis and each
-    comma.
-    """
+    """Return the positions of clauses and keys in OPTIONS (...): a key follows the parenthesis and each comma."""
     all_tokens = list(tokens(text))
     start = next((number for number, token in enumerate(all_tokens) if token.matches("OPTIONS")), len(all_tokens))
     positions = {

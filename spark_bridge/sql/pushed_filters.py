@@ -24,9 +24,7 @@ class PushedFilters:
     def __init__(
         self, session: SparkSession, join: PlanNode, above: Expression | None, *, keeps_right: bool = False
     ) -> None:
-        """With `keeps_right` nothing is pushed below the right side: a version that does not pass is still the
-        newest.
-        """
+        """With `keeps_right`, push nothing below the right side: a version that does not pass is still the newest."""
         self._context = session.sparkContext
         kind = "INNER" if join.join_type == "CROSS" else join.join_type
         on = [] if join.condition is None else list(join.condition.conjuncts())

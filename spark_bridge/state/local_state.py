@@ -40,9 +40,7 @@ class LocalState(Generic[Frame]):
         self._closed = False
 
     def keep(self, checkpoint_id: int, segments: Sequence[Segment[Frame]]) -> None:
-        """Hold segments of the state at the barrier of a checkpoint, or of a part of it. The caller must hold them
-        too.
-        """
+        """Hold segments of the state at the barrier of a checkpoint, or of a part. The caller must hold them too."""
         with self._lock:
             if not self._closed:
                 self._store.hold(_batches(segments), self._holder(checkpoint_id))

@@ -50,9 +50,7 @@ class StateLayout:
         self.plan = plan
 
     def times(self) -> Mapping[str, Column]:
-        """Return the aggregates `first_micros` and `last_micros` over state; empty if it is not divided by event
-        time.
-        """
+        """Return the aggregates `first_micros` and `last_micros` over state; empty if event time does not divide it."""
         return {}
 
     def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:

@@ -227,9 +227,7 @@ def _taken(rows: pa.Table, places: Rows) -> Sequence[Any]:
 
 
 def _pairs(left: Rows, right: Rows, meets: Mask) -> tuple[Rows, Rows]:
-    """Return the places of all pairs of rows with equal keys; both sides are sorted by key, and only keys in `meets`
-    match.
-    """
+    """Return the places of all row pairs with equal keys; both sides are sorted by key; only keys in `meets` match."""
     first = np.searchsorted(right, left, side="left")
     counts = np.where(meets[left], np.searchsorted(right, left, side="right") - first, 0)
     ones = np.repeat(np.arange(len(left)), counts)

@@ -97,9 +97,7 @@ class SampleAccumulator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideColumn:
-    """A side output: the id of its tag, the columns of its rows, and the column of the worker's output that has
-    them.
-    """
+    """A side output: the id of its tag, the columns of its rows, and the column of the worker's output with them."""
 
     tag: str
     name: str
@@ -185,9 +183,7 @@ class FunctionSpec:
         return table_of((row for part in parts for row in part.rows), self.emitted)
 
     def state_rows(self, runner: KeyedFunctionRunner | ProcessFunctionRunner | None) -> Mapping[str, pa.Array]:
-        """Return the operator state after a batch as a row of its own, or no row yet; without operator state no
-        column.
-        """
+        """Return the operator state after a batch as its own row, or no row yet; without operator state no column."""
         if self.operator_state is None:
             return {}
         rows = [] if runner is None else [pickle.dumps(runner.lists)]

@@ -80,9 +80,7 @@ class TwoInputs:
         return (INPUT, *(tagged(number, name) for number, each in enumerate(self.inputs) for name in each.columns))
 
     def read(self, table: pa.Table) -> RowsRead:
-        """Return the rows of a batch; rows of an input keep their order, and so do both together unless one is
-        broadcast.
-        """
+        """Return a batch's rows; rows of an input keep their order, and so do both together unless one is broadcast."""
         numbers = table.column(INPUT).to_numpy()
         places = [np.flatnonzero(numbers == number) for number in (0, 1)]
         parts = [self._part(number, table, rows) for number, rows in enumerate(places)]

@@ -38,9 +38,7 @@ def same_rows(left: pa.Table, right: pa.Table) -> Mask:
 
 
 def same_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
-    """Return True for each value of `left` that equals that of `right` at its place; null equals null and NaN equals
-    NaN.
-    """
+    """Return True for each value of `left` equal to that of `right` at its place; null equals null, NaN equals NaN."""
     if pa.types.is_nested(left.type):
         pairs = zip(_normalised(left), _normalised(right), strict=True)
         return np.fromiter((one == other for one, other in pairs), np.bool_, len(left))

@@ -131,9 +131,7 @@ class BatchFunction(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessKeyedBatch:
-    """Processes a batch with the state in `segments`, named from the oldest to the newest, and writes the next
-    segment.
-    """
+    """Processes a batch with the state in `segments`, named from oldest to newest, and writes the next segment."""
 
     folder: SegmentFolder
     segments: tuple[str, ...]

@@ -72,9 +72,7 @@ def state_columns(schema: pa.Schema) -> pa.Schema:
 
 
 def with_keys_as_in(schema: pa.Schema, table: pa.Table) -> pa.Table:
-    """Return the table with the types of `schema` for position and keys; its other columns may have the names of
-    states.
-    """
+    """Return the table with `schema`'s types for position and keys; its other columns may have the names of states."""
     of_key = {POSITION, *key_columns(table)}
     fields = [schema.field(field.name) if field.name in of_key else field for field in table.schema]
     return table.cast(pa.schema(fields))

@@ -135,9 +135,7 @@ class FireTableTimers:
 
 
 def _numbers(passed: pa.Table, keys: pa.Table) -> Rows:
-    """Return the numbers of the keys of new state in a batch. Raises `FunctionOutputError` for unknown or duplicate
-    keys.
-    """
+    """Return the key numbers of new state in a batch. Raises `FunctionOutputError` for unknown or duplicate keys."""
     numbers = key_numbers(passed, keys)
     if len(foreign := np.flatnonzero(numbers < 0)):
         raise FunctionOutputError(

@@ -88,9 +88,7 @@ class TaskEventTime:
         self._now_ms = now
 
     def on_result(self, result: StageResult) -> MonotonyViolated | None:
-        """Process the event times of a stage that has read rows; returns the violation if they should ascend and do
-        not.
-        """
+        """Process the event times of a stage that read rows; return the violation if they should ascend and do not."""
         if self._generator is None:
             return None
         if result.partition_times:

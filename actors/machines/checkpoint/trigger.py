@@ -288,9 +288,7 @@ class CheckpointTrigger:
         yield from self._take_final(now)
 
     def give_up_stop(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
-        """Abandon the stop, because the job's state changed. Fails a stop-with-savepoint unless its savepoint is
-        pending.
-        """
+        """Abandon the stop: the job's state changed. Fails a stop-with-savepoint unless its savepoint is pending."""
         stop = self.final.forget_stop()
         if stop is None or stop.target_location is None or stop.request_id is None:
             return

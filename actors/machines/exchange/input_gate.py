@@ -242,9 +242,7 @@ class InputGate:
         return number, buffer
 
     def credit_returned(self, channel: int) -> list[GateEffect]:
-        """Return the credit of the oldest batch read from `channel`: another may arrive in its place, here or
-        elsewhere.
-        """
+        """Return the credit of the oldest batch read from `channel`: another may arrive instead, here or elsewhere."""
         self.buffers_in_use -= 1
         taker = self.channels[channel].credits.give_back()
         self._read_others_after_first(self._input_of[channel])

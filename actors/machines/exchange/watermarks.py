@@ -354,9 +354,7 @@ class TimestampsAndWatermarks:
         return min(changes, default=None)
 
     def held_back_by(self, now: int) -> tuple[str, int, int] | None:
-        """The active partition with the least watermark, that watermark, and the time for which the partition was
-        silent.
-        """
+        """The active partition with the least watermark, that watermark, and how long the partition was silent."""
         active = [
             (self._time(each, now), name) for name, each in self._partitions.items() if not self._is_silent(each, now)
         ]

@@ -97,9 +97,7 @@ class Execution:
         return [change]
 
     def cancel(self, now: int) -> list[AttemptEffect]:
-        """Cancel the attempt: at once if it was not deployed, else when the task reports it. No effect in a final
-        state.
-        """
+        """Cancel the attempt: at once if not deployed, else when the task reports it. No effect in a final state."""
         if self.state in (ExecutionState.CREATED, ExecutionState.SCHEDULED):
             # It is CANCELING only for this moment: the timestamp records that, and listeners are not notified.
             self.timestamps[ExecutionState.CANCELING] = now

@@ -151,9 +151,7 @@ class CheckpointStatsTracker:
         self.counts = replace(self.counts, total=self.counts.total + 1, in_progress=self.counts.in_progress + 1)
 
     def _on_acknowledged(self, message: SubtasksAcknowledged) -> None:
-        """Record acknowledgements, in time or late; ignored if the subtasks of the checkpoint are not retained any
-        more.
-        """
+        """Record acknowledgements, in time or late; ignored if the checkpoint's subtasks are no longer retained."""
         subtasks = self._subtasks.get(message.checkpoint_id)
         if subtasks is not None:
             for subtask in message.subtasks:

@@ -98,9 +98,7 @@ _COUNT, _WAIT = "count-slots", "resource-wait"
 
 
 class AdaptiveScheduler:
-    """The parallelism of one job. `requirements` are those that a client has set earlier; `name` is unique to the
-    JobMaster.
-    """
+    """The parallelism of one job. `requirements` were set earlier by a client; `name` is unique to the JobMaster."""
 
     def __init__(self, job_graph: JobGraph, name: str, requirements: JobResourceRequirements | None = None) -> None:
         self._job_graph = job_graph

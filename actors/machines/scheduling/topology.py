@@ -43,9 +43,7 @@ class Exchange(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegionInput(Generic[T]):
-    """The regions that can begin when all these tasks of other regions have finished, because their results are
-    blocking.
-    """
+    """The regions that can begin when all these tasks of other regions have finished: their results are blocking."""
 
     producers: tuple[T, ...]
     regions: tuple[int, ...]

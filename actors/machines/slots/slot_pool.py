@@ -171,9 +171,7 @@ class _Pending:
 
 
 class SlotPool:
-    """The slots of one job. Requests are sent in the name of `job_master`; `name` is the unique prefix of allocation
-    ids.
-    """
+    """The slots of one job, requested in the name of `job_master`; `name` is the unique prefix of allocation ids."""
 
     def __init__(
         self,

@@ -508,9 +508,7 @@ class SplitEnumerator:
         return None
 
     def _take_for(self, subtask: int) -> NumberedSplit:
-        """Remove the next split reserved for the reader, with its number; else the first unassigned one, with a new
-        number.
-        """
+        """Take the reader's next reserved split, with its number; else the first unassigned one, with a new number."""
         reserved = self._returned.get(subtask)
         if reserved is None:
             self._handed_out += 1

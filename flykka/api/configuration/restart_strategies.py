@@ -17,9 +17,7 @@ from flykka.messages.graph.job_graph import (
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 
 DEFAULT_MAX_SAME_FAILURES = 10
-"""About 75 seconds with the default delays: a failure that persists for so long without a completed checkpoint is
-permanent.
-"""
+"""About 75 s with the default delays: a failure that lasts so long without a completed checkpoint is permanent."""
 
 
 @dataclass(frozen=True, slots=True)

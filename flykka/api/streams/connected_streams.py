@@ -111,9 +111,7 @@ class _Connected:
         )
 
     def _added(self, name: str, code: ProcessCode, prototype: DataFrame, tagged: Keys | None) -> DataStream:
-        """Add the operator. The event time of its rows is that of the first stream whose event-time column they
-        contain.
-        """
+        """Add the operator. Its rows have the event time of the first stream whose event-time column they contain."""
         first, second = self._first, self._second
         operator = first.add_operator(name, code, (*self._inputs(0, tagged), *self._inputs(1, tagged)))
         of_first = first.type.of_rows(prototype)

@@ -636,9 +636,7 @@ class DataStream(Stream, OperatorSettings):
 
 
 class SideOutputDataStream(DataStream):
-    """The rows that an operator emits to a side output. Its settings are those of that operator, in whose tasks it
-    runs.
-    """
+    """The rows that an operator emits to a side output. Its settings are those of the operator, whose tasks run it."""
 
     def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
         """Raise `ProgramError`: the parallelism is that of the operator."""

@@ -21,9 +21,7 @@ _HASH = re.compile(r"[0-9A-Fa-f]{32}")
 
 
 class OperatorSettings:
-    """Settings of the operator that a stream or a sink represents. All raise `ProgramError` if there is no such
-    operator.
-    """
+    """Settings of the operator that a stream or sink represents. All raise `ProgramError` if there is no operator."""
 
     flow: Dataflow
 

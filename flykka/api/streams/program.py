@@ -161,9 +161,7 @@ class Program:
         return program
 
     def set_uid(self, transformation: Transformation, uid: str) -> None:
-        """Set the permanent id of an operator. Raises `DuplicateUidError` if it is in use, `ProgramError` if it is
-        empty.
-        """
+        """Set an operator's permanent id. Raises `DuplicateUidError` if it is in use, `ProgramError` if it is empty."""
         _check_uid(transformation, uid)
         self._check_free(transformation, uid)
         transformation.explicit_uid = uid

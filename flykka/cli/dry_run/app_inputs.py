@@ -32,9 +32,7 @@ _ELSEWHERE = ("/proc/", "/sys/", "/dev/", f"{Path(flykka.__file__).parent}/", f"
 
 @value("plan.app_input")
 class AppInput(Value):
-    """A file or folder that was read, with a digest of its content; for a large file, of its size and modification
-    time.
-    """
+    """A file or folder that was read, with a digest of its content; if it is large, of its size and change time."""
 
     path: str
     digest: str

@@ -44,9 +44,7 @@ class App:
         return None
 
     def run(self) -> None:
-        """Run the script as `__main__`, with its folder first on the path. All of its errors are raised, even
-        SystemExit.
-        """
+        """Run the script as `__main__`, its folder first on the path. All of its errors are raised, even SystemExit."""
         before = list(sys.argv), list(sys.path)
         sys.argv[:] = [self.path, *self.arguments]
         sys.path.insert(0, str(Path(self.path).resolve().parent))

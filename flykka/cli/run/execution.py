@@ -262,9 +262,7 @@ def _explained(app: App, raised: BaseException, *, verbose: bool) -> str:
 
 
 def _exit_status(exit_error: SystemExit | None) -> tuple[int, str]:
-    """Return the exit code and the text to print, as Python does: a number is the code, None success, other values code
-    1.
-    """
+    """Return exit code and text to print, as Python does: a number is the code, None success, other values code 1."""
     match None if exit_error is None else exit_error.code:
         case None:
             return OK, ""

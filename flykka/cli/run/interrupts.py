@@ -23,9 +23,7 @@ from flykka.runtime.errors import ActorDeadError
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _ONE_REQUEST_SECONDS = 1.0
-"""`timeout` sends SIGTERM to the process and its group, a service manager SIGTERM and SIGHUP: each counts as one
-request.
-"""
+"""`timeout` sends SIGTERM to process and group, a service manager SIGTERM and SIGHUP: each counts as one request."""
 
 
 class StopRequest(Enum):

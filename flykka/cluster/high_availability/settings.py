@@ -9,9 +9,7 @@ from pathlib import Path
 from flykka.runtime.secrets import remember_secrets
 
 SESSION_TIMEOUT_MS = 30_000
-"""The time without contact after which ZooKeeper considers a driver dead; half of Flink's, because there is only one
-driver.
-"""
+"""ZooKeeper considers a driver dead after this time without contact; half of Flink's, as there is only one driver."""
 
 
 class ZooKeeperAcl(StrEnum):

@@ -298,9 +298,7 @@ FromOutside = Turn | Killed | Spawned
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome of blocking work: `turn` delivered it, `delay_ms` after the work was started while handling
-    `heard`.
-    """
+    """Outcome of blocking work: `turn` delivered it, `delay_ms` after the work was started while handling `heard`."""
 
     work: object
     heard: object
@@ -385,9 +383,7 @@ class RecordedEvents:
             self.outcomes[turn.recipient.path].append(Outcome(works.pop(0), cause.message, turn, delay_ms))
 
     def _is_from_outside(self, turn: Turn) -> bool:
-        """Return True if the fork would not produce by itself a turn without a cause, or with a cause before the
-        fork.
-        """
+        """Return True if the fork would not itself produce a turn with no cause, or with a cause before the fork."""
         message, sender = turn.message, turn.sender
         if turn.kind == "signal":
             if isinstance(message, DeathWatchNotification):

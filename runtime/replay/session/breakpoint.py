@@ -35,9 +35,7 @@ class Breakpoint:
 
     @classmethod
     def of(cls, pattern: str | type[Value], fields: Mapping[str, object]) -> Breakpoint:
-        """Return a breakpoint for a message class with values of its fields, or for a text. Raises the errors of
-        `parse`.
-        """
+        """Return a breakpoint for a message class with field values, or for a text. Raises the errors of `parse`."""
         if not isinstance(pattern, str):
             return cls(None, pattern, fields)
         parsed = cls.parse(pattern)

@@ -1,6 +1,4 @@
-"""Messages as a recorder writes them: their encoding, or the reason why there is none; and the names that a reader
-needs.
-"""
+"""Messages as a recorder writes them: their encoding, or why there is none; and the names that a reader needs."""
 
 from __future__ import annotations
 

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from flykka.runtime.trace.file.reader import TraceReader
 
 _WINDOW = 1_024
-"""Few records are further from their places, since there are fewer threads; those of turns that waited for an answer
-may be.
-"""
+"""Few records are further from their places, as there are fewer threads; those of turns that awaited answers may be."""
 
 
 _HELD_BYTES = 16 * 1024 * 1024

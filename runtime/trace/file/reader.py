@@ -142,9 +142,7 @@ _ADDED_TO_HEADER = frozenset({layout.NAMES, layout.END})
 
 
 def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
-    """Return the fields of the first frame. Raises `TraceError` unless it is the header of a trace that can be read
-    here.
-    """
+    """Return the fields of the first frame. Raises `TraceError` unless it is the header of a trace readable here."""
     if not isinstance(first, Frame):
         if first is not None and not _begins_as_one(path):
             raise TraceError(f"{path} is no trace: it does not begin as one")

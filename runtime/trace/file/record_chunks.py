@@ -60,9 +60,7 @@ class ChunkPacker:
         self._begin(())
 
     def pack(self, records: Sequence[RecordTuple]) -> Iterator[tuple[int, bytes]]:
-        """Yield the chunks of these records, each with the sequence number of its first record; few records give one
-        chunk.
-        """
+        """Yield chunks of these records, each with its first record's sequence number; few records give one chunk."""
         begin = 0
         while begin < len(records):
             self._begin(records)

@@ -21,9 +21,7 @@ _DIGEST_BYTES = 8
 
 
 def schema_hash(cls: type[Value]) -> str:
-    """Return a hash of the wire form of a declared class: tags, fields and their types, including those of nested
-    values.
-    """
+    """Return a hash of a declared class's wire form: tags, fields and their types, including those of nested values."""
     described: dict[str, str] = {}
     _describe(cls, described)
     return _hash("\n".join(f"{tag} {described[tag]}" for tag in sorted(described)).encode())

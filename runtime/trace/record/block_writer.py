@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.runtime")
 
 _BACKLOG_BYTES = 32 * 1024 * 1024
-"""If this much packed data is waiting, the thread that adds more writes it: a slow disk slows the actors down instead
-of filling the memory.
-"""
+"""A thread that adds to this much waiting packed data writes it: a slow disk slows actors instead of filling memory."""
 
 _END_BYTES = 256
 """Reserved for the end mark."""

@@ -89,9 +89,7 @@ class TraceRecorder(Recorder):
         self._thread: threading.Thread | None = None
 
     def open(self, *, system: str, seed: int) -> None:
-        """Create the file with its header. Raises `RuntimeError` for a second system, since a recorder writes one
-        file.
-        """
+        """Create the file with its header. Raises `RuntimeError` for a second system: a recorder writes one file."""
         if self._opened or self._closed:
             raise RuntimeError(f"the recorder of {self.path} has a system already")
         self._blocks.open(system, seed)
@@ -209,9 +207,7 @@ class TraceRecorder(Recorder):
 
     @staticmethod
     def _digest(recipient: Ref) -> int | None:
-        """Return the digest of the state after the turn, in which this is called; None if the turn has left no
-        instance.
-        """
+        """Return the digest of the state after the turn, in which this is called; None if the turn left no instance."""
         cell = recipient.actor_inbox.owner if isinstance(recipient, ActorRef) else None
         instance = getattr(cell, "instance", None)
         try:

@@ -147,9 +147,7 @@ class RingBlocks:
         return sorted(number for number in self._generations if number >= self._newest - 1)
 
     def _spawned_at(self, cell: Cell) -> int:
-        """Return the turn in which an actor without turns was spawned: the cause of its first signal, if it was spawned
-        in one.
-        """
+        """Return the turn that spawned an actor without turns: its first signal's cause, if spawned in a turn."""
         current = cell.current
         cause = getattr(current, "cause", None)
         if cause is not None:

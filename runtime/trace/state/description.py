@@ -217,9 +217,7 @@ def describe(instance: object) -> State:
 
 
 def digest(instance: object) -> int:
-    """Return the state as one number, the same in every process. Instances with different digests differ in
-    `describe`.
-    """
+    """Return the state as one number, equal in every process. Instances with different digests differ in `describe`."""
     return checksum(describe(instance))
 
 
@@ -380,9 +378,7 @@ def _named_parts(item: object) -> Iterable[tuple[str, object]]:
 
 
 def _attributes(item: object) -> Iterator[tuple[str, object]]:
-    """Yield the attributes of an object: slots in order of declaration, then the others by name. No property is
-    called.
-    """
+    """Yield an object's attributes: slots in order of declaration, then the others by name. No property is called."""
     kind: type = type(item)
     yield from ((name, getattr(item, name)) for name in slots_of(kind) if hasattr(item, name))
     attributes = getattr(item, "__dict__", {})
@@ -390,9 +386,7 @@ def _attributes(item: object) -> Iterator[tuple[str, object]]:
 
 
 def _is_outside(cls: type) -> bool:
-    """Return True if instances of a class are no state of an actor: they belong to the kernel or to Python, or declare
-    it.
-    """
+    """Return True if instances of a class are no actor state: they belong to the kernel or Python, or declare it."""
     if getattr(cls, "outside_state", False):
         return True
     if issubclass(cls, BaseException | Actor):

@@ -183,9 +183,7 @@ class GraphWriter:
         return [factory, args, kwargs, props.dispatcher, props.stash_capacity]
 
     def _argument(self, item: object) -> object:
-        """Return an argument, opaque if it has no form. Its class is not tried again, since it may lead to a large
-        graph.
-        """
+        """Return an argument, opaque if it has no form. Its class is not retried, as it may lead to a large graph."""
         kind: type = type(item)
         nodes, kept_alive, depth = len(self._nodes), len(self._kept_alive), len(self._path)
         if kind not in _OPAQUE:
@@ -258,9 +256,7 @@ def slots_of(kind: type) -> tuple[str, ...]:
 
 @cache
 def _is_plain_class(kind: type) -> bool:
-    """Return True if an object consists of its attributes alone: no container implemented in C, no exception, no
-    file.
-    """
+    """Return True if an object consists of its attributes alone: no container written in C, no exception, no file."""
     try:
         object.__new__(kind)
     except TypeError:

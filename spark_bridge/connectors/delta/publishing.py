@@ -248,9 +248,7 @@ def _upper_bound(text: str) -> str | None:
 
 
 def _json(value: object) -> str:
-    """Return statistics as JSON, with decimals as numbers of any length, and other types without JSON numbers as
-    texts.
-    """
+    """Return statistics as JSON: decimals as numbers of any length, other types without JSON numbers as texts."""
     match value:
         case Mapping():
             return "{" + ", ".join(f"{json.dumps(name)}: {_json(part)}" for name, part in value.items()) + "}"

@@ -299,9 +299,7 @@ class FileSink(Sink):
 
     @classmethod
     def json(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
-        """Write json files, one object per line; options are those of Spark's writer: `json(path,
-        compression="gzip")`.
-        """
+        """Write json files, one object per line, with options of Spark's writer: `json(path, compression="gzip")`."""
         return cls._of("json", path, options)
 
     @classmethod

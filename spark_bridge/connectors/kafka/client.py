@@ -164,9 +164,7 @@ class OffsetReader:
         return {at: self.bounds(at)[1] for at in partitions}
 
     def first_at_time(self, ranges: Sequence[OffsetRange], timestamp_ms: int) -> dict[TopicPartition, int]:
-        """Return the first offsets in ranges with this time or a later one, or the ends of the ranges. Raises
-        `SourceError`.
-        """
+        """Return the first offsets in ranges at or after this time, or the ends of the ranges. Raises `SourceError`."""
         ends = {each.at: each.end for each in ranges}
         return {at: ends[at] if offset is None else offset for at, offset in self._since(ends, timestamp_ms).items()}
 

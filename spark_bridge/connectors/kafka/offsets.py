@@ -1,6 +1,4 @@
-"""OffsetsInitializer: the offset at which a source starts or stops reading each partition (Flink's class of this
-name).
-"""
+"""OffsetsInitializer (as in Flink): the offset at which a source starts or stops reading each partition."""
 
 from __future__ import annotations
 

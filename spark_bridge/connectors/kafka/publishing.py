@@ -82,9 +82,7 @@ class PublishKafkaTransaction(ProduceRecords):
     checkpoint_id: int
 
     def is_published(self) -> bool:
-        """Return True if the transaction, or a later one of the writer, exists; it may be in progress by another
-        attempt.
-        """
+        """Return True if the transaction, or a later one of the writer, exists; another attempt may be running it."""
         consumer = self._consumer()
         try:
             return self._is_published(consumer)
@@ -150,9 +148,7 @@ class PublishFiles:
 
 
 def _produce_all(producer: Producer, batch: pa.RecordBatch, topic: str, delivered: Callable[[Any, Any], None]) -> None:
-    """Produce the rows of a batch; nulls and missing columns are left to Kafka. Per row it does as little as
-    possible.
-    """
+    """Produce a batch's rows; nulls and missing columns are left to Kafka. Per row it does as little as possible."""
     columns = {name: read(batch.column(name)) for name, read in _ARGUMENTS.items() if name in batch.schema.names}
     columns["topic"] = [each or topic for each in columns.get("topic", [None] * batch.num_rows)]
     rows = zip(*(columns.get(name, repeat(left_out)) for name, left_out in _LEFT_OUT.items()), strict=False)

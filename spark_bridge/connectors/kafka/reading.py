@@ -107,9 +107,7 @@ class _Reading:
         return sum(self._remaining.values())
 
     def advance(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the records of the ranges among messages, advancing them. Raises `SourceError` if some cannot be
-        read.
-        """
+        """Return the messages' records in the ranges, advancing them. Raises `SourceError` if some cannot be read."""
         from confluent_kafka import Message
 
         if len(self._ends) == 1 and messages and not any(map(Message.error, messages)):

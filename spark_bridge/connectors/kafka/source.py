@@ -174,9 +174,7 @@ class KafkaSource(Source):
         return f"{self.format} {', '.join(self.topics) or self.pattern}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """Return the source with this event-time column. Raises `PrototypeError` if columns do not fit, or a group is
-        missing.
-        """
+        """Return the source with this event-time column. Raises `PrototypeError` if names clash or no group is set."""
         needs_group = any(
             each is not None and each.kind is OffsetKind.COMMITTED for each in (self.starting, self.stopping)
         )

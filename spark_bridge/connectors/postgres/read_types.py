@@ -132,9 +132,7 @@ def as_texts(columns: Sequence[ReadColumn]) -> str:
 
 
 def may_have_been(column: ReadColumn, type_id: tuple[int, int]) -> bool:
-    """Return True if texts of a former type of a column are valid for its type: it was widened, or its limit
-    changed.
-    """
+    """Return True if texts of a column's former type are valid for its type: it was widened, or its limit changed."""
     before, now = type_id[0], column.type_id[0]
     return before == now or any(before in kinds and now in kinds[kinds.index(before) :] for kinds in _WIDENED)
 

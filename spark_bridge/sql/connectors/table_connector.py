@@ -1,6 +1,4 @@
-"""Interface for connectors of tables: their options, and the sources and sinks for these (Flink's
-DynamicTableFactory).
-"""
+"""Interface for table connectors: their options, and the sources and sinks for these (Flink's DynamicTableFactory)."""
 
 from __future__ import annotations
 
