@@ -333,7 +333,7 @@ def run_program(profiler: Profiler, folder: Path) -> tuple[list[str], list[str]]
 
     from flykka import FileSink, FileSource, KeyedProcessFunction, StreamExecutionEnvironment, WatermarkStrategy
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
-    from flykka.spark_bridge.operators.spark_keyed_process import KeyedProcessCode
+    from flykka.spark_bridge.operators.process import KeyedProcessCode
 
     units, stack = set[Unit](), folder / "stack"
 

@@ -15,8 +15,7 @@ from flykka.messages.state.handles import StateSchema
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
 from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResources
 from flykka.spark_bridge.functions.operator_coordinator import CoordinatedFunction
-from flykka.spark_bridge.operators.process import ProcessCode
-from flykka.spark_bridge.operators.spark_keyed_process import KeyedProcessCode
+from flykka.spark_bridge.operators.process import KeyedProcessCode, ProcessCode
 from flykka.spark_bridge.program.pickled import pickled_function
 from flykka.spark_bridge.program.prototype import check_types, emitted_columns, key_schema, transformed
 from flykka.spark_bridge.rows.type_support import Use

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.functions.windowing.trigger import Trigger
     from flykka.spark_bridge.functions.windowing.window_contents import Combination
     from flykka.spark_bridge.functions.windowing.window_function import AnyWindowFunction
-    from flykka.spark_bridge.operators.spark_keyed_process import KeyedProcessCode
+    from flykka.spark_bridge.operators.process import KeyedProcessCode
     from flykka.spark_bridge.program.aggregates import AggregatePlan
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 

@@ -20,8 +20,7 @@ from flykka.spark_bridge.functions.broadcast_functions import BroadcastProcessFu
 from flykka.spark_bridge.functions.co_functions import CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor, ValueStateDescriptor
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
-from flykka.spark_bridge.operators.process import ProcessCode
-from flykka.spark_bridge.operators.spark_keyed_process import KeyedProcessCode
+from flykka.spark_bridge.operators.process import KeyedProcessCode, ProcessCode
 from tests.flykka.programs import bids
 
 pytestmark = pytest.mark.spark

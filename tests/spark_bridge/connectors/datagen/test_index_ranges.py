@@ -123,7 +123,7 @@ def test_after_a_restore_it_goes_on_behind_the_highest_row_that_was_handed_out()
 
 
 def test_a_position_that_is_no_number_is_refused() -> None:
-    with pytest.raises(SourceError, match="the position of the source in the checkpoint is b'seven', which is no number"):
+    with pytest.raises(SourceError, match="in the checkpoint is b'seven', which is no number"):
         discovery(sequence_source(25), Clock()).discover(b"seven")
 
 
