@@ -1,4 +1,4 @@
-"""One data plane for all tests of the Spark side, and a laboratory for each."""
+"""One data plane for all tests of the Spark side, and an attempt fixture for each test."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def plane(spark: SparkSession, registry: CodeRegistry) -> SparkDataPlane:
 
 @pytest.fixture
 def laboratory(plane: SparkDataPlane, registry: CodeRegistry, tmp_path: Path) -> Iterator[Laboratory]:
-    """Every test is one more proof that a job leaves nothing behind in Spark."""
+    """Checks after every test that the job has left no RDD in Spark."""
     made = Laboratory(plane, registry, tmp_path)
     before = made.persisted()
     yield made
     made.end()
     assert plane.stats().batches == 0
-    # Others' rows may go meanwhile: those of a test before are Spark's to collect.
+    # RDDs of earlier tests may disappear meanwhile: Spark collects them when it likes.
     assert made.persisted() <= before

@@ -1,4 +1,4 @@
-"""A source, and a keyed operator behind it whose subtasks come and go."""
+"""A source followed by a keyed operator that is rescaled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Sale = tuple[int, int | None, float]
 
 
 class KeyedAttempts:
-    """A source of some batches, and an operator that reads them by key and writes into the output."""
+    """A source of some batches, and an operator that reads them by key and writes to the output."""
 
     def __init__(
         self, laboratory: Laboratory, code: OperatorCode, files: Sequence[Sequence[Sale]], *before: OperatorCode
@@ -31,7 +31,7 @@ class KeyedAttempts:
         self.attempts = 0
 
     def begin(self, parallelism: int = 1, snapshots: Sequence[TaskStateSnapshot] = ()) -> list[Told]:
-        """The subtasks, from what those before have acknowledged."""
+        """Start the subtasks from the previous subtasks' snapshots."""
         vertex = replace(self.vertex, parallelism=parallelism)
         before = replace(self.vertex, parallelism=len(snapshots) or parallelism)
         states = assign(checkpoint_of_states({before.vertex_id: (before, list(snapshots))}), [vertex]).states
@@ -45,7 +45,7 @@ class KeyedAttempts:
         ]
 
     def read(self, subtasks: Sequence[Told], *files: int) -> None:
-        """Read some of the files, a batch each."""
+        """Read some of the files, one per batch."""
         for file in files:
             batch = self.source.read([self.splits[file]])
             for number, each in enumerate(subtasks):
@@ -53,7 +53,7 @@ class KeyedAttempts:
 
 
 def taken(subtasks: Sequence[Told], checkpoint_id: int) -> list[TaskStateSnapshot]:
-    """Snapshots of all subtasks, committed; then the attempts end."""
+    """Take and commit snapshots of all subtasks, then end the attempts."""
     made = []
     for each in subtasks:
         made.append(each.snapshot(checkpoint_id).state)

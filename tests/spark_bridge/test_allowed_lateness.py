@@ -1,4 +1,4 @@
-"""Windows in columns that are kept behind their end: what is published of each batch is what Flink's windows would."""
+"""Tests allowed lateness of windows in columns: each batch publishes what Flink's windows would."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ BATCHES: list[list[tuple[int, float]]] = [
 ]
 """Keys and seconds."""
 Published = Counter[tuple[int, int, int, int]]
-"""The start of a window in ms, a key, the number of its rows, and the largest of their numbers."""
+"""The start of a window in ms, a key, the number of its rows, and the largest amount."""
 
 
 class Job:
-    """A source and windows with allowed lateness, and beside them what Flink would emit. Each step is a checkpoint."""
+    """A source and windows with allowed lateness, and a model of Flink's windows. Each step is a checkpoint."""
 
     def __init__(self, laboratory: Laboratory, windows: WindowCode, firing_mode: FiringMode) -> None:
         self.numbers: list[Rows] = []
@@ -63,7 +63,7 @@ class Job:
         self.begin(1)
 
     def begin(self, parallelism: int) -> None:
-        """Go on from the last checkpoint, as so many subtasks."""
+        """Restart from the last checkpoint with so many subtasks."""
         if self.source is not None:
             for each in (self.source, *self.subtasks):
                 each.close(cancel=True)
@@ -85,7 +85,6 @@ class Job:
         self.flink = self.flink.of_keys(every_key)
 
     def process(self, number: int) -> None:
-        """Process a batch."""
         splits = self.laboratory.splits(self.source_vertex)
         assert self.source is not None
         batches = self.source.read([splits[number]])
@@ -99,7 +98,6 @@ class Job:
         self.checkpoint()
 
     def advance(self, watermark_ms: int) -> None:
-        """Advance the watermark."""
         self.flink.watermark = watermark_ms
         if not self.deferred:
             for windows in self.subtasks:
@@ -110,7 +108,7 @@ class Job:
         self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Complete a checkpoint, and compare what it has published."""
+        """Complete a checkpoint, and compare what it has published with the model."""
         self.checkpoints += 1
         self.snapshots = [each.snapshot(self.checkpoints, self.flink.watermark) for each in self.subtasks]
         for windows in self.subtasks:
@@ -130,29 +128,29 @@ class Job:
 
 
 def count_per_window(rows: DataFrame) -> DataFrame:
-    """Of each window and key the number of rows, and the largest amount."""
+    """Return the number of rows and the largest amount of each window and key."""
     return rows.groupBy("window_start", "window_end", "key").agg(*count_and_most())
 
 
 def parts(laboratory: Laboratory, slide_ms: int) -> WindowCode:
-    """Aggregates that are put together from parts."""
+    """Return aggregates that are merged from parts."""
     return laboratory.windows(size_ms=4000, slide_ms=slide_ms)
 
 
 def kept_rows(laboratory: Laboratory, slide_ms: int) -> WindowCode:
-    """Aggregates for which rows are kept."""
+    """Return aggregates that need all rows."""
     most = F.max("amount").alias("most")
     return laboratory.windows(F.countDistinct("amount").alias("n"), most, size_ms=4000, slide_ms=slide_ms)
 
 
 def function(laboratory: Laboratory, slide_ms: int) -> WindowCode:
-    """A function of the rows."""
+    """Return a function of the rows."""
     prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
     return replace(parts(laboratory, slide_ms), plan=whole_row_state(prototype, ("key",), count_per_window))
 
 
 def rows_as_they_come(laboratory: Laboratory, slide_ms: int) -> WindowCode:
-    """Aggregates that are made behind the exchange."""
+    """Return aggregates that are computed after the exchange."""
     return replace(parts(laboratory, slide_ms), side_outputs_late_data=True)
 
 
@@ -162,7 +160,7 @@ def rows_as_they_come(laboratory: Laboratory, slide_ms: int) -> WindowCode:
         pytest.param(parts, 4000, FiringMode.ON_WATERMARK, 2, marks=pytest.mark.long),
         pytest.param(parts, 2000, FiringMode.ON_WATERMARK, 2, marks=pytest.mark.long),
         pytest.param(parts, 3000, FiringMode.ON_CHECKPOINT, 2, marks=pytest.mark.long),
-        # A function keeps rows as well, and parts fire at checkpoints.
+        # A function also stores rows, and parts fire at checkpoints.
         pytest.param(kept_rows, 2000, FiringMode.ON_CHECKPOINT, 2, marks=pytest.mark.long),
         pytest.param(function, 2000, FiringMode.ON_WATERMARK, 2, marks=pytest.mark.long),
         (function, 4000, FiringMode.ON_WATERMARK, 1),

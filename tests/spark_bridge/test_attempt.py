@@ -1,4 +1,4 @@
-"""Attempts end to end: from splits to published files, across a keyed edge."""
+"""Tests attempts end to end: from splits to published files, across a keyed edge."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def files(laboratory: Laboratory) -> Laboratory:
 
 
 def batch_windows(laboratory: Laboratory, *aggregates: Column) -> list[Row]:
-    """The windows of the whole input, as a plain batch gives them."""
+    """Return the windows of the whole input as a plain batch computes them."""
     rows = laboratory.plane.session.read.parquet(str(laboratory.input))
     made = aggregates or (F.count("*").alias("n"), F.max("amount").alias("most"))
     grouped = rows.groupBy(F.window("at", "1 second").alias("w"), "key").agg(*made)
@@ -39,7 +39,7 @@ def batch_windows(laboratory: Laboratory, *aggregates: Column) -> list[Row]:
 
 
 def pipeline(laboratory: Laboratory, readers: int = 1, number: int = 0) -> tuple[Told, list[Told]]:
-    """A source that aggregates, and the windows behind it that write; all open."""
+    """Open a source that aggregates, and the windows after it that write."""
     windows = laboratory.windows()
     source = laboratory.begin(laboratory.source(LocalAggregateCode(of=windows)), readers=readers, number=number).open()
     vertex = laboratory.vertex("windows", windows, laboratory.sink(), parallelism=readers)
@@ -119,7 +119,7 @@ def test_nothing_can_be_read_before_its_checkpoint_is_complete(files: Laboratory
     assert files.published().count() == 8
 
 
-# So are sliding windows.
+# Sliding windows also cover this.
 @pytest.mark.long
 def test_each_window_is_published_once_over_several_checkpoints(files: Laboratory) -> None:
     source, (window,) = pipeline(files)
@@ -134,7 +134,7 @@ def test_each_window_is_published_once_over_several_checkpoints(files: Laborator
     assertDataFrameEqual(files.published().collect(), batch_windows(files))
 
 
-# So do those of keyed rows, and whole jobs.
+# Keyed rows and whole jobs also cover this.
 @pytest.mark.long
 def test_a_restored_attempt_goes_on_where_the_checkpoint_was(files: Laboratory) -> None:
     source, (window,) = pipeline(files)
@@ -221,7 +221,7 @@ def test_an_aggregate_that_cannot_be_taken_apart_gives_the_same_result(files: La
     assertDataFrameEqual(files.published().collect(), batch_windows(files, distinct, F.max("amount").alias("most")))
 
 
-# So do those of windows with a side output of late rows.
+# Windows with a side output of late rows also cover this.
 @pytest.mark.long
 def test_rows_that_reach_windows_as_they_are_become_state_there(files: Laboratory) -> None:
     windows = files.windows()

@@ -1,4 +1,4 @@
-"""Attempts end, whatever blocks and whatever breaks, and never beside the next one."""
+"""Tests that attempts end whatever blocks or fails, and never run beside the next one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OPEN = OpenChain(restore=None)
 
 
 class StoppedSpark:
-    """A session whose context was stopped: there is nothing behind it any more."""
+    """A session whose context was stopped: its JVM objects are gone."""
 
     _jsc = None
 
@@ -50,7 +50,7 @@ class StoppedSpark:
 
 
 class Blocking:
-    """A source whose user's function blocks in the driver until it may go on."""
+    """A source whose user function blocks in the driver until the test releases it."""
 
     def __init__(self, laboratory: Laboratory) -> None:
         self.laboratory = laboratory
@@ -59,14 +59,14 @@ class Blocking:
         self.vertex: JobVertex = laboratory.source(transform(self._wait), laboratory.sink())
 
     def blocked(self) -> Told:
-        """An attempt that is in that function."""
+        """Start an attempt, and wait until that function runs."""
         told = self.laboratory.begin(self.vertex).open()
         told.tell_read(self.laboratory.splits(self.vertex))
         assert self.begun.wait(PATIENCE_SECONDS)
         return told
 
     def next(self, number: int = 1) -> Told:
-        """A later attempt of the same subtask, not yet opened."""
+        """Create a later attempt of the same subtask, not yet opened."""
         return self.laboratory.begin(self.vertex, number=number)
 
     def _wait(self, rows: DataFrame) -> DataFrame:
@@ -84,7 +84,7 @@ def patient(laboratory: Laboratory) -> Iterator[Blocking]:
 
 @pytest.fixture
 def impatient(spark: SparkSession, registry: CodeRegistry, tmp_path: Path) -> Iterator[Blocking]:
-    """On a data plane that soon gives up waiting for what was cancelled."""
+    """A data plane that soon stops waiting for cancelled work."""
     plane = SparkDataPlane(spark, registry, cancellation_timeout_seconds=0.1)
     made = Blocking(Laboratory(plane, registry, tmp_path))
     yield made

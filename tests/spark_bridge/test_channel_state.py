@@ -1,4 +1,4 @@
-"""Batches in flight as state of a checkpoint: held, written, and in flight again in the next attempt."""
+"""Tests in-flight batches as checkpoint state: held, written, and in flight again in the next attempt."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PUBLISHED = [(1, 10), (1, 30), (2, 20)]
 
 
 class Line:
-    """A source, windows that read it, and one batch on its way between them."""
+    """A source, windows that read it, and one batch in flight between them."""
 
     def __init__(self, laboratory: Laboratory) -> None:
         write_rows(laboratory.input / "0.parquet", ROWS)
@@ -48,7 +48,7 @@ class Line:
         self.batch = output.batch
 
     def part(self, which: Told) -> ChannelStatePart:
-        """The batch as channel state, on its way into the windows or out of the source."""
+        """Return the batch as input channel state of the windows, or output channel state of the source."""
         path = f"{self.laboratory.folder}/checkpoints/job/in-flight/{which.engine.descriptor.attempt}-1"
         place = {"gate": 0} if which is self.windows else {"output": 0}
         return ChannelStatePart(path=path, batches=(self.batch,), **place)
@@ -60,7 +60,7 @@ class Line:
         return channel_state(which.engine.descriptor, (part,), which.expect(ChannelStateWritten).folders)
 
     def restarted(self, which: Told, state: OperatorSubtaskState) -> tuple[Told, BatchRef]:
-        """The next attempt of a vertex, with what was in flight."""
+        """Start the next attempt of a vertex with the in-flight batch."""
         which.close(cancel=True)
         reads = self.source if which is self.windows else None
         told = self.laboratory.begin(which.engine.descriptor.vertex, reads=reads, number=1)
@@ -70,7 +70,7 @@ class Line:
         return told, recovered
 
     def published_by(self, windows: Told, batch: BatchRef) -> list[tuple[int, int]]:
-        """Keys and amounts that windows publish with their next checkpoint, when they have read a batch."""
+        """Return the keys and amounts that the windows publish with their next checkpoint after reading a batch."""
         windows.run(StageResult(stage=0, outputs=(StageOutput(output=0, batch=batch),)))
         windows.snapshot(2, watermark_ms=WATERMARK_MAX)
         windows.commit(2)

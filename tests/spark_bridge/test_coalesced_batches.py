@@ -1,4 +1,4 @@
-"""Several batches that go through one stage: all their rows, in one Spark job, and nothing of them stays."""
+"""Tests that batches coalesced into one stage keep all their rows, take one Spark job, and are freed."""
 
 from __future__ import annotations
 

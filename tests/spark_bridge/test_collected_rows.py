@@ -1,4 +1,4 @@
-"""Rows that were collected have times in UTC, whatever the time zones of the driver and of the session."""
+"""Tests that collected rows have times in UTC, whatever the time zones of the driver and the session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(params=["America/New_York", "Asia/Tokyo"])
 def zone(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A time zone of the driver's system."""
+    """The time zone of the driver's system."""
     with monkeypatch.context() as patched:
         patched.setenv("TZ", request.param)
         time.tzset()
@@ -25,7 +25,7 @@ def zone(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Ite
 
 
 def test_values_are_those_that_functions_see(spark: SparkSession, zone: str) -> None:
-    # Half past one in New York, in summer time and an hour later once more.
+    # 01:30 in New York, in summer time and again an hour later.
     first, second = (datetime(2026, 11, 1, hour, 30, tzinfo=UTC) for hour in (5, 6))
     row = {
         "at": second,

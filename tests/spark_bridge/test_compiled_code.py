@@ -1,4 +1,4 @@
-"""Spark compiles the code of an operator once: not again for each watermark, and for each number of segments."""
+"""Tests that Spark compiles an operator's code once, not for each watermark and number of segments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @pytest.fixture
 def rows(spark: SparkSession) -> DataFrame:
-    """Microseconds 0 to 9999 as they are kept, of a session that compiles as a user's does."""
+    """Microseconds 0 to 9999 as they are stored, in a session that compiles code as a user's does."""
     session = engine_session(spark)
     session.conf.set("spark.sql.codegen.wholeStage", "true")
     session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")

@@ -1,4 +1,4 @@
-"""Ctrl-C while Spark starts."""
+"""Tests Ctrl-C while Spark starts."""
 
 from __future__ import annotations
 

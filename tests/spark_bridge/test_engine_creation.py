@@ -1,4 +1,4 @@
-"""An engine is made in an actor's turn, which must not block."""
+"""Tests that an engine is created in an actor's turn, which must not block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_an_engine_is_made_without_asking_the_jvm(laboratory: Laboratory, monkey
         laboratory.source(name="producer"),
         laboratory.vertex("windows", laboratory.windows(), laboratory.sink()),
     ]
-    laboratory.plane.global_aggregates(laboratory.job_id)  # The session of a job is made with the first use of it.
+    laboratory.plane.global_aggregates(laboratory.job_id)  # The first use creates the job's session.
     asked: list[str] = []
     gateway: Any = laboratory.plane.session.sparkContext._gateway
     client = type(gateway._gateway_client)

@@ -1,4 +1,4 @@
-"""What the verbs do to rows, where that is not plainly Spark's."""
+"""Tests the verbs' effects on rows that are not plainly Spark's."""
 
 from __future__ import annotations
 

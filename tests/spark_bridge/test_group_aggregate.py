@@ -1,4 +1,4 @@
-"""A running count by key: what batches emit, what checkpoints hold, and who goes on with which keys."""
+"""Tests a running count by key: what batches emit, what checkpoints hold, and which subtask continues which keys."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Counting(KeyedAttempts):
         super().__init__(laboratory, code, files, LocalAggregateCode(of=code))
 
     def published(self) -> list[tuple[int | None, int]]:
-        """The keys and counts that were published in all."""
+        """Return all published keys and counts."""
         rows = (tuple(row) for row in self.laboratory.published().collect())
         return sorted(rows, key=lambda row: (row[0] is None, row))
 
@@ -65,7 +65,7 @@ def test_null_is_a_key_like_any_other(laboratory: Laboratory) -> None:
     assert counting.published() == [(7, 1), (7, 2), (None, 2), (None, 4)]
 
 
-# So do the functions of keyed rows.
+# Functions of keyed rows also cover this.
 @pytest.mark.long
 def test_counts_go_on_from_a_checkpoint_and_what_came_behind_it_counts_once(laboratory: Laboratory) -> None:
     counting = Counting(laboratory)
@@ -83,7 +83,7 @@ def test_counts_go_on_from_a_checkpoint_and_what_came_behind_it_counts_once(labo
     assert counting.published() == RUNNING
 
 
-# The state of `process_table` goes to its new owners alike.
+# The state of `process_table` is redistributed alike.
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("before", "after"),
@@ -91,7 +91,7 @@ def test_counts_go_on_from_a_checkpoint_and_what_came_behind_it_counts_once(labo
         (1, 2),
         (1, 3),
         (3, 1),
-        # Of two, each is cut, and one of the three takes over from both.
+        # Both of two subtasks are split, and one of the three takes over from both.
         (2, 3),
     ],
 )
@@ -111,7 +111,7 @@ def test_counts_go_on_with_another_parallelism_each_key_at_its_new_owner(
     assert {state.key_groups for snapshot in states for state in snapshot.operators if state.shared} <= owned
 
 
-# The totals of tests/integration/test_state_from_outside.py are read from one.
+# tests/integration/test_state_from_outside.py reads totals from a savepoint.
 @pytest.mark.long
 def test_a_savepoint_holds_all_of_the_counts_under_their_name(laboratory: Laboratory) -> None:
     counting = Counting(laboratory)
@@ -145,6 +145,6 @@ def test_many_batches_are_merged_and_count_the_same(laboratory: Laboratory, monk
 
 
 def saved(subtask: Told, checkpoint_id: int, folder: str) -> TaskStateSnapshot:
-    """The state of a subtask in a savepoint."""
+    """Take a savepoint of a subtask's state."""
     options = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT, target_location=folder)
     return subtask.snapshot(checkpoint_id, options=options).state

@@ -1,4 +1,4 @@
-"""Interval joins in one attempt: rows that are late, what a snapshot holds, and what is let go."""
+"""Tests interval joins in one attempt: late rows, the content of a snapshot, and what is removed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECOND = Interval(lower_ms=-1000, upper_ms=1000)
 
 
 def code(laboratory: Laboratory, *outer: Side, gives_late_data: bool = False) -> IntervalJoinCode:
-    """Rows of equal keys within a second of each other, by their amounts."""
+    """Return a join of rows with equal keys within a second, by their amounts."""
     prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
 
     def draft(left: JoinSide, right: JoinSide) -> IntervalJoinCode:
@@ -41,7 +41,7 @@ def code(laboratory: Laboratory, *outer: Side, gives_late_data: bool = False) ->
 
 
 class Job:
-    """A source whose batches come into either gate of a join; each has rows (key, amount, seconds)."""
+    """A source whose batches are sent to either gate of a join; each has rows (key, amount, seconds)."""
 
     def __init__(
         self, laboratory: Laboratory, join: IntervalJoinCode, *batches: Sequence[tuple[int, int, float]]
@@ -54,19 +54,18 @@ class Job:
         self._attempts = 0
 
     def begin(self, *codes: OperatorCode, restore: TaskStateSnapshot | None = None) -> Told:
-        """Begin an attempt of the join, with operators behind it."""
+        """Start an attempt of the join, with operators after it."""
         self._attempts += 1
         vertex = self.laboratory.vertex("join", *codes, self.laboratory.sink())
         return self.laboratory.begin(vertex, number=self._attempts, reads=self._source).open(restore)
 
     def process(self, join: Told, number: int, gate: int, watermark_ms: int) -> StageResult:
-        """Let a batch come into a gate."""
+        """Process a batch at a gate."""
         split = self.laboratory.splits(self._source_vertex)[number]
         (finished,) = join.run(self._source.read([split]), watermark_ms, gate=gate)
         return finished
 
     def published(self) -> list[tuple[int | None, ...]]:
-        """What a reader of the output sees."""
         rows = self.laboratory.published().collect()
         return sorted(map(tuple, rows), key=str)
 

@@ -1,4 +1,4 @@
-"""Results that outlive their attempts: their rows stay in Spark until they are released, and not longer."""
+"""Tests that results outlive their attempts: their rows stay in Spark until they are released, and no longer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCKING = ResultPartitionType.BLOCKING
 
 
 def produced(laboratory: Laboratory, *, number: int = 0, cancel: bool = False) -> tuple[Told, StageResult]:
-    """An attempt of a source that has ended, and what it has made for two readers."""
+    """Run an attempt of a source to its end, and return its result for two readers."""
     write_rows(laboratory.input / "0.parquet", [(key, key, 0.0) for key in range(10)])
     vertex = laboratory.source()
     source = laboratory.begin(vertex, number=number, readers=2, partition_type=BLOCKING).open()
@@ -32,7 +32,7 @@ def produced(laboratory: Laboratory, *, number: int = 0, cancel: bool = False) -
 def rows_read_by_subtask(
     laboratory: Laboratory, source: Told, made: StageResult, *, subtask: int = 0, number: int = 0
 ) -> int:
-    """The number of rows a subtask reads of what was made for it."""
+    """Return the number of rows that a subtask reads of its result."""
     vertex = laboratory.vertex("writer", laboratory.sink())
     reader = laboratory.begin(vertex, reads=source, subtask=subtask, number=number).open()
     rows = sum(stage.rows_in for stage in reader.run(made, subpartition=subtask))
@@ -126,7 +126,7 @@ def test_a_thread_that_ends_a_job_beside_another_returns_when_it_has_ended(labor
     first.start()
     told.expect_failure()
     second.start()
-    # Who does not wait for the other returns at once, and long before this.
+    # A caller that does not wait for the other returns at once, long before this.
     second.join(0.5)
     may_go_on.set()
     for each in (first, second):

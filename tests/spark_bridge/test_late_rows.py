@@ -1,4 +1,4 @@
-"""Rows that come too late for their windows, and the side output that takes them."""
+"""Tests rows that are too late for their windows, and the side output that receives them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Sale = tuple[int, int, float]
 
 @pytest.fixture
 def files(laboratory: Laboratory) -> Laboratory:
-    """Two files; the second one has old rows too."""
+    """Two files; the second also has old rows."""
     write_rows(laboratory.input / "0.parquet", [(1, 10, 0.5), (2, 20, 2.5)])
     write_rows(laboratory.input / "1.parquet", [(1, 11, 0.6), (1, 12, 2.7), (2, 21, 1.0), (2, 22, 3.9)])
     return laboratory
 
 
 def windows_with_late_rows(laboratory: Laboratory, windows: WindowCode) -> JobVertex:
-    """Windows whose results are written to `output`, and whose late rows to `late`."""
+    """Return windows whose results are written to `output`, and whose late rows to `late`."""
     late = SinkCode(sink=FileSink.parquet(str(laboratory.folder / "late")))
     made = laboratory.vertex("windows", windows, laboratory.sink(), SideOutputCode(tag=LATE_DATA), late)
     window, results, late_rows, late_sink = made.operators
@@ -39,19 +39,19 @@ def windows_with_late_rows(laboratory: Laboratory, windows: WindowCode) -> JobVe
 
 
 def pipeline(laboratory: Laboratory, windows: WindowCode) -> tuple[Told, Told]:
-    """A source that sends its rows as they are, and windows with a side output; both are open."""
+    """Open a source that sends its rows unchanged, and windows with a side output."""
     source = laboratory.begin(laboratory.source()).open()
     return source, laboratory.begin(windows_with_late_rows(laboratory, windows), reads=source).open()
 
 
 def late_rows(laboratory: Laboratory) -> list[Sale]:
-    """What a reader of the side output sees."""
+    """Return what a reader of the side output sees."""
     rows = laboratory.plane.session.read.parquet(str(laboratory.folder / "late")).collect()
     return sorted((row.key, row.amount, (row["at"] - time_at(0).replace(tzinfo=None)).total_seconds()) for row in rows)
 
 
 def rows_counted_as_late(laboratory: Laboratory, code: WindowCode) -> int:
-    """Run windows to the end, with the second file behind the watermark; the late rows that were dropped."""
+    """Run windows to the end, with the second file after the watermark; return the number of dropped late rows."""
     source, window = pipeline(laboratory, code)
     first, second = laboratory.splits(source.engine.descriptor.vertex)
     window.run(source.read([first]))
@@ -102,7 +102,7 @@ def test_late_rows_belong_to_the_checkpoint_before_whose_barrier_they_came(files
     assert files.published().count() == 4
 
 
-# So are those that were aggregated before they came, in test_attempt.
+# test_attempt also covers rows that were aggregated before they arrived.
 @pytest.mark.long
 def test_without_a_side_output_late_rows_that_came_as_they_are_are_counted(files: Laboratory) -> None:
     source = files.begin(files.source()).open()

@@ -1,4 +1,4 @@
-"""Rows that are gone with their executor: a task that needs them fails, and says whose they were."""
+"""Tests that a task fails if rows that it needs are gone with their executor, and reports which task produced them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def lose_all_rows(laboratory: Laboratory) -> None:
-    """As when the executors that hold them are killed."""
+    """Drop all rows, as if the executors that hold them were killed."""
     rdds = laboratory.plane.session.sparkContext._jsc.sc().getPersistentRDDs().values().iterator()
     while rdds.hasNext():
         rdds.next().unpersist(True)

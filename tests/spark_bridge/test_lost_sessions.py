@@ -1,4 +1,4 @@
-"""Sessions that are stopped and JVMs that die while a job runs: it goes on, or it ends and says why. Nothing hangs."""
+"""Tests that a job whose session is stopped or whose JVM dies continues, or fails with a reason, and never hangs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STARTED_AGAIN = "the Spark session was stopped while the job ran: another one wa
 
 
 def lost(whose: str, folder: Path) -> tuple[list[str], str]:
-    """What came of the jobs, and what was written beside that."""
+    """Return the outcomes of the jobs, and the other output."""
     ran = subprocess.run(
         [sys.executable, "-m", "tests.spark_bridge.lost_sessions", whose, str(folder)],
         cwd=ROOT,

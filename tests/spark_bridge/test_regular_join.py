@@ -1,4 +1,4 @@
-"""Regular joins in one attempt: rows meet whenever they come, as long as their time-to-live says."""
+"""Tests regular joins in one attempt: rows are joined whenever they arrive, within their time-to-live."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEFT, RIGHT = 0, 1
 
 
 def code(laboratory: Laboratory, time_to_live_ms: int | None = None) -> RegularJoinCode:
-    """Rows of equal keys, by their amounts."""
+    """Return a join of rows with equal keys, by their amounts."""
     prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
 
     def draft(left: JoinSide, right: JoinSide) -> RegularJoinCode:
@@ -34,7 +34,7 @@ def code(laboratory: Laboratory, time_to_live_ms: int | None = None) -> RegularJ
 
 
 class Job:
-    """A source whose batches come into either gate of a join; each has rows (key, amount, seconds)."""
+    """A source whose batches are sent to either gate of a join; each has rows (key, amount, seconds)."""
 
     def __init__(
         self, laboratory: Laboratory, join: RegularJoinCode, *batches: Sequence[tuple[int | None, int, float]]
@@ -48,13 +48,12 @@ class Job:
         self._attempts = 0
 
     def begin(self, restore: TaskStateSnapshot | None = None) -> Told:
-        """Begin an attempt of the join."""
         self._attempts += 1
         vertex = self.laboratory.vertex("join", self._join, self.laboratory.sink())
         return self.laboratory.begin(vertex, number=self._attempts, reads=self._source).open(restore)
 
     def process(self, join: Told, number: int, gate: int, *, now_ms: int = 0) -> None:
-        """Let a batch come into a gate."""
+        """Process a batch at a gate."""
         split = self.laboratory.splits(self._source_vertex)[number]
         (output,) = self._source.read([split]).outputs
         join.stage += 1
@@ -64,7 +63,6 @@ class Job:
         join.expect_result()
 
     def published(self) -> list[tuple[int, ...]]:
-        """What a reader of the output sees."""
         return sorted(map(tuple, self.laboratory.published().collect()))
 
 

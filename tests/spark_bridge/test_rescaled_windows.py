@@ -1,4 +1,4 @@
-"""Windows that go on with another parallelism: each row is read by its new owner, and carried along by nobody else."""
+"""Tests rescaled windows: each row is read by its new owner, and by no other subtask."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS = [(key, key, second) for second in (0.0, 1.0, 2.0) for key in KEYS]
 
 
 class Job:
-    """A source and windows, whose subtasks come and go."""
+    """A source and windows that are rescaled."""
 
     def __init__(self, laboratory: Laboratory, windows: WindowCode) -> None:
         write_rows(laboratory.input / "0.parquet", ROWS)
@@ -34,7 +34,7 @@ class Job:
         self.attempts = 0
 
     def begin(self, parallelism: int, snapshots: Sequence[Snapshot] = ()) -> list[Told]:
-        """The subtasks, from what those before have acknowledged."""
+        """Start the subtasks from the previous subtasks' snapshots."""
         vertex = replace(self.vertex, parallelism=parallelism)
         before = replace(self.vertex, parallelism=len(snapshots) or parallelism)
         of_subtasks = {before.vertex_id: (before, [snapshot.state for snapshot in snapshots])}
@@ -54,7 +54,7 @@ class Job:
         return subtasks
 
     def end(self, subtasks: Sequence[Told], checkpoint_id: int) -> list[tuple[int, int]]:
-        """Let all windows fire; the keys and counts that were published in all."""
+        """Fire all windows, and return all published keys and counts."""
         for windows in subtasks:
             windows.snapshot(checkpoint_id, END)
             windows.commit(checkpoint_id)
@@ -62,7 +62,7 @@ class Job:
 
 
 def taken(subtasks: Sequence[Told], checkpoint_id: int, *watermarks_ms: int) -> list[Snapshot]:
-    """Snapshots of all subtasks, each at its watermark, committed; then the attempts end."""
+    """Take and commit snapshots of all subtasks, each at its watermark, then end the attempts."""
     made = []
     for number, windows in enumerate(subtasks):
         made.append(windows.snapshot(checkpoint_id, watermarks_ms[number] if watermarks_ms else WATERMARK_MIN))
@@ -89,7 +89,7 @@ def test_of_what_one_subtask_held_each_of_several_reads_its_own_and_writes_that_
     assert job.end(job.begin(2, again), 4) == sorted((key, 1) for key in KEYS for _ in range(3))
 
 
-# That nothing is lost, and nothing fires twice, where one takes over from two, the next one shows.
+# The next test shows that no row is lost or fired twice if one subtask takes over from two.
 @pytest.mark.long
 def test_what_one_subtask_takes_over_as_a_whole_stays_where_it_lies(laboratory: Laboratory) -> None:
     job = Job(laboratory, laboratory.windows())

@@ -1,4 +1,4 @@
-"""Keyed state in the files of a checkpoint, as DataFrames with the names of the program."""
+"""Tests keyed state in checkpoint files, read as DataFrames with the program's names."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_state_of_an_operator_that_has_seen_nothing_is_empty(spark: SparkSession
 
 
 def test_windows_are_put_together_from_panes_but_for_those_that_have_fired(spark: SparkSession, tmp_path: Path) -> None:
-    # The window from -1 to 1 has fired in one subtask, and that from 0 to 2 too in another.
+    # The window from -1 to 1 has fired in one subtask; in another, the one from 0 to 2 as well.
     state = of_windows(spark, tmp_path, (-1, [("a", 0, 1), ("a", 0, 2), ("a", 1, 4)]), (0, [("b", 0, 8), ("b", 1, 16)]))
 
     windows = [(row.user, minute(row.window_start), row["sum(amount)"], row.rows) for row in state.windows().collect()]
@@ -81,5 +81,5 @@ def test_windows_are_put_together_from_panes_but_for_those_that_have_fired(spark
 
 
 def minute(time: datetime) -> int:
-    """The minutes since the epoch; the session is in UTC."""
+    """Return the minutes since the epoch; the session is in UTC."""
     return int(time.replace(tzinfo=UTC).timestamp()) // 60

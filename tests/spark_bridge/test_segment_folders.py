@@ -1,4 +1,4 @@
-"""The files of segments on the executor's disk: they end with the attempts and jobs that made them."""
+"""Tests that segment files on an executor's disk are removed with their attempts and jobs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ os.kill(os.getpid(), 9)
 
 
 def segment_files(laboratory: Laboratory) -> list[Path]:
-    """The segments of the laboratory's job on this machine."""
+    """Return the segments of the fixture's job on this machine."""
     found = Path(SparkFiles.getRootDirectory(), "flykka-state").rglob("*")
     return sorted(path for path in found if path.is_file() and str(laboratory.job_id) in str(path))
 
@@ -64,7 +64,7 @@ def test_a_job_that_is_over_leaves_no_segment_of_attempts_that_run(laboratory: L
 def test_a_driver_that_is_killed_leaves_no_segment(tmp_path: Path) -> None:
     driver = [sys.executable, "-c", KILLED, str(tmp_path)]
 
-    # The JVM has the same output: it has ended as well when all of that is read.
+    # The JVM shares this output, so it has ended as well once all of it is read.
     killed = subprocess.run(driver, capture_output=True, text=True, timeout=100, check=False)
 
     assert killed.returncode == -SIGKILL, killed.stderr

@@ -1,4 +1,4 @@
-"""The session: what is set on it, and what is left as it was found."""
+"""Tests the session: which settings it gets, and which are left unchanged."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ print(session._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel(
 session.stop()
 """
 
-# Spark takes a configuration without appenders for none.
+# Spark ignores a configuration without appenders.
 FATAL_ONLY = """
 rootLogger.level = fatal
 rootLogger.appenderRef.stderr.ref = stderr
@@ -66,7 +66,7 @@ appender.stderr.name = stderr
 
 
 def fresh(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """What a Python process of its own makes of the script."""
+    """Run the script in a Python process of its own."""
     return subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
@@ -129,7 +129,7 @@ def test_no_environment_is_made_where_spark_computes_tasks_twice(
 
 @pytest.mark.slow
 def test_a_new_session_leaves_signals_and_the_users_java_options_alone_and_starts_without_a_word() -> None:
-    """Neither is the interrupt key Spark's, nor a SIGTERM for its JVM, which is in a session of its own."""
+    """Spark handles neither Ctrl-C nor, because its JVM is in a session of its own, a SIGTERM."""
     ran = fresh(FRESH)
 
     assert ran.stdout.strip().endswith("as found"), ran.stderr
@@ -161,7 +161,7 @@ def test_of_an_error_of_the_jvm_the_last_cause_is_told_and_a_user_who_has_config
 ) -> None:
     (tmp_path / "log4j2.properties").write_text(FATAL_ONLY, encoding="utf-8")
 
-    # Spark's client of Kubernetes would try again for twenty seconds.
+    # Spark's Kubernetes client would retry for twenty seconds.
     ran = fresh(REFUSED_AND_STARTED, SPARK_CONF_DIR=str(tmp_path), KUBERNETES_REQUEST_RETRY_BACKOFFLIMIT="0")
 
     *told, level = ran.stdout.strip().splitlines()
@@ -185,7 +185,7 @@ def test_an_interrupted_call_of_the_jvm_leaves_those_of_other_threads_alone(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spark_session()
-    # The JVM closes the connections of all threads where Py4J asks it to close one.
+    # If Py4J closes one connection, the JVM closes those of all threads.
     closed: list[object] = []
     monkeypatch.setattr(
         "py4j.clientserver.ClientServerConnection.shutdown_socket", lambda *arguments: closed.append(arguments)
@@ -222,7 +222,7 @@ class InterruptedSocket:
 
 
 def interrupt_call(spark: SparkSession) -> None:
-    """Interrupt a call of the JVM that this thread makes."""
+    """Interrupt a JVM call of this thread."""
     gateway: Any = spark.sparkContext._gateway
     client = gateway._gateway_client
     client._give_back_connection(connection := client._get_connection())

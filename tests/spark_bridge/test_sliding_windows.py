@@ -1,4 +1,4 @@
-"""Sliding windows through attempts: what is published is what a plain batch computes, however the job went."""
+"""Tests sliding windows through attempts: they publish what a plain batch computes, however the job ran."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.spark_bridge.told import Told
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SALES = [(key, key * 10 + second, second + key / 10) for second in range(12) for key in range(3)]
-# The latter has windows that are no multiple of their slide, and an offset.
+# The latter has a window size that is no multiple of the slide, and an offset.
 SIZES = [pytest.param(4000, 2000, 0, marks=pytest.mark.long), (5000, 3000, 700)]
 
 
@@ -32,7 +32,7 @@ def files(laboratory: Laboratory) -> Laboratory:
 
 
 def batch_windows(laboratory: Laboratory, windows: WindowCode, *aggregates: Column) -> list[Row]:
-    """The windows of the whole input, as a plain batch gives them."""
+    """Return the windows of the whole input as a plain batch computes them."""
     cut = windows.windows
     size, slide, offset = (f"{ms} milliseconds" for ms in (cut.size_ms, cut.slide_ms, cut.offset_ms))
     rows = laboratory.plane.session.read.parquet(str(laboratory.input))
@@ -43,7 +43,7 @@ def batch_windows(laboratory: Laboratory, windows: WindowCode, *aggregates: Colu
 def pipeline(
     laboratory: Laboratory, windows: WindowCode, *, readers: int = 1, number: int = 0
 ) -> tuple[Told, list[Told]]:
-    """A source that aggregates by pane, and the windows behind it that write; none is open yet."""
+    """Create a source that aggregates by pane, and the windows after it that write; none is open yet."""
     source = laboratory.begin(laboratory.source(LocalAggregateCode(of=windows)), readers=readers, number=number)
     vertex = laboratory.vertex("windows", windows, laboratory.sink(), parallelism=readers)
     return source, [
@@ -78,7 +78,7 @@ def test_windows_that_fire_at_several_checkpoints_are_those_of_the_batch(
     assertDataFrameEqual(files.published().collect(), batch_windows(files, code))
 
 
-# So does one of tumbling windows.
+# A test of tumbling windows also covers this.
 @pytest.mark.long
 @pytest.mark.parametrize("keeps_rows", [False, True])
 def test_an_attempt_that_is_restored_between_the_windows_of_a_row_goes_on(files: Laboratory, keeps_rows: bool) -> None:
@@ -116,7 +116,7 @@ def test_windows_fire_with_the_watermark_each_once(files: Laboratory) -> None:
         window.tell(AdvanceWatermark(stage=stage, watermark_ms=watermark_ms))
         fired.append(sum(output.batch.rows for output in window.expect_result().outputs))
 
-    # Three keys in each of the windows that begin at -2; none; 0, 2, 4; 6, 8, 10.
+    # Three keys in each of the windows that begin at -2; no windows; 0, 2, 4; 6, 8, 10.
     assert fired == [3, 0, 9, 9]
     assert sum(fired) == len(batch_windows(files, code))
     assert files.plane.stats().batches == len([each for each in fired if each])
@@ -134,7 +134,7 @@ def test_a_row_is_late_only_when_its_last_window_is_closed(laboratory: Laborator
     window.snapshot(1, END)
     window.commit(1)
 
-    # The window from 0 was closed when 3.5 came, though it had not fired: only the one from 2 counts it.
+    # The window from 0 was closed when 3.5 arrived, although it had not fired: only the one from 2 counts it.
     published = {(row.window_start.second, row.n) for row in laboratory.published().collect()}
     assert run.late_rows == 2
     assert published == {(0, 1), (2, 3), (4, 1)}

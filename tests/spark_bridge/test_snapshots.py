@@ -1,4 +1,4 @@
-"""Snapshots while the stages go on: what a failed, an aborted and a slow one must not cost."""
+"""Tests snapshots while stages continue: the effects of a failed, an aborted and a slow one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROWS = [(1, 10, 0.0), (2, 20, 0.5), (1, 30, 1.0), (1, 40, 2.0), (2, 50, 3.0)]
 
 
 class Line:
-    """Windows whose snapshots stop before they compute what fires, until they may go on."""
+    """Windows whose snapshots block before they compute what fires, until the test releases them."""
 
     def __init__(self, laboratory: Laboratory) -> None:
         write_rows(laboratory.input / "0.parquet", ROWS)
@@ -48,12 +48,12 @@ class Line:
         self.windows = laboratory.begin(vertex, reads=self.source).open()
 
     def read(self, watermark_ms: int = WATERMARK_MIN) -> int:
-        """Take the file in once more; how many of its rows were late."""
+        """Read the file once more, and return the number of its late rows."""
         (run,) = self.windows.run(self._read(), watermark_ms=watermark_ms)
         return run.late_rows
 
     def pass_barrier(self, checkpoint_id: int, watermark_ms: int, savepoint: str | None = None) -> None:
-        """Begin to prepare a snapshot, and wait until stages may go on."""
+        """Start to prepare a snapshot, and wait until stages may continue."""
         options = CheckpointOptions(
             snapshot_type=SnapshotType.CHECKPOINT if savepoint is None else SnapshotType.SAVEPOINT,
             target_location=savepoint,
@@ -61,12 +61,12 @@ class Line:
         self.windows.tell_prepare(checkpoint_id, watermark_ms, options)
 
     def write(self, prepared: CommitPrepared, savepoint: str | None = None) -> None:
-        """Begin to write a snapshot."""
+        """Start to write a snapshot."""
         checkpoint_id, sinks = prepared.checkpoint_id, prepared.sinks
         self.windows.tell(WriteSnapshot(checkpoint_id=checkpoint_id, savepoint=savepoint, sinks=sinks))
 
     def restarted(self, state: TaskStateSnapshot, *, is_state_lost: bool = False) -> Told:
-        """The next attempt of the windows, restored; it takes the place of this one."""
+        """Start the next attempt of the windows from a snapshot, in place of this one."""
         self.windows.close(cancel=True)
         if is_state_lost:
             self.laboratory.lose_local_state()
@@ -268,7 +268,7 @@ def test_a_subtask_leaves_nothing_in_a_savepoint_for_which_it_cannot_write_its_s
     savepoint = tmp_path / "savepoint-1"
     line.may_fire.set()
     line.read()
-    # The state lies in a folder, for which there is no place here: what the sink has staged is copied before it.
+    # Creating the state's folder fails here; the sink's staged files are copied before that.
     attempt = line.windows.engine.descriptor.attempt
     savepoint.mkdir()
     (savepoint / f"{attempt}-1").touch()

@@ -1,4 +1,4 @@
-"""What a source tells of the event times of a batch: its latest, its earliest where order is watched, or its marks."""
+"""Tests the event times that a source reports for a batch: the latest, the earliest if order is tracked, or marks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def read_one_batch(laboratory: Laboratory, **code: object) -> StageResult:
-    """One batch of a source whose file has seconds 3, 1 and 2, and of which nothing comes through a filter."""
+    """Read one batch of a source whose file has seconds 3, 1 and 2, all of whose rows are filtered out."""
     write_rows(laboratory.input / "a.parquet", [(0, 0, 3), (1, 0, 1), (2, 0, 2)])
     source = FileSource.parquet(str(laboratory.input), event_time="at")
     made = SourceCode(source=source, watermark_delay_ms=0, **code)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a checkpoint refers to, and what was published, survives a loss of power."""
+"""Tests that published files, and files that a checkpoint refers to, survive a power failure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def local(path: str) -> str:
 
 @contextmanager
 def watched_renames(syncs: Syncs) -> Iterator[None]:
-    """Note renames beside the syncs."""
+    """Record renames together with the syncs."""
     rename = os.rename
 
     def noted(source: str, target: str) -> None:
@@ -178,7 +178,7 @@ def test_staged_and_published_files_survive_a_loss_of_power(spark: SparkSession,
 
 
 def check(pending: list[PendingFile], disk: Path, survived: Path, attribute: str) -> None:
-    """Compare the files after a loss of power with their digests' sizes, and with each other."""
+    """Compare the files after a power failure with the sizes in their digests, and with each other."""
     assert len(pending) == 2
     for piece in pending:
         path = Path(local(getattr(piece, attribute)))

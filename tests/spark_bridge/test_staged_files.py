@@ -1,4 +1,4 @@
-"""Staged files that were changed are not published, and fail the job at once."""
+"""Tests that changed staged files are not published and fail the job at once."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ class Target:
 
 KINDS = ["files", "compacted files", "function", "delta", "delta upsert"]
 QUICK = ("files", "function", "delta")
-"""The others stage their files as one of these."""
+"""The others stage their files like one of these."""
 EACH_KIND = [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.long) for kind in KINDS]
 
 
 def failure(call: Callable[[], object]) -> BaseException:
-    """The StagedFileError that a call fails with, itself or as a cause."""
+    """Return the StagedFileError that a call raises, itself or as a cause."""
     with pytest.raises((StagedFileError, OperatorFailedError)) as raised:
         call()
     found = raised.value if isinstance(raised.value, StagedFileError) else raised.value.__cause__
@@ -110,7 +110,7 @@ def failure(call: Callable[[], object]) -> BaseException:
 
 
 def cases(values: Sequence[object]) -> list[Any]:
-    """The first value with some kinds of sinks, and each with the sink of files; the others are long."""
+    """Parametrise the first value with some kinds of sinks, and each value with the file sink; the others are long."""
     is_quick = {(kind, values[0]) for kind in QUICK} | {("files", value) for value in values}
     return [
         pytest.param(kind, value, marks=() if (kind, value) in is_quick else pytest.mark.long)
@@ -192,7 +192,7 @@ def test_verify_names_each_damaged_staged_file_until_it_is_published(
 
 
 def checkpoint_of(folder: Path, prepared: Sequence[Value]) -> str:
-    """Write a checkpoint in which a sink has kept what it has prepared."""
+    """Write a checkpoint that contains a sink's prepared values."""
     state = OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=(list_state(COMMITTABLES, prepared),))
     entry = TaskStateEntry(
         vertex_id=JobVertexId("v"),

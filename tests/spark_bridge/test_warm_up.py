@@ -1,4 +1,4 @@
-"""A session is warmed up without a trace."""
+"""Tests that warming up a session leaves nothing in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def jobs(session: SparkSession) -> int:
-    """Return the number of Spark jobs so far. The status store forgets those that are long over."""
+    """Return the number of Spark jobs so far. The status store forgets old jobs."""
     return int(session.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 

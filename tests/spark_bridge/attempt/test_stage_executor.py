@@ -1,4 +1,4 @@
-"""Threads of an attempt: what runs side by side, what is in order, how it ends."""
+"""Tests for the threads of an attempt: what runs concurrently, what keeps its order, and how it ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SECONDS = 60
 
 @dataclass(frozen=True)
 class Piece:
-    """Work that an actor has begun, as its pipe has it: what it comes to is put into a queue."""
+    """Work that an actor has started, with a queue that receives its outcome."""
 
     work: Callable[[], object]
     outcomes: Queue[object]
@@ -46,7 +46,7 @@ class Piece:
 
 
 class Crew:
-    """A stage executor, with what it did."""
+    """A stage executor that records what it did."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -103,7 +103,7 @@ def test_the_last_work_is_remembered_by_its_name_with_rows_failure_and_spark_job
     def broken() -> None:
         raise ValueError("broken")
 
-    # Spark knows the jobs by these numbers, also those of the tests before this one.
+    # Spark also knows the jobs of earlier tests by these numbers.
     crew.numbers = count(1_000)
     crew.run(moving, what="stage 1")
     crew.next()
@@ -111,7 +111,7 @@ def test_the_last_work_is_remembered_by_its_name_with_rows_failure_and_spark_job
     crew.next()
     crew.run(broken, what="snapshot 7")
     crew.next()
-    # The counter of the jobs hears of them behind the thread that waits for them.
+    # Spark's job counter is updated after the thread that waits for the job continues.
     crew.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
     told = read_work(crew.scope, crew.workers)
@@ -261,10 +261,9 @@ def test_a_materialisation_that_is_cancelled_halfway_leaves_no_block(crew: Crew,
     crew.scope.sweep(keep=frozenset())
 
     assert len(half_made) == 1
-    # Not by how many were swept: as soon as the job is over, Spark's own cleaner may have been quicker.
+    # Do not count the swept RDDs: once the job has ended, Spark's own cleaner may have been faster.
     assert not half_made & persisted(crew.spark)
 
 
 def persisted(spark: SparkSession) -> frozenset[int]:
-    """Return the numbers of the RDDs that Spark holds blocks for."""
     return frozenset(spark.sparkContext._jsc.getPersistentRDDs())

@@ -1,4 +1,4 @@
-"""The connectors that come with flykka are declared, shown, and say what to install where a library is missing."""
+"""Tests that built-in connectors are registered and described, and name the package to install if one is missing."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def test_a_missing_library_is_asked_for(make: object, monkeypatch: pytest.Monkey
 
 
 def rows_in(folder: Path) -> list[Row]:
-    """The rows in the files of a folder that its readers see."""
+    """Return the rows that readers of a folder see."""
     files = [path for path in folder.glob("*.parquet") if not path.name.startswith((".", "_"))]
     return [tuple(row.values()) for path in files for row in pq.read_table(path).to_pylist()]
 
 
-# In each run test_writer.py, test_foreach_batch.py and test_staging_owners.py have these moments of both sinks.
+# test_writer.py, test_foreach_batch.py and test_staging_owners.py cover these moments of both sinks in each run.
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
@@ -90,7 +90,7 @@ class TestFileSink(ShorterSinkContract):
 @pytest.mark.spark
 @pytest.mark.slow
 class TestForeachBatchSink(ShorterSinkContract):
-    """A write that replaces what was written for the same id is exactly once."""
+    """A write that replaces earlier rows of the same id is exactly once."""
 
     def sink(self) -> ForeachBatchSink:
         folder = self.folder / "out"

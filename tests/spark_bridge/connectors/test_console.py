@@ -1,4 +1,4 @@
-"""A ConsoleSink prints the first rows of each batch, in one piece."""
+"""Tests that a ConsoleSink prints the first rows of each batch in one piece."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a DataFrame are computed once, and read in groups of their partitions as often as need be."""
+"""Tests that the rows of a DataFrame are computed once and read by groups of partitions as often as needed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Made = Callable[..., DataFrameSource]
 
 @pytest.fixture
 def bound(spark: SparkSession) -> Iterator[Made]:
-    """Makes bound sources of DataFrames, and frees them."""
+    """Creates bound sources of DataFrames, and frees them."""
     computed: list[ComputedFrame] = []
 
     def make(frame: DataFrame, limit: int | None = None) -> DataFrameSource:

@@ -1,4 +1,4 @@
-"""A ForeachBatchSink gives each checkpoint's rows to its function, the same under one id, until it has taken them."""
+"""Tests that a ForeachBatchSink calls its function with a checkpoint's rows, under one id, until it succeeds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @dataclass
 class Table:
-    """Takes rows by checkpoint; `raises` comes behind the rows. Its writers stage in `folder`."""
+    """Accepts rows by checkpoint; `raises` is raised after the rows are stored. Its writers stage in `folder`."""
 
     spark: SparkSession
     folder: Path

@@ -1,4 +1,4 @@
-"""Folders of the jobs of one environment: owned for one job at a time, and left alone by a replaced process."""
+"""Tests the folders of an environment's jobs: owned for one job at a time, and left alone by a replaced process."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def acquire(owners: JobOwners, graph: JobGraph, *, shares: bool = False) -> int:
 
 
 def leased(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the folder on a file system of the network."""
+    """Pretends that the folder is on a network file system."""
     mounts = folder / "mountinfo"
     mounts.write_text(f"22 1 0:20 / {folder} rw - nfs4 server:/export rw\n")
     monkeypatch.setattr("flykka.actors.ownership.mounts._MOUNTS", mounts)
 
 
 def be_replaced(directory: Path) -> None:
-    """Let another process be the owner with number 2."""
+    """Make another process the owner, with number 2."""
     folder = checkpoint_folder(str(directory), "counts", LEASE_MS)
     Path(f"{folder.file}.2").write_bytes(folder.record(2).data())
 
@@ -138,7 +138,7 @@ def test_a_replaced_owner_reports_it_for_its_job_and_deletes_nothing(
 
 
 class Writer(SinkWriter[str]):
-    """Notes what it is asked to publish."""
+    """Records what it is asked to publish."""
 
     def __init__(self) -> None:
         self.published: list[object] = []

@@ -1,4 +1,4 @@
-"""Before a job runs, its sinks are looked at: what cannot be written is refused, and nothing is left of the look."""
+"""Tests that sinks are checked before a job runs: unwritable rows are refused, and the check leaves no files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def check(laboratory: Laboratory, *sinks: Sink, parallelism: int = 1) -> None:
-    """Look at a job with a vertex for each sink."""
+    """Check a job with a vertex for each sink."""
     vertices = tuple(
         laboratory.vertex(f"v{number}", SinkCode(sink=sink), parallelism=parallelism)
         for number, sink in enumerate(sinks)

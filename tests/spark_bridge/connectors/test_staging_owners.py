@@ -1,4 +1,4 @@
-"""A process that was paused and replaced publishes nothing; its successor finds what checkpoints refer to."""
+"""Tests that a paused and replaced process publishes nothing, and its successor finds what checkpoints refer to."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SUBTASK = "sink-12345678-0-of-2"
 
 
 class Owners:
-    """Processes that run one job one after the other, with a file sink and a function of batches."""
+    """Successive processes of one job with a file sink and a batch function."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark

@@ -1,4 +1,4 @@
-"""Failures as text: whatever was raised, it is told, with the user's line."""
+"""Tests that failures are reported as text with the user's line, whatever was raised."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flykka.spark_bridge.rows.filesystem import FileSystem
 
 
 class SpeechlessError(Exception):
-    """As one of Spark's is whose JVM is gone: nobody is there to ask for its text."""
+    """An error of Spark's whose text cannot be fetched because the JVM is gone."""
 
     def __str__(self) -> str:
         raise ConnectionRefusedError
@@ -49,7 +49,7 @@ def test_a_failure_that_cannot_say_what_it_is_is_told_all_the_same() -> None:
 
 
 class HopelessError(ValueError):
-    """As a user's, that says of itself that no restart helps."""
+    """A user's error that declares itself not recoverable."""
 
     suppress_restarts = True
 
@@ -61,7 +61,7 @@ def wrapped(cause: Exception) -> Exception:
 
 
 def of_worker(error: type[Exception]) -> PythonException:
-    """As Spark raises it: nothing but the text of the exception has come back from the worker."""
+    """Return the error as Spark raises it: only the text of the exception comes back from the worker."""
     text = f"Traceback (most recent call last):\n  ...\n{error.__module__}.{error.__qualname__}: chk-4/1 was altered"
     return PythonException(message=text)
 
@@ -211,7 +211,7 @@ def test_rows_that_are_gone_are_told_as_lost_and_a_restart_mends_that(spark: Spa
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_jvm_that_is_out_of_memory_is_told_with_what_to_give_more(spark: SparkSession) -> None:
-    # The plan is computed while it is made, in an array that no JVM can have.
+    # The plan is evaluated during optimisation, in an array larger than any in a JVM.
     told = _failure_of(spark.range(1).select(F.repeat(F.lit("x"), F.lit(2**31 - 1))))
 
     assert told.type_name == "OutOfMemoryError"
@@ -281,7 +281,7 @@ def test_a_query_that_is_wrong_in_itself_suppresses_restarts_and_one_that_finds_
 @pytest.mark.slow
 def test_storage_that_refuses_is_told_with_its_path(spark: SparkSession, tmp_path: Path) -> None:
     filesystem, target = FileSystem(spark), tmp_path / "state"
-    # A file in the place of a folder refuses every user: an administrator may write into any folder.
+    # A file in place of the folder makes writing fail for every user; an administrator may write into any folder.
     target.write_bytes(b"")
 
     with pytest.raises(Exception) as caught:  # noqa: PT011 - of whichever class Spark finds fit

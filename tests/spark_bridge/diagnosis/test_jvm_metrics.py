@@ -1,4 +1,4 @@
-"""The JVM of Spark's driver, measured by Flink's names."""
+"""Tests metrics of the driver's JVM under Flink's names."""
 
 from __future__ import annotations
 

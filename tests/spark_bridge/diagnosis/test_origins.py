@@ -1,4 +1,4 @@
-"""An error is blamed on the operator that it came from, where Spark knows it; else all are named that it may be."""
+"""Tests that an error is attributed to its operator if Spark knows it, and otherwise to all candidates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rate(key: int) -> int:
 
 
 def failure_of_source(laboratory: Laboratory, *codes: OperatorCode) -> SerializedThrowable:
-    """What a source with these operators behind it fails of; each was written on a line of app.py by its place."""
+    """Return the failure of a source followed by these operators, each defined on the line of app.py with its index."""
     write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
     vertex = laboratory.source(*codes)
     for line, (operator, code) in enumerate(zip(vertex.operators[1:], codes, strict=True), 1):

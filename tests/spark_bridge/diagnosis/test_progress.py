@@ -1,4 +1,4 @@
-"""Progress of the stages of an attempt, as Spark tells it."""
+"""Tests the progress of an attempt's stages, as reported by Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that
     laboratory: Laboratory,
 ) -> None:
     begun, may_go_on = Event(), Event()
-    # Spark counts by their names what ran in it, also for the tests before this one.
+    # Spark counts what has run under this name, also in earlier tests.
     laboratory.job_id = JobId("hangs")
 
     def wait_behind_a_job(rows: DataFrame) -> DataFrame:
@@ -34,7 +34,7 @@ def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that
     assert told.engine.progress() == ()
     told.tell_read(laboratory.splits(vertex))
     assert begun.wait(PATIENCE_SECONDS)
-    # The counter of the tasks hears of their ends behind the thread that waits for the job.
+    # Spark's task counter is updated after the thread that waits for the job continues.
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
     (work,) = told.engine.progress()

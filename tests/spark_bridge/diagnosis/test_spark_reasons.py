@@ -1,4 +1,4 @@
-"""Spark's own failures by name: each as Spark tells it, with what is told of it here."""
+"""Tests Spark's own failures by error class, each with the hint that is added to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reason why a file cannot be read is the one that its user can do something about."""
+"""Tests that the reason for an unreadable file is one that the user can act on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types of state, read from DDL."""
+"""Tests that state types are parsed from DDL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function does that it may not: one clear error each, on the line that did it."""
+"""Tests that each forbidden action of a function raises one clear error on its line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.spark_bridge.functions.test_keyed_function_runner import ODD, Returni
 
 
 class Yielding(KeyedProcessFunction):
-    """Yields what it was made with."""
+    """Yields the value that it was created with."""
 
     def __init__(self, *emitted: Any) -> None:
         self.emitted = emitted
@@ -138,7 +138,7 @@ def notes(function: KeyedProcessFunction, use: Callable[[StateTable], object]) -
 
 
 class Dividing(KeyedProcessFunction):
-    """Divides by zero, by and by."""
+    """Divides by zero eventually."""
 
     def process_element(self, row: Row, ctx: KeyedContext) -> Iterator[Row]:
         ctx.timer_service().register_event_time_timer(5)
@@ -178,7 +178,7 @@ def test_a_call_that_failed_leaves_no_rows_to_the_next() -> None:
 
 
 class Keeping(KeyedProcessFunction):
-    """Keeps its contexts, and what it gets of them."""
+    """Keeps its contexts and the objects obtained from them."""
 
     kept: Any = None
 
@@ -227,7 +227,7 @@ def test_a_context_that_was_kept_cannot_be_used_in_another_call() -> None:
 
 
 class Comparing(KeyedProcessFunction):
-    """Uses the context of its first row at every other."""
+    """Uses the context of its first row for every later row."""
 
     kept: Any = None
 
@@ -320,7 +320,7 @@ def test_a_state_is_not_registered_behind_open() -> None:
 
 
 class WithTimer(ProcessFunction):
-    """Sets a timer, without a key."""
+    """Sets a timer without a key."""
 
     def process_element(self, row: Row, ctx: FunctionContext) -> None:
         ctx.timer_service().register_event_time_timer(5)

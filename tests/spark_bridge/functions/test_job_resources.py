@@ -1,4 +1,4 @@
-"""What every context of a function offers of its job."""
+"""Tests the job's resources that every function context offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions with keys, as they are run: batch by batch, over the state of the keys at work."""
+"""Tests that keyed functions run batch by batch over the state of the batch's keys."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ from tests.spark_bridge.functions.state_table import Row, StateTable
 
 @dataclass(frozen=True)
 class Tag:
-    """A side output, as OutputTag is."""
-
     id: str
 
 
@@ -35,7 +33,7 @@ ODD = Tag("odd")
 
 
 class Sums(KeyedProcessFunction):
-    """Sums the values of a key, and tells the sum a while after the last one; odd values aside."""
+    """Sums the values of a key, and emits the sum some time after the last value; odd values go to the side output."""
 
     sum: ValueState[int]
     alarm: ValueState[int]
@@ -140,7 +138,7 @@ def test_a_function_may_go_on_with_a_row_that_it_has_emitted() -> None:
 
 
 class Returning(KeyedProcessFunction):
-    """Returns what it was made with."""
+    """Returns the value that it was created with."""
 
     def __init__(self, returned: Any) -> None:
         self.returned = returned
@@ -266,7 +264,7 @@ EVENTS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.intege
 
 
 def run_sums(events: list[tuple[str, int, int]], ends: set[int]) -> tuple[list[Row], dict[str, Any]]:
-    """Process events in batches that end where they are told to; everything fires at the end."""
+    """Process events in batches that end at `ends`; all timers fire at the end."""
     kept = StateTable(Sums())
     batch: list[Row] = []
     emitted: list[Row] = []

@@ -1,4 +1,4 @@
-"""Metrics of functions: each says what has happened since it was last asked."""
+"""Tests that metrics of functions report the changes since the last report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function sends plain values, and only with the batch that it has sent them in."""
+"""Tests that a function sends only plain values, together with the batch that it sent them in."""
 
 from __future__ import annotations
 
@@ -25,14 +25,10 @@ from flykka.spark_bridge.operators.global_aggregates import JobAggregates
 
 
 class Colour(enum.StrEnum):
-    """A text."""
-
     RED = "red"
 
 
 class Point(NamedTuple):
-    """A tuple."""
-
     x: int
     y: float
 
@@ -58,8 +54,6 @@ def test_others_are_refused_with_what_may_be_sent(value: Any) -> None:
 
 
 class Sum(AggregateFunction[int, int, int]):
-    """The sum."""
-
     def create_accumulator(self) -> int:
         return 0
 
@@ -71,7 +65,7 @@ class Sum(AggregateFunction[int, int, int]):
 
 
 class Sending(ProcessFunction):
-    """Sends its rows."""
+    """Sends its rows as events."""
 
     def process_element(self, row: Row, ctx: FunctionContext) -> Any:
         self.context = ctx
@@ -156,7 +150,7 @@ def test_an_aggregate_needs_a_name_and_a_function(name: Any, function: Any, text
 
 
 class Odd(Sum):
-    """Adds odd numbers alone."""
+    """Adds only odd numbers."""
 
     def add(self, value: int, accumulator: int) -> int:
         if not value % 2:

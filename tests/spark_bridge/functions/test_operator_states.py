@@ -1,4 +1,4 @@
-"""States of a subtask: registered once, restored from lists, and refused where they do not fit."""
+"""Tests operator state: registered once, restored from lists, and refused if it does not match."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULES = MapStateDescriptor("rules", "string", "double")
 
 
 def lists_of(register: Callable[[OperatorStateStore], object]) -> Lists:
-    """The lists of a function that does this in `initialize_state`."""
+    """Return the lists of a function with this `initialize_state`."""
     states = OperatorStates()
     register(OperatorStateStore(states))
     return states.lists()

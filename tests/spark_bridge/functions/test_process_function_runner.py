@@ -1,4 +1,4 @@
-"""Functions without keys, as they are run."""
+"""Tests that functions without keys run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.spark_bridge.functions.test_keyed_function_runner import ODD
 
 
 class Halves(ProcessFunction):
-    """Halves even numbers; odd ones aside."""
+    """Halves even numbers; odd ones go to the side output."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.seen = runtime_context.get_metrics_group().counter("seen")

@@ -1,4 +1,4 @@
-"""Keyed state: what is written is read again, by its key alone, and is gone when it is cleared."""
+"""Tests that keyed state is read as it was written, for its key only, and is gone once it is cleared."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from tests.spark_bridge.functions.scripted import done, scripted_row, scripted_t
 
 
 class Average(AggregateFunction[int, dict[str, int], float]):
-    """The mean of numbers."""
-
     def create_accumulator(self) -> dict[str, int]:
         return {"sum": 0, "count": 0}
 
@@ -35,8 +33,6 @@ class Average(AggregateFunction[int, dict[str, int], float]):
 
 
 class Greatest(ReduceFunction[int]):
-    """The greatest number."""
-
     def reduce(self, value1: int, value2: int) -> int:
         return max(value1, value2)
 

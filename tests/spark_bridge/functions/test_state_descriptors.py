@@ -1,4 +1,4 @@
-"""Descriptors of state: the columns that they need, and what they may be registered with."""
+"""Tests state descriptors: the columns that they need, and the names and types that may be registered."""
 
 from __future__ import annotations
 

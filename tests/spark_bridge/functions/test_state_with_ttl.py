@@ -1,4 +1,4 @@
-"""State with time-to-live: it is there until its time is over, and then it is not."""
+"""Tests that state with a time-to-live exists until it expires and no longer."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_what_was_written_before_there_was_a_time_to_live_lives_on_from_its_next
 
 @dataclass
 class Model:
-    """The same, said plainly: what was written, each with the time from which it lives."""
+    """A simple model: the written values, each with the time of its last write."""
 
     touches_on_read: bool
     now: int = 0
@@ -280,7 +280,7 @@ class Model:
         return value
 
     def write(self, cell: Any, value: Any) -> None:
-        """A cell that has expired is made once more, and comes last."""
+        """Write a cell; an expired cell is created again, and comes last."""
         if self.cells.get(cell, (None, self.now))[1] + TTL_MS <= self.now:
             del self.cells[cell]
         self.cells[cell] = (value, self.now)

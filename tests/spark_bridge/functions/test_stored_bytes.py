@@ -1,4 +1,4 @@
-"""Values of state as bytes: each is read as it was written, whatever its type."""
+"""Tests that state values survive serialisation, whatever their type."""
 
 from __future__ import annotations
 

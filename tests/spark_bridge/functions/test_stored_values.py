@@ -1,4 +1,4 @@
-"""Values have the same form in state before and after they were written."""
+"""Tests that values have the same form in state before and after they were written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def copy_of_stored(form: StoredForm, stored: Any) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Return a text that tells 1 from 1.0; Arrow has another name for UTC than Python."""
+    """Return a text that distinguishes 1 from 1.0; Arrow and Python name UTC differently."""
     return repr(value).replace("zoneinfo.ZoneInfo(key='UTC')", "datetime.timezone.utc")
 
 
@@ -66,7 +66,7 @@ def test_what_a_reader_changes_is_not_stored(drawn: tuple[ColumnType, Any]) -> N
 
 
 def spoil(value: Any) -> None:
-    """Change whatever can be changed."""
+    """Mutate every mutable part of a value."""
     match value:
         case list():
             for each in value:

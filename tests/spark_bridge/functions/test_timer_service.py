@@ -1,4 +1,4 @@
-"""Timers: once for each key and time, fired in the order of their times when these have come."""
+"""Tests that timers fire once per key and time, in the order of their times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single times as whole numbers and back: exact in every zone and year, and rounded down before 1970 too."""
+"""Tests that times convert to whole numbers and back: exactly in each zone and year, rounded down before 1970 too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMES = st.datetimes(timezones=st.sampled_from([ZoneInfo(zone) for zone in ZONES
 
 
 def seconds_since_1970(time: datetime) -> Fraction:
-    """The seconds by the calendar and the offset that the time itself states."""
+    """Return the seconds by the calendar and the time's own offset."""
     offset = time.utcoffset()
     assert offset is not None
     days = time.date().toordinal() - date(1970, 1, 1).toordinal()

@@ -1,4 +1,4 @@
-"""Functions of two inputs, as they are run: a method for each, one state, and what was broadcast."""
+"""Tests that functions of two inputs run: a method for each input, shared state, and broadcast state."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TIMES = {"watermark_ms": 5, "processing_time_ms": 7}
 
 
 class Meetings(KeyedCoProcessFunction):
-    """Tells of each key what has come of both inputs when its timer fires; odd rows of the second aside."""
+    """Emits the rows of both inputs of a key when its timer fires; odd rows of the second go to the side output."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", "string"))
@@ -58,7 +58,7 @@ class Meetings(KeyedCoProcessFunction):
 
 
 class Findings(KeyedBroadcastProcessFunction):
-    """What `do` says with a row, given the context."""
+    """Returns the result of a row's action `do` on the context."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.kept = runtime_context.get_list_state(ListStateDescriptor("kept", "bigint"))
@@ -80,7 +80,7 @@ def findings(states: OperatorStates | None = None) -> KeyedFunctionRunner:
 
 
 def done(runner: KeyedFunctionRunner, *inputs: tuple[int, Any]) -> list[Any]:
-    """What rows of these inputs make of the key 'a', one after the other."""
+    """Process rows of these inputs for the key 'a' one after the other, and return the results."""
     emitted = runner.process(
         [NO_SLOT if number else 0 for number, _ in inputs],
         ["a"],
@@ -142,7 +142,7 @@ def test_what_a_method_raises_has_a_note_with_its_name() -> None:
 
 
 class Told(CoProcessFunction):
-    """Tells which method was called."""
+    """Returns rows that show which method was called."""
 
     def process_element1(self, row: Row, ctx: FunctionContext) -> list[Row]:
         return [{"first": row["n"], "at": ctx.timestamp()}]
@@ -169,8 +169,7 @@ class Repeated(CoFlatMapFunction):
         for _ in range(row["n"]):
             yield row
 
-    def flat_map2(self, row: Row) -> None:
-        """Emit nothing."""
+    def flat_map2(self, row: Row) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -202,7 +201,7 @@ def test_the_second_input_has_its_own_method() -> None:
 
 def test_a_map_that_returns_no_row_is_refused_by_its_name() -> None:
     class Wrong(Signs):
-        """Returns no row."""
+        """Returns a value that is no row."""
 
         def map2(self, row: Row) -> Row:
             return None  # type: ignore[return-value]
@@ -281,7 +280,7 @@ def test_what_would_make_subtasks_differ_or_needs_a_key_is_refused(
 
 
 class Counted(BroadcastProcessFunction):
-    """The number of rules, with each row."""
+    """Adds the number of rules to each row."""
 
     def process_element(self, row: Row, ctx: ReadOnlyContext) -> list[Row]:
         return [{"n": row["n"], "rules": len(ctx.get_broadcast_state(RULES).keys())}]

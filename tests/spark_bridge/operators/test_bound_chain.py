@@ -1,4 +1,4 @@
-"""Chains: operators of a vertex as a tree, and which trees are none."""
+"""Tests chains: trees of the operators of a vertex, and which trees are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code is bound by uid, and refused by name."""
+"""Tests that code is bound by uid, and refused by name."""
 
 from __future__ import annotations
 

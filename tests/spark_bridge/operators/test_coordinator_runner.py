@@ -1,4 +1,4 @@
-"""A coordinator is called on one thread, its answers are values, and its errors name its operator."""
+"""Tests that a coordinator is called on one thread, returns values, and fails with the name of its operator."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from flykka.spark_bridge.operators.coordinator_runner import CoordinatorRunner
 
 
 class Noting(OperatorCoordinator):
-    """Notes its calls, and does with events what they say."""
+    """Records its calls, and does what events ask for."""
 
     def __init__(self, context: OperatorCoordinatorContext) -> None:
         self.context = context
@@ -85,7 +85,7 @@ class Noting(OperatorCoordinator):
 
 
 class Function(CoordinatedFunction):
-    """Brings a coordinator, which a test looks at."""
+    """Provides a coordinator that the test inspects."""
 
     def get_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator:
         self.made = Noting(context)
@@ -93,7 +93,7 @@ class Function(CoordinatedFunction):
 
 
 class World:
-    """A runner, and how often it was woken."""
+    """A coordinator runner, and the number of its wake-ups."""
 
     def __init__(self, function: CoordinatedFunction | None = None) -> None:
         self.function = Function()

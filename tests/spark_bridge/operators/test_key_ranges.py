@@ -1,4 +1,4 @@
-"""Segments whose keys are known to be beyond those of a few rows are left out."""
+"""Tests that segments are left out if their key ranges exclude all keys of a few rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_segments_of_other_keys_are_left_out_once_their_rows_were_read(spark: Sp
 
     assert segment_ids(readings, ranges, few) == ["new", "unseen"]
     assert segment_ids(readings, ranges, few.limit(0)) == ["old", "new", "unseen"]
-    # Something has to be joined: the least of what is there.
+    # At least one segment must be joined: the smallest.
     readings = [reading("old", frames["old"], 10), reading("new", frames["new"], 9)]
     assert segment_ids(readings, ranges, spark.range(50, 60)) == ["new"]
 

@@ -1,4 +1,4 @@
-"""Functions of whole batches with the state of their keys: their output is that of one plain batch of Spark's."""
+"""Tests functions of batches with keyed state: their output equals that of one plain Spark batch."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def totals(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def totals_of_frames(rows: Any, state: Any) -> tuple[Any, Any]:
-    """The same with pandas."""
+    """Do the same with pandas."""
     new = rows.groupby("key").agg(rows=("at", "count"), amounts=("amount", "sum")).reset_index()
     made = state.merge(new, on="key")
     made["n"] = made["n"].fillna(0) + made["rows"]
@@ -58,13 +58,13 @@ def totals_of_frames(rows: Any, state: Any) -> tuple[Any, Any]:
 
 
 def later(reduced: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    """The later row, with the sum of the amounts."""
+    """Return the later row, with the sum of the amounts."""
     return {**row, "amount": (reduced["amount"] or 0) + (row["amount"] or 0)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """A verb: its code for rows of a prototype, and what it has to give, as its `newest` rows do."""
+    """A verb: its code for rows of a prototype, and its expected output; `newest` selects the final rows."""
 
     name: str
     code: Callable[[DataFrame], KeyedRowsCode]
@@ -77,7 +77,7 @@ def true_totals(sales: DataFrame) -> DataFrame:
 
 
 def first_by(order: str) -> Callable[[DataFrame], DataFrame]:
-    """The first row of each key in an order."""
+    """Return a function that keeps the first row of each key in an order."""
     rank = f"row_number() OVER (PARTITION BY key ORDER BY {order}) AS rank"
     return lambda sales: sales.selectExpr("*", rank).where("rank = 1").drop("rank")
 
@@ -140,8 +140,8 @@ def keyed(laboratory: Laboratory, verb: Verb) -> KeyedAttempts:
 @pytest.mark.parametrize(
     ("verb", "after"),
     [
-        # What drops duplicates within a time drops them, the least row is found as the greatest is, a function of
-        # pandas frames has the state of one of Arrow tables, and the state of all goes to other subtasks alike.
+        # Dropping duplicates within a time is a kind of dropping them, the least row is found like the greatest, a
+        # function of pandas frames has the state of one of Arrow tables, and all state is redistributed alike.
         pytest.param(
             verb,
             after,

@@ -1,4 +1,4 @@
-"""Keyed state by name, on a backend of plain rows: what is written, what is read again, what a failure leaves."""
+"""Tests named keyed state on a backend of plain rows: what is written, what is read back, what a failure leaves."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ ALL = KeyGroupRange(start=0, end=9)
 
 @dataclass
 class Disk:
-    """Files of numbers; to write one whose path is in `full` fails."""
+    """Files of numbers; writing a path in `full` fails."""
 
     files: dict[str, Numbers] = field(default_factory=dict)
     full: set[str] = field(default_factory=set)
 
 
 class Memory:
-    """Implements `Holders`: the holders of segments, of which some are `lost`."""
+    """Implements `Holders`: the holders of segments, some of which are `lost`."""
 
     def __init__(self) -> None:
         self.held: dict[str, set[BatchId]] = {}
@@ -49,7 +49,7 @@ class Memory:
 
 
 class NumbersBackend:
-    """Numbers, whose last digit is their key group."""
+    """A backend of numbers whose last digit is their key group."""
 
     merge_at = 3
 
@@ -139,18 +139,16 @@ class Sums(KeyedOperator[Numbers, Numbers]):
         super().__init__(OperatorId("sums"), {name: KeyedStore(backend, Segments(), name) for name in names})
 
     def add(self, name: str, *numbers: int) -> None:
-        """Add numbers to a state."""
         self.stores[name].add(self.backend.keep(numbers))
 
     def numbers(self, name: str) -> list[int]:
-        """All numbers of a state."""
         store = self.stores[name]
         readings, release = store.hold(lambda: [store.segments.reading(each) for each in store.segments.live])
         release()
         return sorted(self.backend.read(readings))
 
     def taken(self, checkpoint_id: int, savepoint: str | None = None) -> OperatorSubtaskState:
-        """The state in a checkpoint that is complete."""
+        """Return the state in a completed checkpoint."""
         self.snapshot_state(checkpoint_id, everything=savepoint is not None)
         state = self.write_snapshot(checkpoint_id, savepoint).state
         self.commit_checkpoint(checkpoint_id)
@@ -257,13 +255,13 @@ def test_state_may_be_added_and_noted_while_it_is_merged() -> None:
 
     assert sums.numbers("left") == [1, 2, 3, 4]
     assert [segment.level for segment in sums.stores["left"].segments.live] == [0, 1]
-    # The segments that are being merged were written apart from the one beside them, which is not written again.
+    # The segments to be merged are written apart from the one beside them, which is not written again.
     assert sorted(disk.files.values()) == [(1, 2, 3), (1, 2, 3), (4,)]
     assert [restored_sums(disk, state).numbers("left") for state in (*noted, later)] == [[1, 2, 3, 4]] * 2
 
 
 class Restarts:
-    """Attempts of one subtask, in a process that goes on: what it has of checkpoints is still there."""
+    """Attempts of one subtask in one process, which still has local copies of checkpoints."""
 
     def __init__(self) -> None:
         self.disk, self.memory = Disk(), Memory()
@@ -271,12 +269,12 @@ class Restarts:
         self.sums = Sums(NumbersBackend(self.disk, local=self.local))
 
     def restart(self, state: OperatorSubtaskState) -> None:
-        """Go on from a checkpoint."""
+        """Restart from a checkpoint."""
         self.sums = restored_sums(self.disk, state, local=self.local)
 
     @property
     def loaded(self) -> list[Numbers]:
-        """What the last attempt has read of its checkpoint."""
+        """Return the state that the last attempt read from its checkpoint."""
         return self.sums.backend.loaded
 
 

@@ -1,4 +1,4 @@
-"""A restarted subtask goes on with what its executors still have of the checkpoint, and reads the rest from storage."""
+"""Tests that a restarted subtask uses checkpoint rows that executors still hold, and reads the rest from storage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def segments_of(attempt: Told) -> list[Path]:
-    """The files of an attempt's state."""
+    """Return the files of an attempt's state."""
     operator = attempt.engine.head
     assert isinstance(operator, KeyedOperator)
     (store,) = operator.stores.values()
@@ -33,7 +33,7 @@ def segments_of(attempt: Told) -> list[Path]:
 
 
 def totals(attempts: KeyedAttempts) -> dict[int, int]:
-    """The number of rows of each key, as the newest result has it."""
+    """Return the number of rows of each key in the newest result."""
     rows = attempts.laboratory.published().groupBy("key").agg({"n": "max"}).collect()
     return {row[0]: row[1] for row in rows}
 
@@ -150,7 +150,7 @@ def test_windows_go_on_with_blocks_that_are_still_there(
 
 
 def lose_blocks(laboratory: Laboratory) -> None:
-    """Take away the rows of all batches, as an executor that is lost does."""
+    """Remove the rows of all batches, as if an executor were lost."""
     store = laboratory.plane._jobs[laboratory.job_id].services.store
     (blocks,) = (storage for storage in store._stored_in if isinstance(storage, Blocks))
     blocks.rdd.unpersist(True)

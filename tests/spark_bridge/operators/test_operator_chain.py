@@ -1,4 +1,4 @@
-"""The chain of operators of an attempt, whatever moves its rows: when it emits, notes state and releases batches."""
+"""Tests the operator chain of an attempt without Spark: when it emits, records state and releases batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SNAPSHOT = SnapshotState(stage=2, checkpoint_id=1, options=CheckpointOptions(), 
 
 
 class Noting(Operator[Names]):
-    """Notes its calls; its state changes with a batch if it is told so."""
+    """Records its calls; its state changes with a batch if configured so."""
 
     def __init__(self, calls: list[str], *, updates_state: bool) -> None:
         super().__init__(OperatorId("noting"))
@@ -55,7 +55,7 @@ class Stateful(Noting):
 
 
 class Chain(OperatorChain[Names]):
-    """A chain whose rows are names; what it does is noted in order."""
+    """A chain whose rows are names, and which records its actions in order."""
 
     def __init__(self, *, keeps_state: bool = True, updates_state: bool = False, outputs: int = 0) -> None:
         self.calls: list[str] = []

@@ -1,4 +1,4 @@
-"""Sessions by key on Spark: they are those of a batch with any parallelism, and late rows are counted."""
+"""Tests sessions by key on Spark: they equal those of a batch at any parallelism, and late rows are counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILES: list[list[Sale]] = [
 
 
 class Sessions(KeyedAttempts):
-    """Sessions with a gap of ten seconds, of three batches."""
+    """Sessions with a gap of ten seconds, from three batches."""
 
     def __init__(self, laboratory: Laboratory) -> None:
         prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
@@ -33,14 +33,14 @@ class Sessions(KeyedAttempts):
         super().__init__(laboratory, code, FILES, LocalAggregateCode(of=code))
 
     def published(self) -> list[tuple[int, ...]]:
-        """The sessions that were published: keys, their first and last second, their end, rows and sums."""
+        """Return the published sessions: keys, their first and last second, their end, rows and sums."""
         seconds = (F.col(name).cast("long") for name in ("window_start", "last", "window_end"))
         rows = self.laboratory.published().select("key", *seconds, "n", "sum(amount)")
         return sorted(map(tuple, rows.collect()))
 
 
 def batch_sessions(laboratory: Laboratory) -> list[tuple[int, ...]]:
-    """The same by Spark's session_window."""
+    """Compute the same with Spark's session_window."""
     rows = laboratory.plane.session.read.parquet(str(laboratory.input))
     session = F.session_window("at", "10 seconds").alias("w")
     found = rows.groupBy("key", session).agg(F.max("at").alias("last"), F.count("*").alias("n"), F.sum("amount"))
@@ -54,7 +54,7 @@ def batch_sessions(laboratory: Laboratory) -> list[tuple[int, ...]]:
         (1, 1),
         pytest.param(1, 2, marks=pytest.mark.long),
         pytest.param(1, 3, marks=pytest.mark.long),
-        # Of three, one is taken over as a whole, and one cut in two.
+        # Of three subtasks, one is taken over as a whole, and one is split in two.
         pytest.param(3, 2, marks=pytest.mark.long),
     ],
 )
@@ -97,5 +97,5 @@ def test_rows_are_late_whose_session_has_ended_and_are_told(laboratory: Laborato
         late += [finished.late_rows for finished in subtask.run(batch, watermark_ms)]
     subtask.close(cancel=True)
 
-    # Of the batch that came second, open sessions take the rows of key 1 alone; of the next one all that were late.
+    # From the second batch, open sessions take only the rows of key 1; from the next, all late rows.
     assert late == [0, 2, 0]

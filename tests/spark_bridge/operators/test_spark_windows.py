@@ -1,4 +1,4 @@
-"""Windows as columns: cut into panes and put together again they are Spark's own windows."""
+"""Tests windows as columns: split into panes and merged again, they equal Spark's own windows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIZES = [
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> DataFrame:
-    """Rows before and after the epoch, at the edges of windows, and one at no time."""
+    """Rows before and after the epoch, at the edges of windows, and one without a time."""
     made = [
         (number % 2, number, None if seconds is None else EPOCH + timedelta(seconds=seconds))
         for number, seconds in enumerate(SECONDS * 2)

@@ -1,4 +1,4 @@
-"""Temporal joins in one attempt: rows that are late, and what is through behind a restore."""
+"""Tests temporal joins in one attempt: late rows, and what is final after a restore."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEFT, RIGHT = 0, 1
 
 
 class Job:
-    """A join that reads batches of either side, by their numbers; each has rows (key, amount, seconds)."""
+    """A join that reads numbered batches of either side; each has rows (key, amount, seconds)."""
 
     def __init__(
         self, laboratory: Laboratory, *batches: Sequence[tuple[int, int, float]], gives_late_data: bool = False
@@ -47,19 +47,18 @@ class Job:
         self._attempts = 0
 
     def begin(self, *behind: OperatorCode, restore: TaskStateSnapshot | None = None) -> Told:
-        """Begin an attempt of the join, with operators behind it."""
+        """Start an attempt of the join, with operators after it."""
         self._attempts += 1
         vertex = self.laboratory.vertex("join", self.code, *behind, self.laboratory.sink())
         return self.laboratory.begin(vertex, number=self._attempts, reads=self._sources[LEFT]).open(restore)
 
     def process(self, join: Told, number: int, side: int, watermark_ms: int) -> StageResult:
-        """Let a batch come as one of a side."""
+        """Process a batch as input of a side."""
         split = self.laboratory.splits(self._vertices[side])[number]
         (finished,) = join.run(self._sources[side].read([split]), watermark_ms)
         return finished
 
     def published(self) -> list[tuple[int | None, ...]]:
-        """What a reader of the output sees."""
         return sorted(map(tuple, self.laboratory.published().collect()), key=str)
 
 

@@ -1,4 +1,4 @@
-"""What a function of a batch does across its rows, as Spark's analyzed plan shows it."""
+"""Tests which operations across rows are found in a batch function, by Spark's analyzed plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = "key long, amount long, at timestamp"
 
 
 def static(rows: DataFrame) -> DataFrame:
-    """Rows that are no stream's, and that were aggregated, sorted, limited and ranked before."""
+    """Return rows that are not part of a stream, and were aggregated, sorted, limited and ranked before."""
     names = rows.sparkSession.range(9).groupBy((F.col("id") % 3).alias("key")).agg(F.max("id").alias("name"))
     return names.orderBy("name").limit(2).withColumn("n", F.row_number().over(Window.orderBy("name")))
 

@@ -1,4 +1,4 @@
-"""Aggregates that were taken apart and put together again give what Spark's batch gives, in value, name and type."""
+"""Tests that split and merged aggregates equal Spark's batch in value, name and type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flykka.spark_bridge.program.aggregates import TIME, PartialAggregates, RowS
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 Columns = Callable[[], list[Column]]
-"""A Column needs a running session: it is made in the test."""
+"""A Column needs a running session, so it is created in the test."""
 
 SCHEMA = "k string, l long, d double, c decimal(10,2), w long, `odd.name` int"
 
@@ -137,7 +137,7 @@ def test_a_part_serves_every_aggregate_that_needs_it(rows: DataFrame) -> None:
 
     parts = [name for name in plan.local(rows, F.col("w")).columns if name.startswith("__part")]
 
-    # The sum of an average is a double, that of a sum an integer; the count of the rows is always there.
+    # The sum of an average is a double, that of a sum an integer; the row count is always included.
     assert len(parts) == 3
 
 

@@ -1,4 +1,4 @@
-"""An operator remembers the user's line."""
+"""Tests that an operator remembers the user's line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that Spark knows, as it says itself."""
+"""Tests the options that Spark reports as known."""
 
 from __future__ import annotations
 

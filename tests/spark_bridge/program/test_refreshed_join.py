@@ -1,4 +1,4 @@
-"""A table that is read again every so often: what a batch is joined with, and when that changes."""
+"""Tests a periodically refreshed table: which version a batch is joined with, and when that changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 class Clock:
-    """Seconds that are set."""
+    """A clock that the test sets, in seconds."""
 
     seconds = 100.0
 

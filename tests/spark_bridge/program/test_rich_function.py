@@ -1,4 +1,4 @@
-"""The life of rich functions in an attempt: opened from the last to the first, closed however the attempt ends."""
+"""Tests the lifecycle of rich functions in an attempt: opened from the last to the first, and always closed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 class Life:
-    """What happened to the functions of a test, in order, and on which threads."""
+    """Records the calls of a test's functions in order, with their threads."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -37,7 +37,7 @@ class Life:
 
 
 class Noting(RichFunction):
-    """Passes rows on, and notes what it is told; each copy counts its own batches. Raises at `fails_at`."""
+    """Forwards rows and records its calls; each copy counts its own batches. Raises at `fails_at`."""
 
     def __init__(self, life: Life, name: str, fails_at: str = "never") -> None:
         self.life = life
@@ -69,13 +69,13 @@ def life() -> Life:
 
 
 def begin_attempt(laboratory: Laboratory, *functions: RichFunction, number: int = 0) -> Told:
-    """An attempt of a source with these functions and a sink behind it, not yet opened."""
+    """Create an attempt of a source with these functions and a sink after it, not yet opened."""
     transforms = (transform(function) for function in functions)
     return laboratory.begin(laboratory.source(*transforms, laboratory.sink()), number=number)
 
 
 def read_batches(laboratory: Laboratory, told: Told, batches: int = 1) -> None:
-    """Let the attempt read so many batches, one after the other."""
+    """Make the attempt read so many batches, one after the other."""
     for number in range(batches):
         write_rows(laboratory.input / f"{number}.parquet", [(1, 1, number)])
     for split in laboratory.splits(told.engine.descriptor.vertex):
@@ -83,7 +83,7 @@ def read_batches(laboratory: Laboratory, told: Told, batches: int = 1) -> None:
 
 
 def closing(told: Told, *, cancel: bool = False) -> SerializedThrowable | None:
-    """Close the attempt; the failure that it tells before its end."""
+    """Close the attempt and return the failure that it reports before its end."""
     told.tell_close(cancel=cancel)
     return told.expect(ChainClosed).failure
 

@@ -1,4 +1,4 @@
-"""Functions that may be given a batch in slices: they make of each row what they would make of it alone."""
+"""Tests functions that may be called with slices of a batch: they map each row as they would by itself."""
 
 from __future__ import annotations
 

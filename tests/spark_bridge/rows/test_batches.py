@@ -1,4 +1,4 @@
-"""The batch store: who holds a batch, and when its blocks are freed."""
+"""Tests the batch store: which holders a batch has, and when its blocks are freed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Store:
     def put(
         self, *names: str, address: Address | None = HERE, holder: str = IN_TRANSIT, producer: str = PRODUCER
     ) -> Blocks:
-        """Batches that lie in the same blocks."""
+        """Put batches that share the same blocks."""
         blocks = Blocks(self.spark.range(1).localCheckpoint())
         refs = [BatchRef(batch_id=BatchId(name), rows=1, size_bytes=8) for name in names]
         batches = [Batch(ref=ref, rows=blocks.frame, address=address, holder=holder) for ref in refs]
@@ -42,7 +42,7 @@ class Store:
         return blocks
 
     def holds(self, blocks: Blocks) -> bool:
-        """True if Spark has the blocks."""
+        """Return whether Spark has the blocks."""
         return blocks.rdd_id in dict(self.spark.sparkContext._jsc.getPersistentRDDs())
 
 
@@ -184,7 +184,7 @@ def test_a_cancelled_producer_keeps_nothing(store: Store) -> None:
 
 
 class SlowBlocks(Blocks):
-    """Blocks that are freed when it is said so."""
+    """Blocks that are freed when the test allows it."""
 
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark.range(1).localCheckpoint())
@@ -216,7 +216,7 @@ def test_a_thread_that_ends_the_job_while_others_free_batches_returns_when_they_
 
     ending = Thread(target=end)
     ending.start()
-    # Who does not wait for the other returns at once, and long before this.
+    # A caller that does not wait for the other returns at once, long before this.
     ending.join(0.5)
     blocks.may_go_on.set()
     for each in (freeing, ending):

@@ -1,4 +1,4 @@
-"""Keys are equal where Spark's GROUP BY has them equal: for Arrow in workers, for Spark's hash, and for map state."""
+"""Tests that keys are equal if Spark's GROUP BY has them equal: for Arrow in workers, Spark's hash, and map state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ZEROS = (0.0, -0.0)
 OTHER_NAN = float(np.uint64(0xFFF8_0000_0000_0001).view(np.float64))
-"""A NaN of other bits than Python's."""
+"""A NaN whose bits differ from Python's."""
 
 NUMBERS = [None, *ZEROS, math.nan, OTHER_NAN, 1.5, -1.5, math.inf, -math.inf]
 VALUES: dict[str, list[Any]] = {
@@ -55,14 +55,14 @@ LONG = (
     "decimal(10,2)",
     "timestamp",
 )
-"""These are compared as others are, or by their bits."""
+"""Compared like other types, or by their bits."""
 
 
 @pytest.fixture(
     scope="module", params=[pytest.param(each, marks=pytest.mark.long if each in LONG else ()) for each in VALUES]
 )
 def keyed(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[DataFrame]:
-    """Each pair of values twice, with the group that GROUP BY has them in."""
+    """Yields each pair of values twice, with the group that GROUP BY assigns."""
     schema = f"place long, key {request.param}"
     rows = spark.createDataFrame([(place, value) for place, value in enumerate(VALUES[request.param] * 2)], schema)
     groups = rows.groupBy("key").agg(F.min("place").alias("first"), F.collect_list("place").alias("place"))
@@ -73,7 +73,7 @@ def keyed(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[DataF
 
 
 def pairs(values: Any) -> Any:
-    """True for each pair of values that are equal."""
+    """Return for each pair of values whether they are equal."""
     return np.equal.outer(values, values)
 
 

@@ -1,4 +1,4 @@
-"""Files read in their order, where Spark's scan of several begins with the largest."""
+"""Tests that files are read in their order, although Spark's scan of several begins with the largest."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from flykka.spark_bridge.session.session import engine_session
 pytestmark = pytest.mark.spark
 
 SIZES = (1, 40, 3, 3, 900, 20)
-"""Rows of the files: the order by size is another one."""
+"""Rows per file; the order by size is another one."""
 
 
 def write_numbers(folder: Path, names: Sequence[str], sizes: Sequence[int] = SIZES) -> list[str]:
-    """Write files of numbers that count on from file to file; returns their paths as sources have them."""
+    """Write files of consecutive numbers, and return their paths in the form of sources."""
     paths, number = [], 0
     for name, size in zip(names, sizes, strict=True):
         path = folder / name

@@ -1,4 +1,4 @@
-"""Paths as users mean them."""
+"""Tests how users' paths are interpreted."""
 
 from __future__ import annotations
 

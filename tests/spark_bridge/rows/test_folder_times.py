@@ -1,4 +1,4 @@
-"""Folders tell that something in them has changed."""
+"""Tests that changes in a folder are detected by its modification time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def noted(*folders: Path) -> FolderTimes:
 
 
 def touch_later(file: str, *, written_before_it_came: bool) -> None:
-    """Make a file whose time is later than those of all that were made before."""
+    """Create a file whose time is later than those of all earlier files."""
     Path(file).touch()
     begun_ns = time.time_ns()
     while os.stat(file).st_ctime_ns <= begun_ns:

@@ -1,4 +1,4 @@
-"""A few small files of a source: its stage hands them on unread, and the stage that they go to reads them."""
+"""Tests that a source forwards a few small files unread, and that the stage that receives them reads them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def write_files_of_one_row(laboratory: Laboratory, files: int = 3) -> None:
-    """Files of one row each."""
     for number in range(files):
         write_rows(laboratory.input / f"{number}.parquet", [(number, 10 * number, number)])
 
 
 def open_source(laboratory: Laboratory, name: str = "source", strategy: ShipStrategy = ShipStrategy.REBALANCE) -> Told:
-    """A source that feeds another task."""
+    """Open a source that feeds another task."""
     vertex = laboratory.source(name=name, per_batch=None)
     return laboratory.begin(vertex, strategy=strategy).open()
 
@@ -49,7 +48,7 @@ def batch_of(finished: StageResult) -> BatchRef:
 
 
 def jobs(laboratory: Laboratory) -> int:
-    """The number of Spark jobs so far."""
+    """Return the number of Spark jobs so far."""
     return int(laboratory.plane.session.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 

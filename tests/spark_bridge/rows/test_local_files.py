@@ -1,4 +1,4 @@
-"""Local files are what Hadoop says they are, without it."""
+"""Tests that local files are listed as Hadoop lists them, without Hadoop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spark
 
 
 class ByHadoop(FileSystem):
-    """The same files through the JVM."""
+    """Accesses the same files through the JVM."""
 
     def local(self, path: str) -> str | None:
         return None

@@ -1,4 +1,4 @@
-"""Slices by key group: complete, disjoint, and owned as the control plane says."""
+"""Tests slices by key group: complete, disjoint, and owned as the control plane assigns them."""
 
 from __future__ import annotations
 

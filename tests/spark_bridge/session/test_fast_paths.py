@@ -1,4 +1,4 @@
-"""Fast paths are on, turned off by settings of the session, and both ways lead to the same state."""
+"""Tests that fast paths are on by default, can be turned off in the session, and lead to the same state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark]
 
 @pytest.fixture
 def session(spark: SparkSession) -> SparkSession:
-    """With settings of its own."""
+    """A session with settings of its own."""
     return spark.newSession()
 
 

@@ -1,4 +1,4 @@
-"""The end of Spark's JVM is explained by its exit status."""
+"""Tests that the end of Spark's JVM is explained by its exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hadoop's settings go to tasks without their sources."""
+"""Tests that Hadoop's settings are sent to tasks without their sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes of the JVM are looked up once, and PySpark notes the lines of users alone."""
+"""Tests that JVM classes are looked up once, and that PySpark records the call site of users' calls only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOKUP, CALL = "r", "c"
 
 @pytest.fixture
 def calls(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """The number of commands to the JVM from now on, by their kind and by what they ask for."""
+    """Count the commands to the JVM from now on, by kind and target."""
     sent = Counter[str]()
     gateway: Any = spark.sparkContext._gateway
     client_class = type(gateway._gateway_client)

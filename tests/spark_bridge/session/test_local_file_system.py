@@ -1,4 +1,4 @@
-"""The local file system of the JVM sets permissions as Hadoop's does."""
+"""Tests that the JVM's local file system sets permissions as Hadoop's does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 
 class Hadoop:
-    """Classes of Hadoop in the JVM of a session."""
+    """Hadoop classes in the JVM of a session."""
 
     def __init__(self, session: SparkSession) -> None:
         context = session.sparkContext

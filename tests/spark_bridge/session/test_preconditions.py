@@ -1,4 +1,6 @@
-"""What a Spark session needs is checked before it is started, and missing parts are named with a remedy."""
+"""Tests that the requirements of a Spark session are checked before it starts, and missing ones are reported with a
+remedy.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from tests.layout.sources import ROOT
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """A port of this machine at which no server listens."""
+    """A port of this machine on which no server listens."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]
@@ -48,7 +50,7 @@ def test_a_machine_without_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_
 
 @pytest.fixture
 def java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Something that may be executed in place of Java."""
+    """An executable file in place of Java."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").touch(mode=0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))

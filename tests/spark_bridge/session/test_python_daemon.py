@@ -1,4 +1,4 @@
-"""The watch of Spark's Python workers over the attempt that they work for."""
+"""Tests that Spark's Python workers watch the attempt that they work for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flykka.spark_bridge.session import python_daemon
 
 
 def watches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return the process, and how many threads watch its attempt."""
+    """Return the process id, and the number of threads that watch its attempt."""
     assert sum(batch.num_rows for batch in batches) == 1
     number = sum(thread.name == "attempt watch" for thread in threading.enumerate())
     yield pa.RecordBatch.from_pydict({"process": [os.getpid()], "watches": [number]})

@@ -1,4 +1,4 @@
-"""The errors that explain why a session no longer runs."""
+"""Tests the errors that explain why a session no longer runs."""
 
 from __future__ import annotations
 

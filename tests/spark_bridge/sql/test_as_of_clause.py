@@ -1,4 +1,4 @@
-"""The clause of temporal joins is taken out of a text, at whose places all else stays; one of a constant is Spark's."""
+"""Tests that the clause of temporal joins is cut out of a text in place; one with a constant is left to Spark."""
 
 from __future__ import annotations
 

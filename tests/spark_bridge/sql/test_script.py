@@ -1,4 +1,4 @@
-"""Texts of SQL before Spark's parser sees them: statements of scripts, and the watermark clause."""
+"""Tests the parsing of SQL before Spark's parser: statements of scripts, and the watermark clause."""
 
 from __future__ import annotations
 

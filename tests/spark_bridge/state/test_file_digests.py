@@ -1,4 +1,4 @@
-"""Digests of the files that Spark has written, and the syncs that make them durable."""
+"""Tests digests of the files that Spark has written, and the syncs that make them durable."""
 
 from __future__ import annotations
 

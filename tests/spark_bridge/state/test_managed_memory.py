@@ -1,4 +1,4 @@
-"""State lies in the executors' memory as far as its attempt's managed memory goes, and else on their disks."""
+"""Tests that state lies in executor memory up to its attempt's managed memory, and otherwise on executor disks."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def test_without_a_budget_everything_may_lie_in_memory() -> None:
 
 
 def in_memory_and_on_disk(spark: SparkSession, segment: Segment[DataFrame] | None) -> tuple[bool, bool]:
-    """True for memory, and for disk, where Spark has blocks of the segment there."""
+    """Return whether Spark has blocks of the segment in memory, and on disk."""
     assert segment is not None
     rdd_id = segment.frame._jdf.queryExecution().analyzed().rdd().id()
     jvm = spark.sparkContext._jsc
     assert jvm is not None
-    jvm.sc().listenerBus().waitUntilEmpty()  # Spark counts blocks where it handles events, after the job has ended.
+    jvm.sc().listenerBus().waitUntilEmpty()  # Spark counts blocks when it handles events, after the job has ended.
     (info,) = (each for each in jvm.sc().getRDDStorageInfo() if each.id() == rdd_id)
     return info.memSize() > 0, info.diskSize() > 0
 

@@ -1,4 +1,4 @@
-"""What a sink has staged is copied into a savepoint and out of it again; the savepoint stays as it is."""
+"""Tests that staged sink files are copied into a savepoint and out of it again; the savepoint is not changed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pending_file(tmp_path: Path) -> PendingFile:
 
 @pytest.fixture
 def staged_batch(tmp_path: Path) -> StagedBatch:
-    """A folder of rows that waits to be given to a function."""
+    """A folder of rows that waits for its function call."""
     folder = tmp_path / "staged" / "0-1"
     folder.mkdir(parents=True)
     (folder / "part-0.parquet").write_bytes(b"rows")
@@ -43,7 +43,7 @@ def staged_batch(tmp_path: Path) -> StagedBatch:
 
 
 def contents_of_files(folder: Path) -> dict[str, bytes]:
-    """By name, without the checksums that Hadoop writes beside them."""
+    """Return the files' contents by name, without the checksums that Hadoop writes."""
     there = (file for file in folder.rglob("*") if file.is_file() and not file.name.endswith(".crc"))
     return {str(file.relative_to(folder)): file.read_bytes() for file in there}
 

@@ -1,4 +1,4 @@
-"""Restored state is loaded at once, in however many pieces it lies."""
+"""Tests that restored state is loaded at once, from any number of pieces."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_pieces_of_a_state_are_read_by_one_job_each_time_and_their_columns_a
 
 
 def backend_of(engine: SparkEngine) -> SparkStateBackend:
-    """The backend of the windows' state."""
+    """Return the backend of the windows' state."""
     assert isinstance(engine.head, KeyedOperator)
     backend = engine.head.stores[""].backend
     assert isinstance(backend, SparkStateBackend)
@@ -43,7 +43,7 @@ def backend_of(engine: SparkEngine) -> SparkStateBackend:
 
 
 def write_three_rows(backend: SparkStateBackend, session: SparkSession, state_id: str) -> SharedStateHandle:
-    """Three rows of state in a folder."""
+    """Write three rows of state to a folder."""
     segment = backend.keep(session.range(3).selectExpr("id as __window", "id as __key_0"))
     assert segment is not None
     (handle,) = backend.write(
@@ -53,5 +53,5 @@ def write_three_rows(backend: SparkStateBackend, session: SparkSession, state_id
 
 
 def part(handles: Sequence[SharedStateHandle]) -> StatePart:
-    """All rows behind these handles."""
+    """Return all rows of these handles."""
     return StatePart(handles=[(handle, None) for handle in handles])

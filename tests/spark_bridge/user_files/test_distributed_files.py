@@ -1,4 +1,4 @@
-"""Units that Spark distributes: as long as a job holds them, and no longer."""
+"""Tests that Spark distributes units exactly as long as a job holds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requirements are installed from a folder of packages, and what cannot be is named."""
+"""Tests that requirements are installed from a folder of packages, and that unavailable ones are reported by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def required(folder: Path, *requirements: str) -> Path:
     return made
 
 
-# So are those of the job in tests/integration/test_user_files.py.
+# tests/integration/test_user_files.py also covers those of the job.
 @pytest.mark.long
 def test_the_packages_of_a_folder_are_installed_without_a_network(tmp_path: Path) -> None:
     make_wheel(tmp_path / "wheels", "tides", "1.0", "HIGH = 2\n")

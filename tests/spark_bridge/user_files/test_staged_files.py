@@ -1,4 +1,4 @@
-"""Copies of what users register: named by content, counted, and packed for executors."""
+"""Tests the copies of users' files: named by content, counted, and packed for executors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of rows that change, batch by batch: what is emitted is what makes the results of now of those before."""
+"""Tests functions on a changelog, batch by batch: they emit the changes from the last results to the current ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BY_N = (RowOrder(column="n", is_descending=False, nulls_first=True),)
 
 
 class Kept:
-    """A function with its state, which it is given for the keys of each batch."""
+    """A function with its state, which it receives for the keys of each batch."""
 
     def __init__(self, function: Any, rows: pa.Schema, state: pa.Schema) -> None:
         self._function = function
@@ -40,7 +40,7 @@ class Kept:
         self._kept: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def batch(self, *rows: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """The rows that a batch emits."""
+        """Return the rows that a batch emits."""
         given = pa.Table.from_pylist([dict(zip(self._rows.names, row, strict=True)) for row in rows], self._rows)
         keys = list(self._function.keys)
         found = dict.fromkeys(tuple(row[key] for key in keys) for row in given.select(keys).to_pylist())
@@ -171,7 +171,7 @@ WIDEST = Decimal(10**38 - 1)
 
 
 def sum_of(numbers: list[Any], kind: pa.DataType, overflow: Overflow, *, doubles: bool = False) -> Any:
-    """The sum of the numbers of a key."""
+    """Return the sum of the numbers of a key."""
     call = AggregateCall(
         argument="n",
         is_distinct=False,
@@ -200,7 +200,7 @@ def sum_of(numbers: list[Any], kind: pa.DataType, overflow: Overflow, *, doubles
 
 
 def frame_of(function: FrameFunction, overflow: Overflow) -> list[Any]:
-    """A function of a frame of two rows, for each of three, of which the first two are too large together."""
+    """Apply a function to frames of two rows for each of three; the first two are too large together."""
     over = OverChangingRows(
         keys=("key",),
         columns=tuple(COLUMNS.names),
@@ -303,7 +303,7 @@ def test_a_join_emits_what_a_row_of_either_side_changes(
     assert rows.batch(left(5, 1, "a"), left(None, 9, "z")) == first
     assert rows.batch(right(5, 7)) == then
     assert rows.batch(right(5, 7, "-D")) == last
-    # A row that comes and goes within a batch was never there.
+    # A row added and removed within a batch never existed.
     assert rows.batch(right(5, 8), right(5, 8, "-D")) == []
     assert rows.batch(right(None, 8)) == ([(None, None, 8, "+I")] if kind in ("right", "full") else [])
 

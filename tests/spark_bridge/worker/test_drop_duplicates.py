@@ -1,4 +1,4 @@
-"""Duplicates are dropped as if the rows came one by one, and what is forgotten is nothing that anybody would miss."""
+"""Tests that duplicates are dropped as if the rows arrived one by one, and that only unneeded state expires."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Row = tuple[int, int | None]
 
 
 class Kept:
-    """The state of keys between batches, and what was emitted."""
+    """The state of keys between batches, and the emitted rows."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -40,7 +40,7 @@ class Kept:
         self.emitted: list[Row] = []
 
     def process(self, rows: list[Row], function: BatchFunction) -> int:
-        """Process a batch; the number of rows that came too late."""
+        """Process a batch, and return the number of rows that were too late."""
         keys = pa.array([key for key, _ in rows], pa.int64())
         times = pa.array([None if at is None else at * 1000 for _, at in rows], pa.int64()).cast(MICROS)
         batch = KeyedBatch(pa.table({"id": keys, "at": times, "__key_0": keys, POSITION: keys}))
@@ -59,14 +59,14 @@ class Kept:
 
 
 def within(watermark_ms: int = WATERMARK_MIN) -> DropDuplicatesWithin:
-    """The function behind a watermark."""
+    """Return the function at a watermark."""
     return DropDuplicatesWithin(
         columns=("id", "at"), event_time=EventTime(column="at"), within_ms=WITHIN_MS, watermark_ms=watermark_ms
     )
 
 
 def one_by_one(batches: list[list[Row]]) -> list[Row]:
-    """The rows that are kept, of all that come."""
+    """Return the rows that remain if they arrive one by one."""
     last: dict[int, int] = {}
     kept: list[Row] = []
     for key, at in (row for batch in batches for row in batch):
@@ -99,7 +99,7 @@ def test_in_the_order_of_event_time_nothing_that_was_forgotten_is_missed(batches
     watermark_ms = WATERMARK_MIN
     for start, end in pairwise(sizes):
         kept.process(rows[start:end], within(watermark_ms))
-        # The next rows may be of the same time as the last.
+        # The next rows may have the same time as the last.
         watermark_ms = (rows[end - 1][1] or 0) - 1
         forget = ExpireDuplicates(within_ms=WITHIN_MS, watermark_ms=watermark_ms)
         state = pa.table({"key": list(kept.values), SEEN_AT: pa.array(list(kept.values.values()), MICROS)})

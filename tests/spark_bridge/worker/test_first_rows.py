@@ -1,4 +1,4 @@
-"""The first rows of keys, batch by batch."""
+"""Tests the first rows of keys, batch by batch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ROW = pa.schema([("key", pa.string()), ("price", pa.float64()), ("id", pa.int64(
 
 
 class Kept:
-    """State as the operator hands it over: a row for each key of the batch."""
+    """State as the operator passes it: a row for each key of the batch."""
 
     def __init__(self, function: FirstRows) -> None:
         self._function = function
         self._lists: dict[str, Any] = {}
 
     def batch(self, *rows: tuple[str, float | None, int]) -> list[tuple[int, int]]:
-        """The ids that a batch emits, with their numbers."""
+        """Return the ids that a batch emits, with their numbers."""
         keys = list(dict.fromkeys(row[0] for row in rows))
         lists = pa.array([self._lists.get(key) for key in keys], pa.list_(pa.struct(list(ROW))))
         state = pa.table({"key": pa.array(keys, pa.string()), FIRST_ROWS: lists})

@@ -1,4 +1,4 @@
-"""Frames of pandas: what a function returns as it was given is the same, whatever is null."""
+"""Tests that a pandas function that returns its input unchanged changes no value or null."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flykka.spark_bridge.errors import FunctionOutputError
 from flykka.spark_bridge.worker.frames import frame_of, table_from
 
 BIG = 2**60 + 1
-"""A whole number that no float is."""
+"""An integer that no float represents."""
 
 TIME = pa.timestamp("us", "UTC")
 FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Rows of two inputs that came as one: each in its own columns, with its own event time, in the order of arrival."""
+"""Tests rows of two inputs in one batch: each in its own columns, with its own event time, in arrival order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def utc_second(seconds: int) -> datetime:
 
 
 def table_of_inputs(*rows: tuple[int, int]) -> pa.Table:
-    """Rows of inputs, each with its id, which is the time in seconds of one of the first."""
+    """Return rows of inputs, each with its id, which is the time in seconds of rows of the first input."""
     inputs = [number for number, _ in rows]
     return pa.table(
         {

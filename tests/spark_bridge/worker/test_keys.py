@@ -1,4 +1,4 @@
-"""Keys are found among others by their values."""
+"""Tests that keys are found among others by their values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ NAN = float("nan")
 
 
 def key_table(keys: list[tuple[int | None, str | None]]) -> pa.Table:
-    """Keys in two columns."""
     return pa.table(
         {
             "number": pa.array([number for number, _ in keys], pa.int64()),

@@ -1,4 +1,4 @@
-"""State that has expired is removed where segments are merged, as a function would see it."""
+"""Tests that expired state is removed when segments are merged, by the same rules as in a function."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def expiring(descriptor: StateDescriptor) -> StateDescriptor:
 
 
 def segment_table(state: pa.DataType, touched: pa.DataType, rows: list[tuple[Any, Any, list[int] | None]]) -> pa.Table:
-    """Rows of a segment: the value of `kept`, when it was touched, and event-time timers."""
+    """Return rows of a segment: the value of `kept`, the time of its last write, and event-time timers."""
     schema = pa.schema(
         [
             (POSITION, pa.int64()),

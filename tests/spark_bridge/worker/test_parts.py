@@ -1,4 +1,4 @@
-"""Partial aggregates are merged as Spark's own aggregates would be."""
+"""Tests that partial aggregates are merged as Spark's own aggregates would be."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOON, HOUR = datetime(2026, 1, 1, 12, tzinfo=UTC), timedelta(hours=1)
 def merged(
     function: PartFunction, data_type: pa.DataType, kept: Any, new: list[Any], wrapping: frozenset[str] = frozenset()
 ) -> Any:
-    """What becomes of the kept part of a single key when these come."""
+    """Return the stored part of a single key after merging these parts."""
     rows = {POSITION: [1] * len(new), "__key_0": [1] * len(new), "part": pa.array(new, data_type)}
     batch = KeyedBatch(pa.table(rows))
     state = pa.table({"part": pa.array([kept], data_type)})

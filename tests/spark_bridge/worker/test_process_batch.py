@@ -1,4 +1,4 @@
-"""A batch in a Python worker: its rows reach the function as they have come."""
+"""Tests that a batch in a Python worker reaches its function in arrival order."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from tests.spark_bridge.worker.tables import SCHEMA, key_columns
 
 
 class Keeping:
-    """Keeps the rows that it is given, and no state."""
+    """Stores its input rows, and no state."""
 
     def __init__(self) -> None:
         self.given = pa.table({})
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Keep the rows of a batch."""
         self.given = batch.rows
         return Processed(rows=batch.rows.slice(0, 0), state=state)
 

@@ -1,4 +1,4 @@
-"""One row of each key is kept: the least, the greatest, or what a function makes of all of them."""
+"""Tests that one row of each key is kept: the least, the greatest, or the result of a reduce function."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Keeping:
         self.changed: list[int] = []
 
     def process(self, rows: list[tuple[int, Any, int]]) -> list[dict[str, Any]]:
-        """Process a batch of keys, values and places; what is emitted."""
+        """Process a batch of keys, values and places, and return the emitted rows."""
         keys = pa.array([key for key, _, _ in rows], pa.int64())
         values = pa.array([value for _, value, _ in rows], self.schema.field("value").type)
         places = pa.array([place for _, _, place in rows], pa.int64())
@@ -79,7 +79,6 @@ def test_a_row_of_each_key_of_the_batch_is_emitted_and_of_no_other() -> None:
 
 
 def reducing(function: Any) -> Keeping:
-    """Rows that a function reduces."""
     return Keeping(ReduceRows(pickled=cloudpickle.dumps(function)), pa.int64())
 
 

@@ -1,4 +1,4 @@
-"""Rows of Arrow's as Python's dicts, as `to_pylist` would make them."""
+"""Tests that Arrow's rows become the dicts that `to_pylist` would create."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of segments, where executors are on several machines and share one."""
+"""Tests the segment folder, with executors on several machines or sharing one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = state_rows({(1, ""): 10}, 1)
 
 @pytest.fixture
 def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> On:
-    """Goes to an executor: its folder."""
+    """A function that switches to an executor and returns its folder."""
 
     def go(executor: str) -> Path:
         monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path / executor))
@@ -77,7 +77,7 @@ def test_a_segment_takes_its_name_when_the_others_have_it(
 def forgetting(
     folder: SegmentFolder, put: list[list[str]], replace: Callable[[Path, Path], Path]
 ) -> Callable[[Path, Path], Path]:
-    """Renames a file when a batch beside it has forgotten what it does not read, and notes what is shared by then."""
+    """Return a rename before which another batch drops segments it does not read; records what is shared then."""
 
     def renamed(path: Path, target: Path) -> Path:
         folder.forget_all_but([])

@@ -1,4 +1,4 @@
-"""Segments hold the newest row of each key, and it is found in them, though keys share positions."""
+"""Tests that segments hold the newest row of each key and find it, although keys share positions."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ TOTALS = st.dictionaries(KEYS, st.none() | st.integers(0, 100), min_size=1)
 
 
 def known(versions: Sequence[dict[Key, int | None]]) -> dict[Key, int | None]:
-    """What holds after these versions."""
+    """Return the values that hold after these versions."""
     return {key: total for version in versions for key, total in version.items()}
 
 
 def totals(tables: Sequence[pa.Table]) -> dict[Key, int | None]:
-    """The rows of tables, each key once, sorted by position."""
+    """Return the rows of tables, checking that each key occurs once, sorted by position."""
     listed = [row for table in tables for row in table.to_pylist()]
     keys = [key_of(row) for row in listed]
     assert len(set(keys)) == len(keys)
@@ -49,7 +49,7 @@ def totals(tables: Sequence[pa.Table]) -> dict[Key, int | None]:
 
 @pytest.fixture(autouse=True)
 def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs of three rows, so that a segment has several."""
+    """Makes runs three rows long, so that a segment has several."""
     monkeypatch.setattr(segment_file, "RUN_ROWS", 3)
 
 

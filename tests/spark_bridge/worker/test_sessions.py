@@ -1,4 +1,4 @@
-"""Sessions are merged on columns: over gaps, with those that are open, and emitted when they have ended."""
+"""Tests that sessions are merged on columns: across gaps, with open sessions, and emitted when they end."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Session = tuple[int, int, int]
 
 
 class Keys:
-    """The sessions of keys, of which each batch and each firing reads the state and writes what has changed."""
+    """The sessions of keys; each batch and each firing reads their state and writes the changes."""
 
     def __init__(self) -> None:
         self._state: dict[int, dict[str, Any]] = {}
 
     def add(self, *rows: tuple[int, int], watermark_ms: int = NO_WATERMARK) -> int:
-        """Add rows, each a key and a time in ms; the number of those that came too late."""
+        """Add rows of a key and a time in ms, and return the number of those that are too late."""
         merge = MergeSessions(
             functions={"n": PartFunction.SUM},
             wrapping=frozenset(),
@@ -43,19 +43,19 @@ class Keys:
         return processed.late_rows
 
     def fire(self, watermark_ms: int) -> list[tuple[int, Session]]:
-        """The sessions that have ended, with their keys."""
+        """Return the sessions that have ended, with their keys."""
         rows = self._processed(FireSessions(due_ms=watermark_ms), sorted(self._state)).rows
         assert rows.column_names == ["__key_0", "session_start", "session_end", "n"]
         return [(key, _session(start, end, n)) for key, start, end, n in zip(*rows.to_pydict().values(), strict=True)]
 
     def open(self, key: int) -> list[Session]:
-        """The open sessions of a key."""
+        """Return the open sessions of a key."""
         state = self._state.get(key)
         lists = () if state is None else (state[name] for name in STATE.names[:3])
         return [_session(*each) for each in zip(*lists, strict=True)]
 
     def next_timer_ms(self, key: int) -> int | None:
-        """The timer of a key."""
+        """Return the timer of a key."""
         timer: int | None = self._state[key][NEXT_EVENT_TIMER]
         return timer
 

@@ -1,4 +1,4 @@
-"""A function of tables: what it is given, what becomes of what it returns, and what it is told where that is wrong."""
+"""Tests a function of tables: its arguments, the use of its results, and the errors for wrong results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTS = ["a", "b", "c", "d"]
 def process(
     function: Callable[[Any, Any], Any], *, frames: Frames = Frames.ARROW, counts: tuple[int | None, ...] = (None,) * 3
 ) -> Processed:
-    """What becomes of four rows of three keys with these counts, in the order of their positions: 3, 7, null."""
+    """Process four rows of three keys with these counts, in the order of their positions: 3, 7, null."""
     batch = KeyedBatch(
         pa.table(
             {
@@ -51,7 +51,7 @@ def process(
 
 
 def count_per_key(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Counts the rows of each key, in columns of another order."""
+    """Count the rows of each key, in columns of another order."""
     new = rows.group_by("shop").aggregate([("text", "count"), ("text", "max")])
     new = new.take(pc.index_in(state["shop"], value_set=new["shop"]))
     n = pc.add(pc.fill_null(state["n"], 0), new["text_count"])
@@ -157,7 +157,7 @@ TIMED = pa.schema([("n", pa.int64()), ("due", pa.timestamp("us", "UTC")), (NEXT_
 
 
 def fire(function: Callable[[Any], Any], timers_us: list[int | None], *, due_ms: int) -> Processed:
-    """What becomes of keys 0, 1, ... with these timers; the counts are tens."""
+    """Fire timers of keys 0, 1, ...; the counts are tens."""
     keys = pa.array(range(len(timers_us)), pa.int64())
     next_ms = pa.array([None if timer is None else -(-timer // 1000) for timer in timers_us], pa.int64())
     timers = pa.array(timers_us, pa.int64()).cast(TIMED.field("due").type)

@@ -1,4 +1,4 @@
-"""A row meets the version of its key that held at its time, however rows and watermarks come one after the other."""
+"""Tests that a row is joined with the version of its key at its time, in any interleaving of rows and watermarks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Rate:
 
 
 class Join:
-    """The state of keys between batches, and what was emitted."""
+    """The state of keys between batches, and the emitted rows."""
 
     def __init__(self, *, is_outer: bool = True, late_data: str | None = None) -> None:
         self.sides = TemporalSides(
@@ -83,7 +83,7 @@ class Join:
             self._take(batch, fire.process(batch, self._of(batch)))
 
     def versions(self, key: int) -> list[str]:
-        """The versions that are kept of a key."""
+        """Return the stored versions of a key."""
         rates = self.state.get(key, {}).get("right") or []
         assert isinstance(rates, list)
         return [each["rate"] for each in rates]
@@ -133,7 +133,7 @@ def _batch(rows: tuple[Order | Rate, ...]) -> pa.Table:
 
 
 def rates_met(rows: list[Order | Rate]) -> list[Met]:
-    """What each order meets, of all rates."""
+    """Return the match of each order among all rates."""
     met: list[Met] = []
     for order in (row for row in rows if isinstance(row, Order)):
         held = [r for r in rows if isinstance(r, Rate) and r.key == order.key is not None and r.since <= order.at]
@@ -158,7 +158,7 @@ ROWS = st.lists(
 def test_of_rows_that_are_not_late_each_meets_what_held_at_its_time(
     rows: list[Order | Rate], cuts: list[int], shuffled: bool
 ) -> None:
-    # In the order of their milliseconds no row is late, wherever it is cut.
+    # In the order of their milliseconds no row is late, however the batches are cut.
     rows = sorted(rows, key=_ms) if not shuffled else rows
     join = Join()
 

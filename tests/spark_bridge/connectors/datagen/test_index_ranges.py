@@ -1,4 +1,4 @@
-"""Rows of a generated source that are due by a clock."""
+"""Tests that a generated source emits the rows that are due at the current time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flykka.spark_bridge.errors import SourceError
 
 @dataclass
 class Clock:
-    """A clock that stands still."""
+    """A clock that is set by the test."""
 
     seconds: float = 1000.0
 

@@ -1,4 +1,4 @@
-"""Generated rows are the same however they are batched, and as their fields say."""
+"""Tests that generated rows match their field definitions, whatever the batch size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A commit that dies, comes too late or is repeated leaves the rows of its checkpoint in the table once."""
+"""Tests that a commit that fails, is late or is repeated adds the rows of its checkpoint to the table once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def others_append(table: Path, key: int) -> None:
 
 
 def before_the_first_commit(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Do something right before the log is written to, once."""
+    """Call `act` once, right before the log is written."""
     commit = DeltaTable.create_write_transaction
     acts = [act]
 
@@ -47,7 +47,7 @@ def before_the_first_commit(patch: pytest.MonkeyPatch, act: Callable[[], object]
 
 
 def before_the_table_is_made(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Do something right before there is a log, once."""
+    """Call `act` once, right before the log is created."""
     create = transaction.create_table_with_add_actions
     acts = [act]
 
@@ -63,7 +63,7 @@ def crash() -> None:
     raise CrashError
 
 
-# Another process does it, which has to start; below others append in this one.
+# This one starts another process; the tests below append within this one.
 @pytest.mark.long
 def test_others_append_while_rows_are_staged(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.append(table))
@@ -172,7 +172,6 @@ def test_a_kill_before_any_rename_loses_nothing(spark: SparkSession, table: Path
 def test_kill_restoring_a_checkpoint_without_digests_loses_nothing(
     spark: SparkSession, table: Path, survives: int
 ) -> None:
-    """The first rename is that of the list of files."""
     sink = DeltaSink.append(table).partition_by("name")
     state, *folders = Attempt(spark, sink).prepare(
         1, frame(spark, SCHEMA, (2, "b"), (3, "c")), frame(spark, SCHEMA, (4, "b"))

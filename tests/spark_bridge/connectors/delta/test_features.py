@@ -1,6 +1,6 @@
-"""Each feature of Delta's protocol is read, written, or refused where source and sink are written.
+"""Tests that each feature of Delta's protocol is supported, or refused on the line that defines the source or sink.
 
-The rows of the table in docs/delta.md are the cases of this test: one cannot be there without the other.
+The rows of the table in docs/delta.md are the cases of this test, so neither can have a row that the other lacks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HEADER = "| feature of the table | `DeltaSource` | `DeltaSink.append` | other si
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
-    """A feature and what a table has that uses it; `names` are the protocol's."""
+    """A protocol feature and a table that uses it; `names` are the protocol's."""
 
     title: str
     names: tuple[str, ...]
@@ -108,7 +108,7 @@ FEATURES = [
 
 
 def make_table(path: Path, feature: Feature) -> None:
-    """A table of the rows 1 and 2, or of 1 alone where 2 is deleted beside its file."""
+    """Write a table with the rows 1 and 2, or with 1 alone if 2 is deleted by a deletion vector."""
     write_deltalake(str(path), pa.table({"id": pa.array([1, 2], pa.int64())}))
     log = path / "_delta_log" / f"{0:020d}.json"
     entries = [json.loads(line) for line in log.read_text().splitlines()]
@@ -140,7 +140,7 @@ def ids_of_table(spark: SparkSession, table: Path) -> list[int]:
 
 
 def cases(alike: Callable[[Feature], object]) -> Any:
-    """All features; of those that are alike in something that is not None, all but the first are long."""
+    """Parametrise with all features; of those with the same key (not None), all but the first are long."""
     params, seen = [], set[object]()
     for each in FEATURES:
         params.append(pytest.param(each, id=str(each), marks=pytest.mark.long if alike(each) in seen - {None} else ()))
@@ -172,7 +172,7 @@ def test_a_table_with_a_feature_is_appended_to_or_refused_where_the_sink_is_writ
         assert ids_of_table(spark, tmp_path / "table") == [1, 2, 3]
 
 
-# Every sink asks the same of a table, but for what it takes away.
+# All sinks check a table alike, except for what replacing needs.
 @cases(lambda feature: feature.replacing if feature.replacing == feature.appending else None)
 def test_rows_of_a_table_with_a_feature_are_replaced_or_it_is_refused_where_the_sink_is_written(
     spark: SparkSession, tmp_path: Path, feature: Feature
@@ -183,7 +183,7 @@ def test_rows_of_a_table_with_a_feature_are_replaced_or_it_is_refused_where_the_
 
 
 def check_sink(spark: SparkSession, folder: Path, feature: Feature, sink: DeltaSink, expected: str) -> None:
-    """The sink takes the row 3, or sink_to refuses the table."""
+    """Check that the sink appends row 3, or that sink_to refuses the table."""
     make_table(folder / "table", feature)
     with StreamExecutionEnvironment.get_execution_environment() as env:
         rows = env.from_dataframe(frame(env.spark, "id bigint", (3,)))

@@ -1,4 +1,4 @@
-"""Jobs from Delta table to Delta table: a restart, and a killed TaskManager, change nothing of what is there."""
+"""Tests jobs from Delta table to Delta table: a restart or a killed TaskManager does not change their output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILES, ROWS_PER_FILE = 12, 50
 
 @pytest.fixture
 def orders(tmp_path: Path) -> Path:
-    """Each version adds a file of rows to a partition."""
+    """A table in which each version adds a file of rows to a partition."""
     path = tmp_path / "orders"
     for number in range(FILES):
         keys = pa.array(range(number * ROWS_PER_FILE, (number + 1) * ROWS_PER_FILE), pa.int64())

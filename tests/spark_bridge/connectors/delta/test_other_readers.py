@@ -1,4 +1,4 @@
-"""Other readers of a table find each row by each of its values: the log's statistics never rule out a file wrongly."""
+"""Tests that other readers find each row by each of its values: statistics in the log never exclude a file wrongly."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ def by_duckdb(table: Path) -> Find:
 
 
 READERS: list[Callable[[Path], Find]] = [by_delta_rs, by_polars, by_duckdb]
-"""Each opens a table once, and then finds the ids of rows in it."""
+"""Each opens a table once and returns a function that finds the ids of rows in it."""
 
 
 def append_checkpoints(spark: SparkSession, table: Path, schema: str, *checkpoints: list[tuple[Any, ...]]) -> Path:
-    # Its times are in microseconds, which have bounds.
+    # The table's times are in microseconds, which have bounds.
     session, attempt = engine_session(spark), Attempt(spark, DeltaSink.append(table))
     for number, rows in enumerate(checkpoints, 1):
         attempt.publish(number, frame(session, schema, *rows).coalesce(1))
@@ -120,7 +120,7 @@ def statistics(table: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The rows in one file, and each in a file of its own."""
+    """The rows in one file, and in one file per row."""
     folder, rows = tmp_path_factory.mktemp("tables"), [tuple(row.values()) for row in ROWS]
     return {
         "together": append_checkpoints(spark, folder / "together", SCHEMA, rows),
@@ -146,7 +146,7 @@ def test_rows_are_found_by_the_values_of_each_type(
 
 
 def wanted() -> Iterator[tuple[str, str, Any]]:
-    """What is looked for: each value of each column, and what it is compared with."""
+    """Yield each value of each column with the operator that compares it."""
     for column, (_, values) in VALUES.items():
         for value in [value for value in values if value is not None]:
             yield from ((column, sign, value) for sign in OPERATORS)

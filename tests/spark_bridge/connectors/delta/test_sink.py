@@ -1,4 +1,4 @@
-"""A DeltaSink publishes the rows of a checkpoint once, beside all that others do to the table."""
+"""Tests that a DeltaSink publishes the rows of a checkpoint once, whatever other writers do to the table."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TestPartitionedAppend(DeltaContract):
 
 @pytest.mark.long
 class TestOverwrite(DeltaContract):
-    """Each checkpoint has rows of partitions that no other has."""
+    """Each checkpoint has rows of partitions that no other checkpoint has."""
 
     def sink(self) -> DeltaSink:
         return DeltaSink.overwrite_partitions(self.folder / "table", "name")

@@ -1,4 +1,4 @@
-"""A DeltaSource reads the rows of a version, and each row that later versions add, once."""
+"""Tests that a DeltaSource reads the rows of a version, and once each row that later versions add."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TestChangesAlone(DeltaContract):
 
 @pytest.fixture
 def versioned_table(tmp_path: Path) -> Path:
-    """Versions 0 to 3 have added the rows 0 to 3."""
+    """A table whose versions 0 to 3 add the rows 0 to 3."""
     path = tmp_path / "table"
     for number in range(4):
         add(path, [(number, f"row {number}")])

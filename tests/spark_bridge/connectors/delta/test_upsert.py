@@ -1,4 +1,4 @@
-"""Changes of rows become the rows of a table: the last change of each key is there, and no other."""
+"""Tests that a changelog becomes a table that holds the last change of each key and no other."""
 
 from __future__ import annotations
 

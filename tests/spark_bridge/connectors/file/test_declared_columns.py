@@ -1,4 +1,4 @@
-"""A parquet file either has the columns that a source declares, or is refused with the first that does not fit."""
+"""Tests that a parquet file has the declared columns, or is refused with the first that does not match."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def schema_of(kind: pa.DataType) -> pa.Schema:
         (TimestampType(), pa.timestamp("ms")),
         (TimestampNTZType(), pa.timestamp("us")),
         (ArrayType(LongType()), pa.list_(pa.int64())),
-        # Nobody but Spark knows: it says so when it reads.
+        # Only Spark can tell: it raises an error while reading.
         (LongType(), pa.null()),
     ],
 )

@@ -1,4 +1,6 @@
-"""Files are the same rows by Spark's readers and through fsspec: values of folders, kinds of text, options."""
+"""Tests that files give the same rows through Spark's readers and through fsspec: partition values, text formats,
+options.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,11 @@ OBJECTS = b'{"id": 1, "name": "Ann, B."}\n{"id": 2, "name": "Bob"}\n'
 
 
 EACH_RUN = [("parquet", by_spark), ("json", by_fsspec)]
-"""Names of folders are read alike in each format."""
+"""Folder names are parsed alike for all formats."""
 
 
 by_spark_in_long_runs = pytest.mark.parametrize("reach", [pytest.param(by_spark, marks=pytest.mark.long), by_fsspec])
-"""For files that fsspec must read as Spark's own reader does."""
+"""For files that fsspec must read exactly as Spark's own reader does."""
 
 
 def write_contents(folder: Path, files: dict[str, bytes]) -> Path:
@@ -109,7 +111,7 @@ OF_KINDS = f"{SCHEMA}, kind string"
 
 
 def of_kinds(folder: Path, kinds: dict[str, dict[str, bytes]]) -> list[tuple[object, ...]]:
-    """Put each kind of file into a folder of its own, whose name gives a column; the rows that they all have."""
+    """Write each kind of file into its own folder, whose name gives a column, and return the rows of all."""
     for kind, files in kinds.items():
         write_contents(folder / f"kind={kind}", files)
     return sorted(((*row, kind) for kind in kinds for row in ROWS), key=repr)

@@ -1,4 +1,4 @@
-"""Files in an object store are read through fsspec, with no jar of Spark's: each once, also while others come."""
+"""Tests that files in an object store are read once each through fsspec, without a jar, also while others arrive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BUCKETS = count()
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[Options]:
-    """A server that speaks S3's protocol on this machine, as options of fsspec's file system."""
+    """Options of fsspec's file system for a local server with S3's protocol."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()

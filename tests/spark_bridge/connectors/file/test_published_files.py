@@ -1,4 +1,4 @@
-"""Publishers of the files in a folder, by the names alone."""
+"""Tests that the publishers of the files in a folder are recognised by file names alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder of parquet files becomes batches: which files, in which order, until when."""
+"""Tests how a folder of parquet files becomes batches: which files, in which order, until when."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def file_names(found: SplitsDiscovered) -> list[list[str]]:
 
 
 def everything(spark: SparkSession, source: FileSource, splits: SplitsDiscovered) -> list[list[tuple[int, int]]]:
-    """The rows of each batch."""
+    """Return the rows of each batch."""
     schema = source.prototype(spark).schema
     read = [source.read(spark, schema, (batch,), in_slices=False) for batch in splits.splits]
     return [sorted((row.key, row.amount) for row in together(rows).collect()) for rows in read]

@@ -1,4 +1,4 @@
-"""The columns of a FileSource: declared, or taken from files that all agree in them."""
+"""Tests the columns of a FileSource: declared, or read from files that all agree."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_declared_schema_needs_no_file(spark: SparkSession, tmp_path: Path, re
 
 
 def write_columns(folder: Path, **files: list[str]) -> Path:
-    """Parquet files of such columns, each in the folder of its name."""
+    """Write parquet files with these columns, each into a folder of its name."""
     for name, columns in files.items():
         (folder / name).mkdir(parents=True)
         pq.write_table(pa.table({column: [1] for column in columns}), folder / name / "a.parquet")

@@ -1,4 +1,4 @@
-"""Files of text: their rows are counted as they are read, and what does not fit is never read as nulls in silence."""
+"""Tests text files: rows are counted while they are read, and mismatches are never silently read as nulls."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.spark_bridge.reached import Reach, both_ways, by_fsspec, by_spark
 pytestmark = pytest.mark.spark
 
 by_fsspec_in_long_runs = pytest.mark.parametrize("reach", [by_spark, pytest.param(by_fsspec, marks=pytest.mark.long)])
-"""For a rule that other tests have by fsspec, here or in test_files_both_ways.py."""
+"""For rules that other tests check through fsspec, here or in test_files_both_ways.py."""
 SCHEMA = "key int, at timestamp, amount double"
 GOOD = "key,at,amount\n1,2024-01-01 00:00:03,1.5\n2,2024-01-01 00:00:09,2.5\n"
 
 
 @pytest.fixture
 def csv_folder(tmp_path: Path) -> Path:
-    """One good csv file."""
+    """A folder with one valid CSV file."""
     made = tmp_path / "in"
     made.mkdir()
     (made / "good.csv").write_text(GOOD)
@@ -56,7 +56,7 @@ def rows_in_slices(spark: SparkSession, source: FileSource) -> list[tuple[object
 def read_as_one_batch(
     laboratory: Laboratory, source: FileSource, *codes: OperatorCode
 ) -> StageResult | WorkFailed | EngineFailed:
-    """What an attempt answers that reads all of a source as one batch."""
+    """Return the answer of an attempt that reads the whole source as one batch."""
     vertex = laboratory.vertex("source", SourceCode(source=source, watermark_delay_ms=0), *codes, outputs=True)
     attempt = laboratory.begin(vertex).open()
     attempt.tell_read(splits(laboratory.plane.session, source))
@@ -78,7 +78,7 @@ def test_rows_and_the_latest_event_time_are_counted_below_a_filter(
 
 
 def tasks(spark: SparkSession) -> list[int]:
-    """The number of tasks each job of the session had, the last one first."""
+    """Return the number of tasks of each job of the session, newest first."""
     jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
     return [jobs.apply(place).numTasks() for place in range(jobs.length())]
 

@@ -1,4 +1,4 @@
-"""A folder that is watched: whether something has come, and whether it is complete."""
+"""Tests a watched folder: whether a file has arrived, and whether it is complete."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_file_is_not_found_before_one_that_came_earlier(
 ) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
-    # Two files that were renamed to there: only of the second a clock's tick shows that it was complete before.
+    # Both files were renamed into the folder; only for the second a clock tick shows that it was complete before.
     (folder / "a.json").write_text('{"n": 1}')
     (folder / "b.json").write_text('{"n": 2}')
     os.utime(folder / "b.json", (1, 1))

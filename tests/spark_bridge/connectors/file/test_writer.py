@@ -1,4 +1,4 @@
-"""Staged files are published exactly once, whatever happens between two renames."""
+"""Tests that staged files are published exactly once, whatever happens between two renames."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Sink:
         )
 
     def rows(self, *numbers: int) -> DataFrame:
-        """One file for each number."""
+        """Return a DataFrame that is written as one file per number."""
         return self.spark.createDataFrame([(number,) for number in numbers], "number long").repartition(len(numbers))
 
     def seen(self) -> list[int]:
-        """What a reader of the folder sees."""
+        """Return what a reader of the folder sees."""
         return sorted(read_table(self.folder)["number"].to_pylist())
 
     def staged(self, suffix: str = ".parquet") -> list[Path]:

@@ -1,4 +1,4 @@
-"""An IcebergSink publishes the rows of a checkpoint once, beside all that others do to the table."""
+"""Tests that an IcebergSink publishes the rows of a checkpoint once, whatever other writers do to the table."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TestAppend(ShortestSinkContract):
 
 
 def before_the_first_commit(patch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
-    """Do something right before the catalog is told of a commit, once."""
+    """Call `act` once, right before the catalog receives a commit."""
     commit = Transaction.commit_transaction
     acts = [act]
 
@@ -144,11 +144,10 @@ def test_a_kill_between_the_renames_and_the_commit_loses_nothing(
     assert warehouse.rows() == [(1, "a"), (2, "b")]
 
 
-# Delta's sink renames by the same code.
+# The Delta sink renames with the same code.
 @pytest.mark.long
 @pytest.mark.parametrize("survives", range(3))
 def test_a_kill_before_any_rename_loses_nothing(spark: SparkSession, warehouse: Warehouse, survives: int) -> None:
-    """The first rename is that of the list of files."""
     attempt = Attempt(spark, warehouse.sink(), filesystem=CrashingFileSystem(spark, survives))
     prepared = attempt.prepare(1, frame(spark, SCHEMA, (1, "a")), frame(spark, SCHEMA, (2, "b")))
 

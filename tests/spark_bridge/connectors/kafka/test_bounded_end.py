@@ -1,4 +1,4 @@
-"""A bounded source ends where the last offsets are those of no record: aborted ones, marks of transactions, gaps."""
+"""Tests that a bounded source ends if its last offsets hold no record: aborted ones, transaction markers, gaps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that waits for records that there are not fails soon."""
+    """Makes a reader fail soon if it waits for records that do not exist."""
     monkeypatch.setattr(reading, "_PATIENCE_SECONDS", 15.0)
 
 

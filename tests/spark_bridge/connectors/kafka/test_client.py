@@ -1,4 +1,4 @@
-"""Errors of Kafka's are reported with what to do, if that is known."""
+"""Tests that Kafka's errors are reported with a remedy, if there is a known one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs from Kafka into Kafka and into Delta: whatever dies on the way, a reader sees every row once."""
+"""Tests jobs from Kafka into Kafka and Delta: whatever process is killed, a reader sees every row once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PATIENCE_S = 60
 
 @pytest.fixture
 def flown(broker: Broker, tmp_path: Path) -> Broker:
-    """A broker that has the flights, and has saved them."""
+    """A broker that has the flights and has saved them to disk."""
     flights.send(broker, tmp_path)
     if broker.program.forgets:
         broker.stop()
@@ -52,12 +52,12 @@ def environment(spark: SparkSession) -> Iterator[Callable[[], StreamExecutionEnv
 
 @pytest.fixture
 def published(flown: Broker, target: str, tmp_path: Path) -> Callable[[], list[tuple[Any, ...]]]:
-    """The rows that are published, once no transaction is open."""
+    """Return the published rows, once no transaction is open."""
     return lambda: flights.in_kafka(flown, tmp_path) if target == "kafka" else flights.in_delta(tmp_path)
 
 
 def on_checkpoint(number: int, act: Callable[[], None]) -> Callable[[Message], None]:
-    """Act on another thread when so many checkpoints were completed."""
+    """Call `act` on another thread when `number` checkpoints have completed."""
     left = [number]
 
     def listen(message: Message) -> None:
@@ -97,7 +97,7 @@ def test_a_task_manager_that_dies_changes_nothing(
     assert published() == flights.expected_counts()
 
 
-# test_transactions.py kills a broker in a transaction, in each run.
+# test_transactions.py kills a broker within a transaction in each run.
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["kafka", "delta"])
 def test_a_broker_that_dies_changes_nothing(
@@ -110,7 +110,7 @@ def test_a_broker_that_dies_changes_nothing(
     died = threading.Event()
 
     def kill_and_start() -> None:
-        # Kafka has what it acknowledged though its process is killed; another broker may have lost a second of it.
+        # Kafka keeps acknowledged records if its process is killed; another broker may lose the last second.
         if target == "kafka" and flown.program.forgets:
             flown.stop()
         else:

@@ -1,4 +1,4 @@
-"""Jobs whose broker or driver is killed at a moment of a transaction: a reader sees every row once."""
+"""Tests jobs whose broker or driver is killed at a moment of a transaction: a reader sees every row once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ def gate() -> Iterator[Gate]:
 
 @pytest.fixture
 def flown(gate: Gate, tmp_path: Path) -> Iterator[Broker]:
-    """A broker that has the flights."""
     with running_broker(tmp_path / "kafka", listeners=(gate.listener,)) as broker:
         flights.send(broker, tmp_path)
         yield broker

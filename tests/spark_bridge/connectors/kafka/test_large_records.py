@@ -1,4 +1,4 @@
-"""Records of 4 MB are read and written; where a setting forbids them, the error names it."""
+"""Tests that records of 4 MB are read and written, and that an error names the setting that forbids them."""
 
 from __future__ import annotations
 

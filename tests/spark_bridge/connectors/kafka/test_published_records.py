@@ -1,4 +1,4 @@
-"""The columns of a row become those of a record, and what is null is left to Kafka: from files and from batches."""
+"""Tests how columns become the parts of a record, and that nulls are left to Kafka: from files and from batches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROWS = pa.RecordBatch.from_pylist(
 
 
 def message(broker: Broker, topic: str, value: bytes | None) -> Message:
-    """The record with this value."""
+    """Return the record with this value."""
     consumer = Consumer(broker.client(group_id="one", isolation_level="read_committed"))
     consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
     while True:

@@ -1,4 +1,4 @@
-"""What a split says of the partitions of its source."""
+"""Tests what a split contains about the partitions of its source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topic that is deleted and made again is another one: its records are neither passed over nor read twice."""
+"""Tests that a recreated topic is a new one: its records are neither skipped nor read twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEADLINE_S = 60.0
 
 
 def make_again(broker: Broker, topic: str, *values: bytes) -> None:
-    """Delete a topic, and make another one of its name that has these values."""
+    """Delete a topic and create another with its name and these values."""
     broker.delete(topic)
     deadline = time.monotonic() + DEADLINE_S
     while True:
@@ -34,7 +34,7 @@ def make_again(broker: Broker, topic: str, *values: bytes) -> None:
             broker.create(topic)
             break
         except KafkaException:
-            # It is deleted by and by.
+            # Topics are deleted asynchronously.
             assert time.monotonic() < deadline
     broker.send(topic, *values)
 
@@ -91,7 +91,7 @@ def test_a_topic_that_is_gone_is_named(kafka: Broker, topic: str) -> None:
     kafka.delete(topic)
 
     with pytest.raises(SourceError, match=topic):
-        # It is deleted by and by.
+        # Topics are deleted asynchronously.
         any(discovery.discover(position) is None for _ in count())
 
 

@@ -1,4 +1,4 @@
-"""Passwords and certificates: the right ones work, and wrong ones are refused at once, without being printed."""
+"""Tests that right passwords and certificates work, and wrong ones are refused at once without being printed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ pytestmark = pytest.mark.slow
 
 WRONG = "barley-4711"
 PROMPT_S = 15.0
-"""So long librdkafka goes on in vain by default: twice as long."""
+"""By default librdkafka retries in vain for twice as long."""
 
 
 @dataclass(frozen=True)
 class Secured:
-    """A broker that takes passwords at some ports, and what its certificate is compared with."""
+    """A broker that takes passwords at some ports, and the CA file for its certificate."""
 
     broker: Broker
     ports: SecuredPorts

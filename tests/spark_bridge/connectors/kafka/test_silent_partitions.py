@@ -1,4 +1,4 @@
-"""A partition from which nothing comes holds event time until it is idle; one that is added is read."""
+"""Tests that a silent partition holds event time back until it is idle, and that an added partition is read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SECONDS = 5
 
 
 def send(broker: Broker, topic: str, partition: int) -> None:
-    """Send a record for each of some seconds."""
+    """Send one record for each second."""
     times = (f"2024-01-01T00:00:0{second}Z" for second in range(SECONDS))
     broker.send(topic, *(json.dumps({"at": at}).encode() for at in times), partition=partition)
 
@@ -45,7 +45,6 @@ def send(broker: Broker, topic: str, partition: int) -> None:
 def start_count_per_second(
     env: StreamExecutionEnvironment, broker: Broker, topic: str, folder: Path, watermarks: WatermarkStrategy
 ) -> JobClient:
-    """Count the records of each second."""
     source = (
         KafkaSource.of_topics(broker.address, topic, log_level=0)
         .values(JsonFormat("at timestamp"))
@@ -64,7 +63,7 @@ def start_count_per_second(
 
 
 class Heard:
-    """What a job has told so far, and waits for more of it."""
+    """Collects the messages of a job and waits for more of them."""
 
     def __init__(self, client: JobClient) -> None:
         self.rows = 0
@@ -79,7 +78,7 @@ class Heard:
             assert self._told.wait_for(holds, DEADLINE_S)
 
     def comes(self, holds: Callable[[], bool]) -> bool:
-        """True if it holds within a moment. Fails where it has not for long."""
+        """Return whether the condition holds within a moment; fail if it has not held for long."""
         assert time.monotonic() < self._deadline
         with self._told:
             return self._told.wait_for(holds, 0.1)
@@ -96,11 +95,11 @@ class Heard:
 
 
 def seconds(spark: SparkSession, folder: Path) -> int:
-    """The number of seconds that were counted."""
+    """Return the number of seconds that were counted."""
     return spark.read.schema("records bigint").parquet(str(folder / "out")).count()
 
 
-# test_ranges.py and tests/actors/machines/exchange/test_watermark_generators.py have what holds it.
+# test_ranges.py and tests/actors/machines/exchange/test_watermark_generators.py cover the cause.
 @pytest.mark.long
 def test_a_silent_partition_holds_event_time_until_a_record_comes(
     spark: SparkSession, env: StreamExecutionEnvironment, broker: Broker, topic: str, tmp_path: Path
@@ -131,7 +130,7 @@ def test_a_silent_partition_holds_nothing_when_it_is_idle(
     client = start_count_per_second(env, broker, topic, tmp_path, strategy)
     heard = Heard(client)
 
-    # The other one goes on: if all are idle, nobody says what time it is.
+    # The other partition continues: if all are idle, there is no event time.
     while not heard.comes(lambda: heard.watermark):
         send(broker, topic, 0)
     client.stop()
@@ -139,7 +138,7 @@ def test_a_silent_partition_holds_nothing_when_it_is_idle(
     assert seconds(spark, tmp_path) > 0
 
 
-# test_source.py has the partition that appears.
+# test_source.py covers the new partition.
 @pytest.mark.long
 def test_a_partition_that_is_added_while_a_job_runs_is_read_from_its_beginning(
     spark: SparkSession, env: StreamExecutionEnvironment, broker: Broker, topic: str, tmp_path: Path

@@ -1,4 +1,4 @@
-"""A KafkaSink publishes the rows of a checkpoint once for readers of committed records, in whatever attempt."""
+"""Tests that a KafkaSink publishes the rows of a checkpoint once for readers of committed records, in any attempt."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def numbered(spark: SparkSession, start: int, end: int) -> DataFrame:
 def test_records_of_a_key_keep_the_order_of_rows_at_least_once(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     writer = KafkaSink.to_topic(broker.address, topic).delivery_guarantee("at-least-once").writer(sink_context(spark))
-    # Tasks of their own would end in another order.
+    # Separate tasks would end in another order.
     session = engine_session(spark)
     rows = numbered(session, 0, 20_000).union(numbered(session, 20_000, 20_001))
 
@@ -97,7 +97,7 @@ def test_a_transaction_keeps_the_order_of_rows_wherever_they_are_staged(
     assert broker.values(topic) == [b"%d" % number for number in range(1_000)]
 
 
-# test_transactions.py kills a process that leaves one.
+# test_transactions.py kills a process that leaves a transaction open.
 @pytest.mark.long
 def test_a_transaction_that_was_left_open_holds_nobody_back(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: object

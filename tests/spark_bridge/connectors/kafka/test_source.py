@@ -1,4 +1,4 @@
-"""A KafkaSource reads every record once, in the offsets of its checkpoints, and says which one it cannot read."""
+"""Tests that a KafkaSource reads every record once, stores offsets in checkpoints, and names unreadable records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.marks import IS_CORRUPT, PARTITION
 
 NOW_MS = round(time.time() * 1000)
-"""A broker deletes records that are old."""
+"""A broker deletes old records."""
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -1,4 +1,4 @@
-"""Tables of Kafka: from topic to topic by SQL."""
+"""Tests Kafka tables in SQL, from topic to topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Portions of a backlog are the earliest records of all partitions, whatever waits in each."""
+"""Tests that a backlog is read in portions of the earliest records of all partitions, whatever each holds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class Log:
-    """Times of records, partition by partition, each in order."""
+    """Sorted record times per partition."""
 
     def __init__(self, *partitions: Sequence[int]) -> None:
         self.partitions = partitions
@@ -29,7 +29,7 @@ class Log:
         return {each.at: bisect_left(self.partitions[each.at.partition], time_ms) for each in ranges}
 
     def portions(self, limit: int) -> Iterator[list[int]]:
-        """The times of each portion, until nothing is left."""
+        """Yield the times of each portion until no records are left."""
         order = TimeOrder(self.first_offsets)
         pending = [
             OffsetRange(at=TopicPartition("topic", number), start=0, end=len(times))
@@ -63,7 +63,7 @@ def test_every_record_is_in_one_portion_and_no_later_one_before_it(partitions: l
 
     read = [time for portion in portions for time in portion]
     assert sorted(read) == sorted(time for partition in partitions for time in partition)
-    # Of records of one time each partition gives its share, which is rounded up.
+    # Among records of equal time each partition contributes its share, rounded up.
     assert all(len(portion) <= limit + len(partitions) for portion in portions)
     assert all(max(one) <= min(other) for one, other in pairwise(portions))
 

@@ -1,4 +1,4 @@
-"""Whatever dies inside a transaction of a sink, a reader of committed records sees its rows once."""
+"""Tests that a reader of committed records sees rows once, whatever dies within a transaction of a sink."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_broker_that_is_killed_in_a_transaction_has_the_rows_once(
         kafka.kill()
         held.release()
         kafka.start()
-        # The attempt goes on, or the next one does all of it again.
+        # Either the attempt continues, or the next one repeats all of it.
         if isinstance(attempt.exception(2 * DEADLINE_S), SinkError):
             publish(kafka.address, topic)
 
@@ -105,7 +105,7 @@ def test_rows_of_a_transaction_that_took_too_long_are_published_by_the_next_atte
 
 
 def wait_until_aborted(broker: Broker, topic: str) -> None:
-    """Wait until the broker has ended the transaction by itself."""
+    """Wait until the broker has aborted the transaction by itself."""
     deadline = time.monotonic() + DEADLINE_S
     while broker.has_open_transaction(topic):
         assert time.monotonic() < deadline

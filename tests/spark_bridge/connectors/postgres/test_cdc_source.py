@@ -1,4 +1,4 @@
-"""A PostgresCdcSource reads the rows of a table and each of its changes once, and goes on from a checkpoint."""
+"""Tests that a PostgresCdcSource reads rows and changes of a table once, and resumes from a checkpoint."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CdcContract(SourceContract):
         self.made = table.bounded()
 
     def source(self) -> PostgresCdcSource:
-        # One object: it holds the snapshot.
+        # Always the same object: it holds the snapshot.
         return self.made
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -155,7 +155,7 @@ def test_the_snapshot_is_held_until_a_checkpoint_is_behind_it(
     table.notify_checkpoint_complete(1, discover_all_splits(table, begun.position).splits)
 
     assert during == 1
-    # The server ends a session somewhat later than its client.
+    # The server ends a session slightly later than its client.
     until(lambda: held() == 0)
 
 

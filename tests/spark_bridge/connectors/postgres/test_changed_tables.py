@@ -1,4 +1,6 @@
-"""Changes of partitions, inheriting tables and replica identities are read as they are, or refused with their table."""
+"""Tests changes of partitions, inheriting tables and replica identities: read as they are, or refused with the table's
+name.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def of_table(database: Database, table: str) -> PostgresCdcSource:
 
 
 def applied(rows: list[Row], key: int = 0) -> dict[object, Row]:
-    """What a table is after changes."""
+    """Return the table that results from changes."""
     state: dict[object, Row] = {}
     for row in rows:
         if row[-1] == "-D":
@@ -151,7 +153,7 @@ def test_a_partition_that_leaves_with_its_rows_ends_the_job_unless_such_rows_may
     assert changes_since(spark, replace(parts, on_truncate="ignore"), begun.position) == [(1, "A", "+U")]
 
 
-# Rows that go without a change
+# Rows removed without a change event
 
 
 @pytest.mark.parametrize("table", [pytest.param("parts", marks=pytest.mark.long), "low"])
@@ -178,7 +180,7 @@ def test_a_truncation_before_the_snapshot_or_of_another_table_is_passed_over(
     assert changes_since(spark, parts, begun.position) == [(2, "b", "+I")]
 
 
-# What the log has of a row that was changed
+# What the log contains of a changed row
 
 
 def test_an_index_as_replica_identity_must_have_the_key(spark: SparkSession, database: Database) -> None:

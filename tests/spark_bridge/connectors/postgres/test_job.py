@@ -1,4 +1,4 @@
-"""Jobs from table to table: a copy follows its original, joined with a table that is read again, whatever dies."""
+"""Tests jobs from table to table: a copy follows its original, joined with a refreshed table, whatever is killed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PATIENCE_S = 60.0
 
 @pytest.fixture
 def shop(database: Database) -> Database:
-    """A database with orders, and with the prices of items."""
+    """A database with orders and the prices of items."""
     database.run(
         "CREATE TABLE items (item text PRIMARY KEY, price numeric(9,2))",
         "INSERT INTO items VALUES ('tea', 2.50), ('cup', 4)",
@@ -58,7 +58,7 @@ def start_priced_orders(env: StreamExecutionEnvironment, shop: Database, folder:
 
 
 def differences(shop: Database) -> list[tuple[object, ...]]:
-    """The rows that one side has and the other has not."""
+    """Return the rows that are on one side only."""
     wanted = "SELECT id, item, pieces * price FROM orders LEFT JOIN items USING (item)"
     there = "SELECT id, item, amount FROM priced"
     return shop.rows(f"({wanted} EXCEPT {there}) UNION ALL ({there} EXCEPT {wanted})")

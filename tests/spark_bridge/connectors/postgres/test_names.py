@@ -1,4 +1,4 @@
-"""Names with percent signs, backticks, dots and quotes, of schemas, tables and columns, are names like others."""
+"""Tests that percent signs, backticks, dots and quotes are allowed in names of schemas, tables and columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts of PostgreSQL's become values of Spark's that are the same, or are told apart, without a server."""
+"""Tests that PostgreSQL's texts become the same values in Spark or are reported as unreadable; without a server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def array(element: str, delimiter: str = ",") -> ReadColumn:
 
 
 def unfit(read: ReadColumn, *texts: str | None) -> list[str | None]:
-    """The texts that have no value."""
+    """Return the texts that have no value in Spark."""
     _, mask = read.parsed(pa.array(texts, pa.string()))
     assert mask is not None, "the type has not all values"
     return [text for text, is_unfit in zip(texts, mask.to_pylist(), strict=True) if is_unfit]

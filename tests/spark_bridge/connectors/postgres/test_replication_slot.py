@@ -1,4 +1,4 @@
-"""The slot of a PostgresCdcSource is moved by complete checkpoints alone, and a slot that has lost changes is told."""
+"""Tests that only complete checkpoints advance the slot of a source, and that a slot that lost changes is reported."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_slot_that_was_dropped_or_has_gone_on_is_told(
 
 
 def using(database: Database, table: PostgresCdcSource) -> psycopg.Connection[tuple[object, ...]]:
-    """Another session that reads the slot until it is closed."""
+    """Another session that reads from the slot until it is closed."""
     other = psycopg.connect(f"{database.conninfo} replication=database", autocommit=True)
     options = f"(proto_version '1', publication_names '{table.slot.name}')"
     begun = other.pgconn.exec_(f"START_REPLICATION SLOT {table.slot.name} LOGICAL 0/0 {options}".encode())

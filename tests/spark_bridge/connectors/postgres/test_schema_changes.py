@@ -1,4 +1,4 @@
-"""A PostgresCdcSource ends its job when the columns of the table change, or ignores added ones and says so."""
+"""Tests that a PostgresCdcSource fails its job if the table's columns change, or ignores added ones with a warning."""
 
 from __future__ import annotations
 

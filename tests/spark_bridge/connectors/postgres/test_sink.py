@@ -1,4 +1,4 @@
-"""A PostgresSink puts the rows of a checkpoint into its table once, all or none of them, in whatever attempt."""
+"""Tests that a PostgresSink writes the rows of a checkpoint once, all or nothing, in any attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL: rows and upserts of SQL go into them, and their changes come out of them."""
+"""Tests tables of PostgreSQL in SQL: inserts and upserts into them, and changes out of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A postgres_table is read whenever it is computed, or at most as often as is asked for."""
+"""Tests that a postgres_table is read each time it is computed, or at most as often as configured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts and messages of PostgreSQL's are read as they are written, without a server."""
+"""Tests that texts and messages of PostgreSQL are parsed as they are written; without a server."""
 
 from __future__ import annotations
 

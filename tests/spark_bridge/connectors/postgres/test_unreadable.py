@@ -1,4 +1,6 @@
-"""A value that Spark does not have ends the job at once, is null, or goes aside; every other value comes as it is."""
+"""Tests that a value unknown to Spark fails the job, becomes null or goes to a side output; all others are read
+unchanged.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PATIENCE_S = 120.0
 INF = float("inf")
-# The type, the value as SQL has it, and what is read.
+# The type, the value in SQL, and the value that is read.
 VALUES: dict[str, tuple[str, str, object]] = {
     "numeric of a precision": ("numeric(38,2)", "'-999999999999999999999999999999999999.99'", None),
     "numeric of 18 digits": ("numeric", "0.123456789012345678", None),
@@ -91,7 +93,7 @@ def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironm
 
 
 def collected(env: StreamExecutionEnvironment, stream: Any, uid: str) -> dict[int, list[tuple[object, ...]]]:
-    """The rows of a stream by checkpoint, when its job has run."""
+    """Return the rows of a stream by checkpoint, after its job has run."""
     batches: dict[int, list[tuple[object, ...]]] = {}
     stream.sink_to(ForeachBatchSink(lambda rows, number: batches.update({number: [*map(tuple, rows.collect())]}))).uid(
         uid
@@ -150,7 +152,7 @@ def test_the_job_ends_at_once_and_names_the_value(
     assert client.details.number_of_restarts == 0
 
 
-# test_sql.py has the null of a job; unreadable changes are in the next test.
+# test_sql.py covers the null in a job; the next test covers unreadable changes.
 @pytest.mark.long
 def test_a_value_is_null_at_first_and_as_a_change(
     spark: SparkSession, database: Database, odd: PostgresCdcSource

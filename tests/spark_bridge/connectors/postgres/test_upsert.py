@@ -1,4 +1,4 @@
-"""An upserting PostgresSink leaves the last row of each key in its table, and says where there is none."""
+"""Tests that an upserting PostgresSink keeps the last row of each key in its table, and reports missing keys."""
 
 from __future__ import annotations
 

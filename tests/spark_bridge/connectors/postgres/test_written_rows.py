@@ -1,4 +1,4 @@
-"""Rows are written as they are, or refused before the job: the text names the column, and what is to be done."""
+"""Tests that rows are written unchanged, or refused before the job with the column's name and a remedy."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_times_are_the_same_instants_from_a_session_of_any_time_zone(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run("CREATE TABLE times (z timestamptz, zs timestamptz[])")
-    # Before 1883 the clocks there were not even whole minutes off; the second half past one is in winter time.
+    # Before 1883 the zone's offset was not a whole number of minutes; the second 01:30 is in winter time.
     times = "TIMESTAMP '1800-01-01 00:00:00.000001Z', TIMESTAMP '2026-11-01 06:30:00Z'"
 
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")

@@ -1,4 +1,4 @@
-"""A job reads a socket until the server closes."""
+"""Tests that a job reads a socket until the server closes it."""
 
 from __future__ import annotations
 

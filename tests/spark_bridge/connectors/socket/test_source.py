@@ -1,4 +1,4 @@
-"""A SocketTextSource gives the lines of a server in their order, and connects again as often as it may."""
+"""Tests that a SocketTextSource emits the lines of a server in order, and reconnects as often as allowed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEADLINE_S = 20.0
 
 
 class Server:
-    """A server of one connection at a time, that may stop listening and listen again on its port."""
+    """A server of one connection at a time that can stop listening and listen again on its port."""
 
     def __init__(self) -> None:
         self._listening: socket.socket | None = None
@@ -30,38 +30,34 @@ class Server:
         self.listen()
 
     def listen(self) -> None:
-        """Listen, or again."""
+        """Listen for the first time or again."""
         self._listening = socket.create_server(("127.0.0.1", self.port))
         self._listening.settimeout(_DEADLINE_S)
         self.port = self._listening.getsockname()[1]
 
     def refuse(self) -> None:
-        """Stop listening."""
         if self._listening is not None:
             self._listening.close()
             self._listening = None
 
     def send(self, data: bytes) -> None:
-        """Send to the client."""
         if self._connection is None:
             assert self._listening is not None
             self._connection, _ = self._listening.accept()
         self._connection.sendall(data)
 
     def hang_up(self) -> None:
-        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def close(self) -> None:
-        """Be gone."""
         self.hang_up()
         self.refuse()
 
 
 class Reading:
-    """A discovery of a source by the time that the test says it is, and what it has found."""
+    """Drives the discovery of a source with the test's clock and collects its lines."""
 
     def __init__(self, source: SocketTextSource) -> None:
         self.now_s = 0.0
@@ -80,7 +76,7 @@ class Reading:
         self.discovery = SocketTextDiscovery(reader, OperatorId("source"))
 
     def look(self) -> None:
-        """Look once."""
+        """Run one discovery."""
         found = self.discovery.discover(self.position)
         self.position, self.finished = found.position, found.finished
         for split in found.splits:
@@ -89,7 +85,7 @@ class Reading:
             self.lines += json.loads(split.content)
 
     def until(self, *lines: str, finished: bool = False) -> None:
-        """Look until all of these lines have come, or the source is at its end."""
+        """Run discoveries until all of these lines have arrived, or the source has ended."""
         deadline = time.monotonic() + _DEADLINE_S
         while self.lines != [*lines] or self.finished != finished:
             assert time.monotonic() < deadline, (self.lines, self.finished)
@@ -269,7 +265,7 @@ def test_a_long_record_is_read_in_linear_time(server: Server, monkeypatch: pytes
     reading.until(record.decode(), "next")
     sender.join()
 
-    # Copying all of it with each piece took ten times as long.
+    # Copying the whole buffer for each piece took ten times as long.
     assert time.thread_time() - begun_s < 1.5
 
 

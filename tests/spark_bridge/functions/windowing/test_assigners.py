@@ -1,4 +1,4 @@
-"""The windows that rows are assigned to."""
+"""Tests the windows that rows are assigned to."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LENGTHS = st.integers(1, 50)
 
 @dataclass(frozen=True)
 class Clock:
-    """A processing time."""
+    """A settable processing time."""
 
     now_ms: int = -1
 

@@ -1,4 +1,4 @@
-"""The rows that evictors leave in a window."""
+"""Tests which rows evictors leave in a window."""
 
 from __future__ import annotations
 

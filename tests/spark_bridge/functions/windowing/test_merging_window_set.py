@@ -1,4 +1,4 @@
-"""The windows of a key that merge, and under which names their contents are kept."""
+"""Tests the merging windows of a key, and the names under which their contents are stored."""
 
 from __future__ import annotations
 

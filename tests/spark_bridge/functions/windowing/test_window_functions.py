@@ -1,4 +1,4 @@
-"""Functions of windows: their state, their context and what they return."""
+"""Tests window functions: their state, their context and their return values."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tests.spark_bridge.functions.windowing.operators import (
 
 
 class Firings(ProcessWindowFunction):
-    """Counts the firings of a window, and of a key; keeps its context, which it may not."""
+    """Counts the firings per window and per key; keeps its context, which is forbidden."""
 
     in_window = ReducingStateDescriptor("in_window", lambda one, two: one + two, "bigint")
     in_key = ValueStateDescriptor("in_key", "bigint", 0)
@@ -162,7 +162,7 @@ def test_a_context_that_is_kept_is_of_no_use(use: Callable[[ProcessWindowContext
 
 
 class Undeclared(Contents):
-    """Asks for a state that it did not declare."""
+    """Accesses a state that it did not declare."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
         context.window_state().get_list_state(ListStateDescriptor("seen", "bigint"))
@@ -177,7 +177,7 @@ def test_state_that_a_function_did_not_declare_is_refused() -> None:
 
 
 class Forever(Contents):
-    """Has a state of windows that expires."""
+    """Declares window state that expires."""
 
     @property
     def window_states(self) -> tuple[StateDescriptor, ...]:  # type: ignore[override]
@@ -192,7 +192,7 @@ def test_state_of_a_window_lives_as_long_as_the_window() -> None:
 
 
 class Row1(Contents):
-    """Returns a row, where rows are needed."""
+    """Returns a single row instead of rows."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Any:
         return {"n": 1}
@@ -206,7 +206,7 @@ def test_a_function_that_returns_a_row_is_told_to_return_rows() -> None:
 
 
 class Changing(Contents):
-    """Changes the rows that it is given."""
+    """Mutates its input rows."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
         yield {"told": tuple(each["n"] for each in elements)}

@@ -1,4 +1,4 @@
-"""Windows that fire by triggers, and rows that come too late for them."""
+"""Tests windows with triggers, and rows that are too late for them."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_trigger_that_cannot_merge_is_refused_for_sessions() -> None:
 
 
 class AtTen(Trigger):
-    """Fires at time 10, in every window, and has one timer less when a row 9 comes."""
+    """Fires at time 10 in every window, and deletes one timer when a row 9 arrives."""
 
     asks = ValueStateDescriptor("asked", "bigint")
 
@@ -139,8 +139,7 @@ class AtTen(Trigger):
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         raise AssertionError
 
-    def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Nothing."""
+    def clear(self, window: Window, ctx: TriggerContext) -> None: ...
 
 
 def test_a_timer_is_that_of_one_window() -> None:
@@ -157,7 +156,7 @@ def test_state_that_a_trigger_did_not_declare_is_refused() -> None:
         table.process(window_row("a", 1, 7))
 
 
-# Time
+# Event time
 
 
 def test_late_rows_without_a_side_output_are_counted() -> None:
