@@ -1,4 +1,4 @@
-"""What goes wrong while a job runs: one error that names the operator and shows the line; what was there stays."""
+"""Tests failures of a running job: one error names the operator and quotes the line; existing files stay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.bad_input.apps import Apps
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-# A function is called once where the program is written; a job is what goes wrong behind that.
+# A function is called once when the program is defined; this one fails only later, in the job.
 RAISES = """\
 calls = []
 def priced(rows):
@@ -85,7 +85,7 @@ WRONG = {
     ),
 }
 COVERED = ("a function that exits", "a function that ends its worker", "a function that gives no DataFrames")
-"""Their texts are tested beside what makes them, and how errors are shown by the others."""
+"""Other tests check their texts; the other cases here check how errors are printed."""
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_an_environment_that_is_closed_while_its_job_runs_says_what_has_ended_it
 
 
 def publish_earlier(apps: Apps) -> None:
-    """As a job before has left it."""
+    """Publish output of an earlier job."""
     (apps.folder / "out").mkdir()
     file = Path(apps.folder, "in", "a.parquet")
     (apps.folder / "out" / "part-0.parquet").write_bytes(file.read_bytes())

@@ -1,4 +1,4 @@
-"""What a terminal shows of an app with something wrong in it, from the first line to the last, and what is left."""
+"""Tests the complete terminal output of an app with an error, and what it leaves."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_nothing_stands_before_or_behind_the_error_of_a_script_and_no_process_is
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fits: bool
 ) -> None:
     if not fits:
-        # The JVM starts without a word beside an archive of classes that does not fit.
+        # The JVM prints nothing if its archive of classes does not match.
         monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
         archive = class_archive()
         assert archive is not None
@@ -108,7 +108,7 @@ def test_nothing_stands_before_or_behind_the_error_of_a_script_and_no_process_is
 
 
 def run_python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Python, of which no process may be left: each has the environment of the first."""
+    """Run Python, and check that no process remains: each inherits the environment of the first."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
     command: Sequence[str] = (sys.executable, *words)
     with subprocess.Popen(command, cwd=folder, env=environment, stdout=-1, stderr=-1, text=True) as process:

@@ -1,4 +1,4 @@
-"""What is wrong in a program is refused on the user's line, before there is a job, and nothing is made."""
+"""Tests that errors in a program are refused on the user's line before there is a job, and that no file is created."""
 
 from __future__ import annotations
 

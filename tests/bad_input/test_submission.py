@@ -1,4 +1,4 @@
-"""What can be known when a job is submitted is refused then: before a job of Spark's, and before any folder is made."""
+"""Tests that errors known at submission are refused before any Spark job runs and any folder is created."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def a_file(folder: Path) -> None:
 
 
 def nothing(folder: Path) -> None:
-    """All is well with the files."""
+    """Leave the files valid."""
 
 
 WRONG: dict[str, tuple[Callable[[Path], None], str, list[str], str]] = {
@@ -152,7 +152,7 @@ def test_one_error_names_the_culprit_and_all_is_as_it_was(apps: Apps, name: str)
     assert (told.code, told.out, where) == (1, "", told.here)
     assert re.fullmatch(f"flykka: {error}", text), text
     assert (apps.tree(), apps.jobs()) == (tree, jobs)
-    # Of the source that is refused the line is shown.
+    # The line of the refused source is quoted.
     assert len(line) == (2 if NUMBERS in error else 0)
 
 

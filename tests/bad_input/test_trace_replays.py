@@ -1,4 +1,4 @@
-"""Traces that are whole, and cannot be replayed as they are: what came in between is named, with its exit code."""
+"""Tests traces that are complete but cannot be replayed: the error names what changed, with its exit code."""
 
 from __future__ import annotations
 
@@ -54,26 +54,24 @@ COMMAND = "import sys; from flykka.cli.main import main; sys.exit(main())"
 
 
 class Elsewhere:
-    """A folder with a module of actors and a recorded run of them, and the command line in it."""
+    """A folder with a module of actors and a recorded run, and the command line in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def change(self, code: str) -> None:
-        """Let the module have other code."""
         (self.folder / "elsewhere.py").write_text(code, encoding="utf-8")
 
     def record(self) -> None:
-        """Run the actors once."""
         self._run("-c", RECORD, hash_seed="1")
 
     def replay(self, hash_seed: str = "1") -> tuple[int, str]:
-        """Its exit code, and what it printed."""
+        """Return the exit code of a replay, and its output."""
         ran = self._run("-c", COMMAND, "replay", "run.trace", "--import", "elsewhere", hash_seed=hash_seed)
         return ran.returncode, ran.stdout + ran.stderr
 
     def _run(self, *words: str, hash_seed: str) -> subprocess.CompletedProcess[str]:
-        # No module is taken for its old self because it was written within the same second.
+        # Bytecode of the old module would be reused if the new one were written within the same second.
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONDONTWRITEBYTECODE": "1"}
         environment["PYTHONPATH"] = str(ROOT)
         return subprocess.run(
@@ -83,7 +81,7 @@ class Elsewhere:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that is only looked at."""
+    """A folder that tests must not change."""
     made = Elsewhere(tmp_path_factory.mktemp("recorded"))
     made.change(ACTORS)
     made.record()
@@ -155,7 +153,7 @@ def test_under_another_hash_seed_an_actor_that_sends_in_the_order_of_a_set_diver
 
 
 @pytest.mark.slow
-@pytest.mark.long  # As golden traces are, in each run.
+@pytest.mark.long  # Golden traces cover this in each run.
 def test_under_another_hash_seed_all_other_actors_are_replayed(elsewhere: Elsewhere) -> None:
     elsewhere.change(ACTORS.replace("in {", "in sorted({").replace('"}:', '"}):'))
     elsewhere.record()
@@ -184,7 +182,7 @@ def test_an_actor_that_does_what_no_replay_can_follow_is_named_with_what_it_call
 
 
 def large(path: Path, *, megabytes: int, max_bytes: int | None = None) -> Path:
-    """A trace of an actor that was sent that much at once, and a word behind it."""
+    """Record an actor that received so many megabytes at once, and a word afterwards."""
     with SeededSystem(name="recorded", recorder=TraceRecorder(path, max_bytes=max_bytes)) as system:
         ref = system.spawn(Props(Counter), "actor")
         ref.tell(Note(text="before"))

@@ -1,4 +1,4 @@
-"""Files that are no traces, or not whole ones: every command says so in one sentence, and with its exit code."""
+"""Tests files that are no traces, or incomplete ones: every command reports it in one sentence with its exit code."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ pytestmark = pytest.mark.slow
 
 READ, UNREADABLE = 0, 2
 READERS = (["trace", "show"], ["trace", "stats"], ["trace", "diagram"], ["trace", "check"], ["replay"], ["debug"])
-"""Commands that read any trace, and take nothing but its name."""
+"""Commands that read any trace, and take only its name."""
 OPENERS = (*READERS, ["trace", "story", "--job", "any"], ["whatif", "--at", "3", "--drop"], ["shrink"])
-"""These too say first whether there is a trace."""
+"""These too check first whether there is a trace."""
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    """A good one."""
+    """A valid trace."""
     return record_echo(tmp_path / "run.trace")
 
 
 def with_header(trace: Path, **fields: object) -> Path:
-    """The same trace under a header that says something else."""
+    """Copy the trace with other header fields."""
     data = trace.read_bytes()
     length, _ = struct.unpack_from("<II", data)
     header = msgpack.packb({**msgpack.unpackb(data[8 : 8 + length]), **fields})
@@ -62,7 +62,7 @@ def test_a_file_that_is_not_there_is_named(flykka: Shell, tmp_path: Path, comman
     code, out, err = flykka(*command, tmp_path / "gone.trace")
 
     assert (code, out) == (UNREADABLE, "")
-    # A seed could be meant as well, where one may be given.
+    # The argument could also be a seed, if the command accepts one.
     assert "there is no file " in err or "there is no such file" in err
     assert str(tmp_path / "gone.trace") in err
     assert err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""The benchmark of the kernel: both sides do all that is asked for, and the figures are what they are called."""
+"""Tests the kernel benchmark: both contenders do all the work, and the figures measure what they are named after."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POPULATION = Population(count=100_000, start_s=2.5, stop_s=1.234, rss_mib=400.0)
 
 
 def _rates() -> dict[tuple[Contender, Discipline], list[float]]:
-    """Ours at 600, 100, 600 a second, theirs at 100."""
+    """Return rates of ours at 600, 100, 600 a second, of theirs at 100."""
     return {
         (heat.contender, heat.discipline): [100.0, 100.0, 100.0]
         if heat.contender is Contender.PYKKA

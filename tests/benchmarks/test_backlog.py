@@ -1,4 +1,4 @@
-"""The benchmark of a backlog as its users start it, on few lines."""
+"""Tests the backlog benchmark as users start it, on few lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bids: the same for everybody, shaped like Nexmark's."""
+"""Tests that bids are the same for all contenders, and distributed like Nexmark's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_event_time_never_goes_back_and_a_second_has_9200_bids() -> None:
 
 
 def test_every_other_bid_is_for_a_hot_auction_and_a_second_has_some_hundred_others() -> None:
-    # The first auctions have fewer open beside them.
+    # Fewer auctions are open at the start.
     second = bids(10 * A_SECOND, A_SECOND, seed=1)
 
     counts = sorted(pc.value_counts(second["auction"]).field("counts").to_pylist(), reverse=True)

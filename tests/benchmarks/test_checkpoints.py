@@ -1,4 +1,4 @@
-"""The benchmark of checkpoints: every topology completes what is counted, and the figures are what they are called."""
+"""Tests the checkpoint benchmark: every topology completes its checkpoints, and the figures match their names."""
 
 from __future__ import annotations
 

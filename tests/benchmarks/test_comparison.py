@@ -1,4 +1,4 @@
-"""The judge: equal is equal, and everything else is told."""
+"""Tests the comparison of outputs: every difference is reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def write_output(folder: Path, *rows: tuple[int, int, int], unit: str = "us") -> Path:
-    """An output folder with a file per row of (second, auction, bids)."""
+    """Write an output folder with a file per row of (second, auction, bids)."""
     folder.mkdir()
     for number, (second, auction, bids) in enumerate(rows):
         start = NOON + timedelta(seconds=second)

@@ -1,4 +1,4 @@
-"""The differential benchmark: what it draws, how it judges, how it makes a difference smaller."""
+"""Tests the differential benchmark: what it draws, how it judges, how it shrinks a difference."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_late_rows_do_not_count_and_are_far_behind_the_watermark() -> None:
 
 
 def differing(case: Case) -> bool:
-    """Judge a pretended product, which gets wrong rows with the id 5 where something is filtered."""
+    """Judge a fake product whose rows with the id 5 are wrong if there is a filter."""
     return "where" in case.stream and any(row["id"] == 5 for each in case.tables for row in each.final_rows())
 
 
@@ -120,7 +120,7 @@ def pretended_run(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
 
 
 def long_drawing() -> Drawing:
-    """A long program over named columns, with a filter, and the table that it reads."""
+    """Return a long program over named columns, with a filter, and the table that it reads."""
     tables = (
         table_of_files("t", file_of_ids(0, 1, 2), file_of_ids(3, 4, 5), file_of_ids(6)),
         table_of_files("u", file_of_ids(1)),
@@ -211,7 +211,7 @@ JUDGED = (
     ("env.sql('SELECT count(*) AS n FROM c')", "spark.sql('SELECT count(*) AS n FROM c')", "equal"),
     ("t", "t.withColumnRenamed('x', 'y')", "differs"),
 )
-"""Programs, their batches, and what comes of them."""
+"""Programs, their batches, and their outcomes."""
 
 
 @pytest.mark.spark

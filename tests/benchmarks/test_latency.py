@@ -1,4 +1,4 @@
-"""The benchmark of latency as its users start it, on few files."""
+"""Tests the latency benchmark as users start it, on few files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory: a process and what it has started."""
+"""Tests memory figures: of a process and its children."""
 
 from __future__ import annotations
 

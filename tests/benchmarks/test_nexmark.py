@@ -1,4 +1,4 @@
-"""The benchmark of Nexmark: how outputs are compared, its figures, and a run of it on few events."""
+"""Tests the Nexmark benchmark: how outputs are compared, its figures, and a run on few events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FLYKKA, STRUCTURED_STREAMING, SPARK_BATCH = EngineName.FLYKKA, EngineName.STRUCTURED_STREAMING, EngineName.SPARK_BATCH
 
 EVENTS = 600_000
-"""A minute."""
+"""One minute of events."""
 
 Q12 = "bidder long, bid_count long, starttime timestamp, endtime timestamp"
 

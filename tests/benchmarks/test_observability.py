@@ -1,4 +1,4 @@
-"""A little of the benchmark of what it costs to be watched, with whole figures made of it."""
+"""Tests a short run of the observability benchmark, with complete figures computed from it."""
 
 from __future__ import annotations
 

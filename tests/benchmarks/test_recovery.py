@@ -1,4 +1,4 @@
-"""The benchmark of recovery: what counts as lost and as doubled, where kills are placed, and what is printed."""
+"""Tests the recovery benchmark: what counts as lost and as duplicated, where kills are placed, and the output."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SO_FAR = pd.concat(
 def count_output(
     folder: Path, each: pd.DataFrame = TRUTH, hourly: pd.DataFrame = HOURS, so_far: pd.DataFrame = SO_FAR
 ) -> Counted:
-    """What is counted where the sinks have written this."""
+    """Return the counts for an output with these contents."""
     outputs = (
         (sales.each(folder), each),
         (sales.each_again(folder), TRUTH),
@@ -53,7 +53,7 @@ def count_output(
 
 
 def changed(column: str, by: list[int]) -> pd.DataFrame:
-    """The sums of all hours, the first ones changed by so much."""
+    """Return the sums of all hours, with the first ones changed by `by`."""
     return HOURS.assign(**{column: HOURS[column] + [*by, *[0] * (len(HOURS) - len(by))]})
 
 

@@ -1,4 +1,4 @@
-"""What is printed: medians, ratios, peaks."""
+"""Tests the printed medians, ratios and peaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of scaling: costs are of the units they say, a picture shows them, wrong output is refused."""
+"""Tests the scaling benchmark: costs have the stated units, a picture shows them, wrong output is refused."""
 
 from __future__ import annotations
 

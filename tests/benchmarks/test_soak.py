@@ -1,4 +1,4 @@
-"""The benchmark of long runs: figures are those of their spans, and output is right or refused."""
+"""Tests the benchmark of long runs: figures are those of their spans, and wrong output is refused."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_all_files_arrive_when_they_are_due(tmp_path: Path) -> None:
             pass
 
     assert list(arriving.arrivals) == list(range(450))
-    # Two portions of the three are due within the first half of a second.
+    # Two of the three portions are due within the first half second.
     assert arriving.arrivals[449] - arriving.begun >= 0.4
     assert pq.read_metadata(feed.file(tmp_path, 449)).num_rows == ROWS_PER_FILE
 

@@ -1,4 +1,4 @@
-"""The benchmark as its users start it, on few bids."""
+"""Tests the streaming benchmark as users start it, on few bids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of traces: every figure is measured, on turns that were recorded and taken again as they were."""
+"""Tests the trace benchmark: every figure is measured, on recorded turns that replay identically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo where Spark has machines of its own: one of them goes, and nothing is lost or doubled."""
+"""Tests the demo on several Spark workers: one of them dies, and no row is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.layout.sources import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
-# Processes that live some seconds: they are not to be optimised for hours.
+# Options for processes that live for seconds: no time is spent on optimisation.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 DEFAULTS = f"""
 spark.driver.host 127.0.0.1

@@ -1,4 +1,4 @@
-"""Keyed state where Spark has several machines: what one executor has written, another reads."""
+"""Tests keyed state on several Spark workers: one executor reads what another has written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of the actor kernel end well and print what they say they print, each in an interpreter of its own."""
+"""Tests that the examples of the actor kernel succeed and print what they promise, each in its own interpreter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG_ENOUGH = 30
 
 
 def promised(example: Path) -> str:
-    """What stands under `Prints:` in the docstring."""
+    """Return the text under `Prints:` in the docstring."""
     docstring = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
     _, marker, output = docstring.partition("\nPrints:\n")
     assert marker, f"the docstring of {example.name} does not say what it prints, under a line 'Prints:'"

@@ -1,4 +1,4 @@
-"""The page on failures: its commands print the text it shows, `...` and what differs from run to run aside."""
+"""Tests the page on failures: its commands print its text, except for `...` and parts that differ from run to run."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ DIFFERS = re.compile(
     r"\b[0-9a-f]{32}\b|part-[-\w]+|\bchk-\d+|\b(?:checkpoint|stage|restart|failure) \d+"
     r"|(?:/[\w.-]+)+(?=/(?:checkpoints|prices)\b)|\d[\d.,]*(?: min \d+)? ?(?:ms|s|B|KiB)\b|\d+ rows\b|\bnew\b.*"
 )
-"""Ids, the folder, lengths of time and sizes, and the how manieth checkpoint or stage it was."""
+"""Ids, the folder, durations and sizes, and the numbers of checkpoints and stages."""
 
 
 def shows(page: str, printed: str) -> bool:
-    """True if the page's lines are printed in their order, with others only where it has a line of dots."""
+    """Return whether the page's lines are printed in order, with others in between only at lines of dots."""
     wanted = ["(?:.*\n)*?" if line.strip() == "..." else f"{re.escape(masked(line))}\n" for line in page.splitlines()]
     return re.fullmatch("".join(wanted), "".join(f"{line}\n" for line in masked(printed).splitlines())) is not None
 
 
 def masked(text: str) -> str:
-    """The text without what differs; how far a number was indented for its unit does too."""
+    """Return the text without parts that differ, including the indentation of numbers before their unit."""
     return re.sub(r" +", " ", DIFFERS.sub("#", text))
 
 
@@ -35,7 +35,7 @@ def masked(text: str) -> str:
 @pytest.mark.long
 def test_every_command_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
     walk = Walk(tmp_path, ROOT / "examples" / "failures")
-    # Others may run jobs here.
+    # Other processes may run jobs here.
     walk.environment[FOLDER_VARIABLE] = str(tmp_path / "jobs")
 
     for step in steps(PAGE):

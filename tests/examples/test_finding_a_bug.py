@@ -1,4 +1,4 @@
-"""The page that finds a planted bug: its commands print the text it shows."""
+"""Tests the page that finds a planted bug: its commands print its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge of the demo: it must find every way in which a run can be wrong, and say so with its exit code."""
+"""Tests the demo's check of its output: it must find every kind of error, and report it with its exit code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobId, TaskManagerId
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import ScriptedDataPlane
 
-# The first test to ask for the example waits for its data set to be read.
+# The first test to use the example waits for its data set to be read.
 pytestmark = pytest.mark.slow
 
 JOB = JobId("flights")
@@ -26,7 +26,7 @@ MIDNIGHT = datetime(2013, 1, 1)
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    """Two TaskManagers that nothing runs on, to be killed in earnest."""
+    """Two TaskManagers without tasks, which tests really kill."""
     system = SeededSystem()
     made = LocalCluster(ScriptedDataPlane(), ClusterSettings(task_managers=2), system=system)
     system.run_until_idle()

@@ -1,4 +1,4 @@
-"""The pages about the actor kernel: what they show runs, in an interpreter of its own, and prints what they say."""
+"""Tests the pages about the actor kernel: their code runs in its own interpreter, and prints what they show."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ LONG_ENOUGH = 30
 
 
 def blocks(page: Path, language: str) -> list[tuple[int, str]]:
-    """The fenced blocks of a language, with the number of lines above each."""
+    """Return the fenced blocks of a language, with the number of lines above each."""
     text = page.read_text(encoding="utf-8")
     found = re.finditer(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
     return [(text[: block.start(1)].count("\n"), block[1]) for block in found]
 
 
 def program(page: Path) -> str:
-    """All snippets of a page as one program, each in its own lines: so a traceback tells the line of the page."""
+    """Return all snippets of a page as one program at their own lines, so that a traceback shows the page's line."""
     lines: list[str] = []
     for above, snippet in blocks(page, "python"):
         lines += [""] * (above - len(lines)) + snippet.splitlines()
@@ -36,7 +36,7 @@ def program(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link into a page may end with: nothing, or one of its headings; not even that where there is no page."""
+    """Return the valid fragments of links to a page: none, or one of its headings; empty if the page does not exist."""
     if not page.is_file():
         return set()
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)

@@ -1,4 +1,4 @@
-"""Nexmark: its generator, and its queries as a batch."""
+"""Tests Nexmark: its generator, and its queries as a batch."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_ids_of_persons_and_auctions_have_no_gaps() -> None:
 def test_every_other_bid_is_for_the_hot_auction_and_three_of_four_of_hot_bidders() -> None:
     found = of_type(events_between(100_000, 200_000), BID, "bid")
 
-    # Of a hundred among the others one is hot too.
+    # One in a hundred of the others is hot too.
     assert 0.5 < np.mean(found["auction"].to_numpy() % 100 == 0) < 0.51
     assert 0.745 < np.mean(found["bidder"].to_numpy() % 100 == 1) < 0.76
 
@@ -141,7 +141,7 @@ def test_a_source_without_end_has_a_rate() -> None:
 
 @pytest.fixture(scope="module")
 def table(spark: SparkSession) -> DataFrame:
-    """The events that the pinned results are of."""
+    """The events of the pinned results."""
     return Events(SEED)(spark.range(EVENTS).withColumnRenamed("id", "index")).cache()
 
 
@@ -170,7 +170,7 @@ PINNED = {
     "q21": (87150, -2551461343462049799692),
     "q22": (92000, -992154313119166565262),
 }
-"""Of each query the rows, and the sum of their hashes."""
+"""The rows of each query, and the sum of their hashes."""
 
 
 @pytest.mark.spark

@@ -1,4 +1,4 @@
-"""Nexmark as DataStream programs: all in one job, and each gives what its SQL gives of the same events as a batch."""
+"""Tests Nexmark as DataStream programs in one job: each gives what its SQL gives for the same events as a batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EVENTS = 120_000
-"""Of twelve seconds, in batches that end within windows."""
+"""Twelve seconds of events, in batches that end within windows."""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def batch_query(spark: SparkSession) -> Callable[[str], DataFrame]:
 def output_of_query(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], DataFrame]:
-    """What the programs have written, by the names of their queries."""
+    """Returns the programs' output by the names of their queries."""
     folder: Path = tmp_path_factory.mktemp("nexmark")
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness(WATERMARK_DELAY).with_timestamp_column(EVENT_TIME)
     with StreamExecutionEnvironment.get_execution_environment() as env:

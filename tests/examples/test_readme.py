@@ -1,4 +1,4 @@
-"""The README is short, and what it shows runs."""
+"""Tests that the README is short, and that its code runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every recipe of docs/recipes.md runs as it stands there, over a few rows, and gives what the page promises."""
+"""Tests that every recipe of docs/recipes.md runs unchanged on a few rows, and gives what the page promises."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def cook(title: str, **arrivals: Sequence[Mapping[str, object]]) -> dict[str, Any]:
-    """Run a recipe over these rows, a file of each folder; what it has defined."""
+    """Run a recipe on these rows, one file per folder, and return its variables."""
     for name, rows in arrivals.items():
         Path(name).mkdir()
         Path(name, "first.json").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The programs of docs/keyed_state.md and of the page for those who know Structured Streaming or PyFlink run."""
+"""Tests that the programs of docs/keyed_state.md and of the page for users of Structured Streaming or PyFlink run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STATEFUL_PROCESSOR, ITS_PORT, _, PORT_FROM_PYFLINK = snippets("coming_from_struc
 
 
 def run_script(program: str) -> dict[str, Any]:
-    """Run a program as a script; what it has defined."""
+    """Run a program as a script, and return its variables."""
     defined: dict[str, Any] = {"__name__": "__main__"}
     try:
         exec(program, defined)
@@ -46,7 +46,7 @@ def write_json_rows(folder: str, name: str, *rows: Mapping[str, object]) -> None
 
 
 def json_rows(folder: str) -> list[dict[str, Any]]:
-    """The rows of JSON files, in the order of their text."""
+    """Return the rows of JSON files, sorted by their text."""
     lines = sorted(line for file in Path(folder).glob("*.json") for line in file.read_text().splitlines())
     return [json.loads(line) for line in lines]
 

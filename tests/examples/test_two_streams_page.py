@@ -1,4 +1,4 @@
-"""What docs/joins.md shows of functions of two streams is accepted, and does what the page says."""
+"""Tests that the functions of two streams in docs/joins.md are accepted, and do what the page states."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMES = {"watermark_ms": 0, "processing_time_ms": 0}
 
 
 def defined(name: str) -> dict[str, Any]:
-    """The program of the page that defines a function of this name."""
+    """Run the program of the page that defines a function of this name; return its variables."""
     names: dict[str, Any] = {}
     (program,) = (each for each in re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S) if f"def {name}(" in each)
     exec(program, names)

@@ -1,4 +1,4 @@
-"""The examples of functions with memory: their input, and what one plain Spark batch makes of it."""
+"""The examples of stateful functions: their input, and their output as one plain Spark batch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Truth = Callable[[ModuleType, DataFrame], DataFrame]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatefulExample:
-    """An example: its module, how its job is written down, and the truth, of the newest rows by `newest_by`."""
+    """An example: its module, its job, and the expected output, which `newest` reduces to the newest rows."""
 
     name: str
     define: Define
@@ -39,7 +39,7 @@ class StatefulExample:
 
     @property
     def module(self) -> ModuleType:
-        """The example."""
+        """Import the example."""
         spec = importlib.util.spec_from_file_location(self.name, ROOT / "examples" / "stateful" / f"{self.name}.py")
         assert spec is not None
         assert spec.loader is not None
@@ -49,7 +49,7 @@ class StatefulExample:
 
 
 def write_events(folder: Path) -> Path:
-    """Files of seeded events, of one schema for all examples; in each event time is out of order."""
+    """Write files of seeded events, of one schema for all examples; event times are out of order."""
     folder.mkdir()
     chance = np.random.default_rng(11)
     for number in range(FILES):
@@ -130,7 +130,7 @@ def _true_best(example: ModuleType, events: DataFrame) -> DataFrame:
 
 
 def _visits(example: ModuleType, events: DataStream, output: Path) -> None:
-    # Of sensors, some of which have few rows: so there are visits that end.
+    # There are few rows of some sensors, so some visits end.
     clicks = events.drop("user").with_column_renamed("sensor", "user")
     example.visits(clicks).sink_to(FileSink.parquet(str(output))).uid("output")
 
@@ -196,5 +196,5 @@ EXAMPLES = (
 
 
 def batch_output(spark: SparkSession, example: StatefulExample, events: Path) -> DataFrame:
-    """The output of the example as one plain batch."""
+    """Return the output of the example as one plain batch."""
     return example.truth(example.module, spark.read.parquet(str(events)))

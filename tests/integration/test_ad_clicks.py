@@ -1,4 +1,4 @@
-"""The example of clicks and impressions: at any parallelism, also with a kill, its output is that of a plain batch."""
+"""Tests the example of clicks and impressions: at any parallelism, also with a kill, its output equals a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batch jobs on Spark: the output of the stream, kills of producers and readers, and nothing left in Spark."""
+"""Tests batch jobs on Spark: output equal to the stream's, kills of producers and readers, and no leaks in Spark."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Environment = Callable[..., StreamExecutionEnvironment]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Right before the `count`-th message of a kind is handled below a TaskManager."""
+    """The moment before the `count`-th message of a kind is handled below a TaskManager."""
 
     name: str
     kind: type[Message]
@@ -51,13 +51,13 @@ KEEPER_DIES = (
 
 
 def long(value: object) -> object:
-    """A parameter that is tried by `make test-long` alone."""
+    """Mark a parameter that only `make test-long` runs."""
     return pytest.param(value, marks=pytest.mark.long)
 
 
 @pytest.fixture
 def left(spark: SparkSession) -> Callable[[], frozenset[int]]:
-    """The RDDs that Spark holds blocks of, beside those that there were before."""
+    """Returns the RDDs that Spark holds blocks of, except those from before the test."""
     before = persisted(spark)
     return lambda: persisted(spark) - before
 
@@ -67,14 +67,14 @@ def persisted(spark: SparkSession) -> frozenset[int]:
 
 
 def lose_blocks(spark: SparkSession, rdd_ids: frozenset[int]) -> None:
-    """As when the executors that hold them are killed."""
+    """Drop blocks, as if the executors that hold them were killed."""
     held = spark.sparkContext._jsc.getPersistentRDDs()
     for rdd_id in rdd_ids:
         held[rdd_id].unpersist(True)
 
 
 def run_sales_in_batch_mode(env: StreamExecutionEnvironment, files: Path, output: Path) -> list[ExecutionStateChanged]:
-    """Run the program of the kill tests as a batch; what became of its attempts, in order."""
+    """Run the program of the kill tests as a batch; return the state changes of its attempts in order."""
     heard: list[ExecutionStateChanged] = []
 
     def hear(message: Message) -> None:
@@ -93,13 +93,13 @@ def is_source(name: str) -> bool:
 
 
 def attempt_numbers(heard: list[ExecutionStateChanged], *, of_source: bool) -> set[str]:
-    """Of the attempts that were deployed."""
+    """Return the numbers of the deployed attempts."""
     deployed = (each for each in heard if each.state is ExecutionState.DEPLOYING)
     return {each.attempt.rsplit("_", 1)[1] for each in deployed if is_source(each.task_name) is of_source}
 
 
 def kill_reader_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKill:
-    """Kill the task, and not its TaskManager, whose bridge is about to be told the message of the moment."""
+    """Kill the task, but not its TaskManager, right before its bridge handles the moment's message."""
     tasks: list[str] = []
 
     def matches(recipient: ActorRef, message: Message) -> bool:
@@ -112,7 +112,7 @@ def kill_reader_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKi
 
 
 def kill_keeper_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKill:
-    """Kill the TaskManager that is, or below which somebody is, about to handle the message of the moment."""
+    """Kill the TaskManager that handles the moment's message, itself or in an actor below it."""
     task_managers: list[str] = []
 
     def matches(recipient: ActorRef, message: Message) -> bool:
@@ -126,7 +126,7 @@ def kill_keeper_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKi
 
 @contextmanager
 def busy_machine() -> Iterator[None]:
-    """Two processes that do nothing, as fast as they can."""
+    """Keep both cores busy with two processes."""
     spawning = get_context("spawn")
     processes = [spawning.Process(target=_spin, daemon=True) for _ in range(2)]
     for process in processes:
@@ -158,7 +158,7 @@ def test_the_output_is_that_of_the_stream_and_parts_begin_when_what_they_read_is
     assert not left()
 
 
-# So do readers in the tests of the whole cast, without Spark.
+# Tests of complete clusters without Spark cover readers too.
 @pytest.mark.long
 @pytest.mark.parametrize("moment", READER_DIES, ids=lambda moment: moment.name)
 def test_a_reader_that_dies_begins_again_and_who_has_finished_does_not(
@@ -182,7 +182,7 @@ def test_a_reader_that_dies_begins_again_and_who_has_finished_does_not(
     assert not left()
 
 
-# A result whose blocks are gone is made again too.
+# A result whose blocks are lost is recomputed too.
 @pytest.mark.long
 @pytest.mark.parametrize("machine", [nullcontext, busy_machine], ids=["idle", "busy"])
 @pytest.mark.parametrize("moment", KEEPER_DIES, ids=lambda moment: moment.name)
@@ -216,7 +216,7 @@ def test_a_result_whose_blocks_are_gone_is_made_again(
 
     def lose(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
         if isinstance(message, ProcessBatch) and not lost.is_set():
-            # A reader that is told to read reads the first batch of all: every batch of now is kept for readers.
+            # The first batch that the reader reads is lost: all current batches are retained for readers.
             lost.set()
             lose_blocks(spark, left())
 

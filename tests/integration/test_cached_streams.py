@@ -1,4 +1,4 @@
-"""Cached streams: rows that one batch job keeps, and that later ones read."""
+"""Tests cached streams: rows that one batch job retains and later ones read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Doubled(RichFunction):
 
 
 class UnlessThere(RichFunction):
-    """Fails in a job as long as a file is there."""
+    """Fails in a job while a file exists."""
 
     schema = Doubled.schema
 
@@ -64,7 +64,7 @@ class UnlessThere(RichFunction):
 
 
 class Waiting(RichFunction):
-    """Waits in a job until it is let go."""
+    """Waits in a job until the test releases it."""
 
     schema = Doubled.schema
     may_go = Event()
@@ -97,20 +97,20 @@ def numbers(spark: SparkSession, tmp_path: Path) -> Path:
 
 
 def doubled(env: StreamExecutionEnvironment, numbers: Path) -> DataStream:
-    """All numbers, which are counted by the batch."""
+    """Return all numbers, doubled by a function that counts its batches."""
     in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
     source = FileSource.parquet(str(numbers)).files_per_batch(1)
     return env.from_source(source, in_order, "numbers", uid="numbers").transform(Doubled()).uid("doubled")
 
 
 def write_stream(env: StreamExecutionEnvironment, stream: DataStream, folder: Path) -> JobExecutionResult:
-    """The result of a job that writes the stream."""
+    """Run a job that writes the stream, and return its result."""
     stream.sink_to(FileSink.parquet(str(folder)))
     return env.execute(f"to {folder.name}")
 
 
 def computes(result: JobExecutionResult) -> bool:
-    """True if the function was called in the job."""
+    """Return whether the function was called in the job."""
     return bool(result.accumulator_results.get(BATCHES))
 
 

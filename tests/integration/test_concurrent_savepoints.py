@@ -1,4 +1,4 @@
-"""Savepoints of one job are asked for at once by its client, over HTTP and from the command line."""
+"""Tests that the client, HTTP and the command line can request savepoints of one job at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job that was stopped, or whose process was killed, is continued from its checkpoint: each sale counts once."""
+"""Tests that a stopped job, or one whose process was killed, continues from its checkpoint: each sale counts once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 def wait_checkpoint(client: JobClient) -> None:
-    """Until the job has completed a checkpoint."""
+    """Wait until the job has completed a checkpoint."""
     completed = threading.Event()
     client.add_listener(lambda said: completed.set() if isinstance(said, CheckpointCompleted) else None)
     assert completed.wait(timeout=60)
@@ -47,7 +47,7 @@ def assert_exactly_once(spark: SparkSession, sales_files: Path, output: Path) ->
 def continue_to_the_end(
     env: StreamExecutionEnvironment, few_files: Path, folder: Path, checkpoint: str = "auto"
 ) -> list[Message]:
-    """Run the program from where it left off over everything that has arrived, and what was said about it."""
+    """Resume the program over all files that have arrived; return its job messages."""
     return run_to_the_end(env.from_checkpoint(checkpoint), few_files, folder)
 
 
@@ -171,7 +171,7 @@ def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_
     assert_exactly_once(spark, few_files, tmp_path / "output")
 
 
-# A job of an abandoned environment is continued too, and the test of segments kills a driver, whose JVM ends with it.
+# A job of an abandoned environment continues too, and the test of segments kills a driver, whose JVM ends with it.
 @pytest.mark.long
 def test_a_process_that_is_killed_leaves_no_other_one_and_a_checkpoint_to_continue_from(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path

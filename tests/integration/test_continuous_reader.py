@@ -1,4 +1,4 @@
-"""A reader of the output folder, while parts of the job are killed, sees each row once and none too early."""
+"""Tests that a reader of the output folder sees each row once and never too early while parts of the job are killed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from flykka.runtime.ref import ActorRef
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 KINDS = (Kind.TASK_MANAGER, Kind.TASK, Kind.BRIDGE, Kind.STAGE, Kind.COORDINATOR, Kind.JOB_MASTER)
-"""In the order in which they are injected. Storage is not among them: without its folder nobody reads."""
+"""In the order of injection. Storage is excluded: without the folder there is nothing to read."""
 
 FILES_BETWEEN = 3
-"""So many more files arrive between two faults."""
+"""The number of files that arrive between two faults."""
 
 END = "_SUCCESS"
 CHECKPOINT_OF = re.compile(r"-(?P<checkpoint>\d+)-\d+-[0-9a-f]{8}-[0-9a-f-]+\.")
@@ -37,7 +37,7 @@ SECONDS = 120.0
 
 
 class CompleteCheckpoints:
-    """The ids that a coordinator has found durable, or a JobMaster was given to start from."""
+    """The ids of checkpoints that a coordinator found durable, or from which a JobMaster starts."""
 
     def __init__(self) -> None:
         self.ids: set[int] = set()
@@ -51,7 +51,9 @@ class CompleteCheckpoints:
 
 
 class CompleteOnDisk:
-    """The ids up to that of the newest checkpoint with its metadata; when a job is over, and has put all away, any."""
+    """The ids up to that of the newest checkpoint with metadata; any id once a job has ended and removed its
+    checkpoints.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -65,7 +67,7 @@ class CompleteOnDisk:
 
 
 class ContinuousReader(threading.Thread):
-    """Reads the folder again and again; what it finds wrong is in `complaints`."""
+    """Reads the folder repeatedly; collects errors in `complaints`."""
 
     def __init__(self, output: Path, complete: Container[int]) -> None:
         super().__init__(name="reader")
@@ -99,7 +101,7 @@ class ContinuousReader(threading.Thread):
 
 
 def start_sales_writer(env: StreamExecutionEnvironment, arrivals: Path, folder: Path) -> JobClient:
-    """Every sale that arrives is written down, by two subtasks."""
+    """Start a job that writes every sale that arrives, in two subtasks."""
     env.enable_checkpointing("50ms", tolerable_failures=1_000).set_checkpoint_dir(str(sales.checkpoints(folder)))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     source = FileSource.parquet(str(arrivals)).files_per_batch(1).monitor_continuously("20ms", until=END)
@@ -116,7 +118,7 @@ def deliver_sales(arrivals: Path, numbers: range) -> None:
         unfinished.rename(arrivals / f"sales-{number:03}.parquet")
 
 
-# Tasks and TaskManagers are killed in other tests.
+# Other tests kill tasks and TaskManagers.
 @pytest.mark.parametrize(
     "kinds", [pytest.param(KINDS, marks=pytest.mark.long), (Kind.COORDINATOR, Kind.JOB_MASTER)], ids=["all", "two"]
 )

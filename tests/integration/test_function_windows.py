@@ -1,4 +1,4 @@
-"""Windows that call functions: whatever happens to the job, its output is that of one plain Spark batch."""
+"""Tests windows that call functions: whatever faults occur, the output equals that of one plain Spark batch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 class Visit(ProcessWindowFunction):
-    """A row of each session, of all its events."""
+    """Emits a row for each session, of all its events."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[dict[str, Any]]:
         times = [each["at"] for each in elements]
@@ -41,8 +41,6 @@ class Visit(ProcessWindowFunction):
 
 
 class Total(AggregateFunction[dict[str, Any], int, dict[str, Any]]):
-    """The sum of the amounts."""
-
     def create_accumulator(self) -> int:
         return 0
 
@@ -54,7 +52,7 @@ class Total(AggregateFunction[dict[str, Any], int, dict[str, Any]]):
 
 
 class InWindow(ProcessWindowFunction):
-    """A total with its user and window."""
+    """Emits a total with its user and window."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[dict[str, Any]]:
         yield {"user": key, "until_ms": context.window().end, **elements[0]}
@@ -89,7 +87,7 @@ def _true_totals(_: ModuleType, events: DataFrame) -> DataFrame:
 
 
 class Sums(ProcessAllWindowFunction):
-    """A row of each window over all rows."""
+    """Emits a row for each window over all rows."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -107,7 +105,7 @@ def _sums() -> list[Column]:
 
 
 def _of_all(_: ModuleType, events: DataStream, output: Path) -> None:
-    events.set_parallelism(1)  # Which rows are counted together depends on their order.
+    events.set_parallelism(1)  # The order of rows decides which rows are counted together.
     gap = EventTimeSessionWindows.with_gap("15s")
     counted = events.count_window_all(70).process(Sums("count"), SUMS).uid("counts")
     sessions = events.window_all(gap).process(Sums("session"), SUMS).uid("sessions")
@@ -126,7 +124,7 @@ def _true_of_all(_: ModuleType, events: DataFrame) -> DataFrame:
     return count.union(session).union(columns)
 
 
-# The module of an example is not looked at.
+# The example's module is not used for these.
 WINDOWS = (
     StatefulExample(name="sessions", define=_visits, truth=_true_visits),
     StatefulExample(name="running_totals", define=_totals, truth=_true_totals),

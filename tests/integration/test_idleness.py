@@ -1,4 +1,4 @@
-"""A source subtask that nothing arrives for holds no window back, and what the job does is told while it does it."""
+"""Tests that an idle source subtask holds no window back, and that the job reports its progress while it runs."""
 
 from __future__ import annotations
 

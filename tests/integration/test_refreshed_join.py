@@ -1,4 +1,4 @@
-"""A stream that is joined with a table which is kept for a while: with a kill every row still comes out once."""
+"""Tests a stream joined with a periodically refreshed table: with a kill every row is still emitted once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job whose operators ask for resources runs in slots of that size, and keeps its state within its memory."""
+"""Tests that a job with resource requirements runs in slots of that size, and keeps its state within its memory."""
 
 from __future__ import annotations
 

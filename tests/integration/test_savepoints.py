@@ -1,4 +1,4 @@
-"""The flights job is stopped with savepoints and goes on from them, moved, at another parallelism: each flight once."""
+"""Tests that the flights job resumes from moved savepoints at another parallelism: each flight counts once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.integration import arrivals
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 FILES = 9
-"""Of the forty that all flights fill."""
+"""Of the forty files of all flights."""
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +44,14 @@ def deliver_flights(files: list[Path], folder: Path) -> None:
 
 
 def wait_for(client: JobClient, holds: Callable[[Message], bool]) -> None:
-    """Until something was said about the job."""
+    """Wait until a message about the job matches."""
     heard = threading.Event()
     client.add_listener(lambda said: heard.set() if holds(said) else None)
     assert heard.wait(timeout=60)
 
 
 def wait_read(client: JobClient, rows: int = 1) -> None:
-    """Until the source, which runs in one subtask, has read so many rows."""
+    """Wait until the source, which runs in one subtask, has read so many rows."""
     wait_for(
         client,
         lambda said: (
@@ -69,7 +69,7 @@ def assert_exactly_once(spark: SparkSession, files: list[Path], output: Path) ->
     assert flights.differences(streamed, flights.batch_result(spark, files).collect()) == []
 
 
-# So does the job of test_upgrades.
+# The job of test_upgrades covers this too.
 @pytest.mark.long
 def test_a_job_goes_on_from_moved_savepoints_at_another_parallelism(
     spark: SparkSession,

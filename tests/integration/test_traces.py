@@ -1,4 +1,4 @@
-"""What the trace of a run with a kill proves: nothing went beside the path."""
+"""Tests that the trace of a run with a kill shows that actors interact only by messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def trace(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, sales_f
 
 
 def messages_of_turn(turn: Turn) -> Iterator[Value]:
-    """The messages that a turn told somebody."""
+    """Yield the messages that a turn sent."""
     for effect in turn.effects:
         if isinstance(effect, Send) and isinstance(effect.message, Value):
             yield effect.message
@@ -74,7 +74,7 @@ def test_every_batch_crosses_its_subpartition_against_a_credit(trace: TraceReade
 
 
 def turn_manager(turn: Turn) -> str:
-    """The name of the TaskManager below which the turn was taken: it passes requests on and serves none."""
+    """Return the name of the TaskManager below which the turn ran; a TaskManager forwards requests and serves none."""
     return turn.recipient.path.split("/")[2]
 
 

@@ -1,4 +1,4 @@
-"""Two processes that run one job: the second is refused, and a process that was replaced publishes nothing more."""
+"""Tests that the second of two processes with one job is refused, and that a replaced one publishes no more."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_second_process_on_the_same_folders_is_refused_and_each_row_is_publish
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     arrived, output = tmp_path / "arrivals", tmp_path / "output"
-    # Nothing is published yet, which would be a reason to refuse the second one.
+    # No output is published yet, which would be a reason to refuse the second process.
     arrivals.deliver_first_files(sales_files, arrived, files=1)
     client = arrivals.start_hourly_arrivals(environment(), arrived, output)
     wait_checkpoint(client)
@@ -71,7 +71,7 @@ with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
 
 
 def start_program(run: Path, *folders: Path) -> subprocess.Popen[str]:
-    """The program in another process, which shares nothing with this one but the folders."""
+    """Start the program in another process that shares only the folders with this one."""
     program = [sys.executable, "-c", PROGRAM, *map(str, folders)]
     variables = {FOLDER_VARIABLE: str(run), "XDG_RUNTIME_DIR": str(run), "TMPDIR": str(run)}
     run.mkdir(mode=0o700, exist_ok=True)

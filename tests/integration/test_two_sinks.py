@@ -1,4 +1,4 @@
-"""Two sinks of one job publish the same checkpoint or neither, whichever part is killed between their commits."""
+"""Tests that two sinks of one job publish the same checkpoint or neither, whichever is killed between commits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PUBLISHED = re.compile(r"part-.+-\d+-(?P<checkpoint>\d+)-\d+-[0-9a-f]{8}-[0-9a-f
 def start_two_sinks(
     env: StreamExecutionEnvironment, files: Path, hourly: Sink, dear: Sink, checkpoints: Path
 ) -> JobClient:
-    """Sales per shop and hour into one sink, behind an exchange; dear sales into another one, with the source."""
+    """Write sales per shop and hour to one sink, after an exchange, and expensive sales to another, with the source."""
     env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(checkpoints))
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
     stream = env.from_source(FileSource.parquet(str(files)).files_per_batch(1), watermarks, "sales", uid="sales")
@@ -64,13 +64,13 @@ def assert_exactly_once(spark: SparkSession, files: Path, hourly: DataFrame, dea
 
 
 def runs(recipient: ActorRef, operator: str) -> bool:
-    """True if an actor works for the task that begins with this operator."""
+    """Return whether an actor works for the task that begins with this operator."""
     task = recipient.path.split("/")[3:4]
     return bool(task) and task[0].startswith(operator)
 
 
 def visible(folder: Path) -> set[int]:
-    """The checkpoints whose files a reader of the folder sees."""
+    """Return the checkpoints whose files a reader of the folder sees."""
     found = (PUBLISHED.match(path.name) for path in folder.glob("[!._]*/*" if folder.name == "dear" else "*"))
     return {int(name["checkpoint"]) for name in found if name is not None}
 
@@ -78,9 +78,9 @@ def visible(folder: Path) -> set[int]:
 class KillBetweenCommits:
     """Kills the TaskManager of one sink when the other has published a checkpoint and this one is about to.
 
-    `first` and `second` are the first operators of the sinks' tasks, and the sinks' folders. The second one's bridge
-    is held until the first one has published: only then is the moment there. On the way it is looked whether anybody
-    sees a checkpoint that is not complete.
+    `first` and `second` are the first operators of the sinks' tasks, and the sinks' folders. The second one's bridge is
+    held until the first one has published: the moment exists only then. Meanwhile it checks that no reader sees a
+    checkpoint that is not complete.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class KillBetweenCommits:
     def _kill_between(self, recipient: ActorRef, number: int) -> None:
         staged = list((self._second[1] / ".flykka-staging").rglob("part-*"))
         if not staged or not self._committed[number].wait(PATIENCE_SECONDS) or number not in visible(self._first[1]):
-            # There would be nothing to see of a difference: the next one.
+            # The sinks would not differ visibly: wait for the next one.
             return
         self.killed_at = number
         self.seen_when_killed = (visible(self._first[1]), visible(self._second[1]))
@@ -125,7 +125,7 @@ class KillBetweenCommits:
             self.seen_too_early += [(name, number) for name, number in seen if number > self._completed]
 
 
-# The other test of a kill has it where the hourly sales are about to be published.
+# The other kill test covers the moment before the hourly sales are published.
 @pytest.mark.parametrize("first_to_publish", ["hourly", pytest.param("dear", marks=pytest.mark.long)])
 def test_a_kill_between_two_commits_lets_both_sinks_publish(
     spark: SparkSession,
@@ -153,7 +153,7 @@ def test_a_kill_between_two_commits_lets_both_sinks_publish(
     assert_exactly_once(spark, sales_files, spark.read.parquet(str(hourly)), read)
 
 
-# What functions are given, and when, the tests of connectors show.
+# The connectors' tests show which rows functions receive, and when.
 @pytest.mark.long
 def test_a_kill_before_a_function_has_its_rows_changes_nothing_in_what_it_writes(
     spark: SparkSession,

@@ -1,4 +1,4 @@
-"""Files, archives, modules and packages of the user's, in this process and on a cluster of two worker processes."""
+"""Tests users' files, archives, modules and packages in this process and on a cluster of two worker processes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.integration import user_files_app
 from tests.spark_bridge.user_files.wheels import make_wheel
 
 DEADLINE = 300
-"""Seconds: two worker processes start on a machine that may do much else."""
+"""Seconds: two worker processes start on a machine under load."""
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 @pytest.fixture
 def registered_files(tmp_path: Path) -> Path:
-    """The files that are registered."""
+    """Write the files to register."""
     (tmp_path / "cities.csv").write_text("Rome")
     (tmp_path / "moons.py").write_text("COUNT = 1\n")
     (tmp_path / "needs.txt").write_text("tides==1.0\n")

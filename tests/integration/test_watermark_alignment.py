@@ -1,4 +1,4 @@
-"""Two sources of one group: the one whose event time is far ahead waits, and a join of both keeps little of it."""
+"""Tests two sources of one alignment group: the one far ahead waits, and their join buffers few rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BEGIN_MS = 1_704_067_200_000
 
 
 def write_files(folder: Path, step_ms: int, files: int = FILES) -> None:
-    """Files of rows so far apart in event time."""
+    """Write files of rows that are `step_ms` apart in event time."""
     folder.mkdir()
     for file in range(files):
         ids = range(file * ROWS, (file + 1) * ROWS)
