@@ -74,7 +74,7 @@ def crew(spark: SparkSession) -> Crew:
     return Crew(spark)
 
 
-def test_the_rows_of_two_stages_are_moved_at_once(crew: Crew) -> None:
+def test_two_stages_move_rows_concurrently(crew: Crew) -> None:
     both = Barrier(2)
 
     crew.run(lambda: both.wait(SECONDS) >= 0)
@@ -84,7 +84,7 @@ def test_the_rows_of_two_stages_are_moved_at_once(crew: Crew) -> None:
     crew.end(cancel=False)
 
 
-def test_what_is_raised_is_the_outcome_of_that_work_alone(crew: Crew) -> None:
+def test_an_error_is_the_outcome_of_its_own_work_only(crew: Crew) -> None:
     def broken() -> None:
         raise ValueError("broken")
 
@@ -96,7 +96,7 @@ def test_what_is_raised_is_the_outcome_of_that_work_alone(crew: Crew) -> None:
     crew.end(cancel=False)
 
 
-def test_the_last_work_is_remembered_by_its_name_with_rows_failure_and_spark_jobs(crew: Crew) -> None:
+def test_the_last_work_is_recorded_with_rows_failure_and_spark_jobs(crew: Crew) -> None:
     def moving() -> StageResult:
         return StageResult(stage=1, rows_in=crew.spark.range(5).count(), rows_out=2)
 
@@ -126,7 +126,7 @@ def test_the_last_work_is_remembered_by_its_name_with_rows_failure_and_spark_job
     assert stage.age_ms >= stage.took_ms
 
 
-def test_the_spark_jobs_of_a_piece_of_work_tell_what_it_is_and_of_which_attempt(crew: Crew) -> None:
+def test_spark_jobs_of_a_work_item_describe_it_and_its_attempt(crew: Crew) -> None:
     def told() -> tuple[str | None, ...]:
         crew.spark.range(3).count()
         names = ("spark.job.description", "spark.jobGroup.id")
@@ -141,7 +141,7 @@ def test_the_spark_jobs_of_a_piece_of_work_tell_what_it_is_and_of_which_attempt(
     crew.end(cancel=False)
 
 
-def test_background_work_runs_in_its_order_beside_the_stages(crew: Crew) -> None:
+def test_background_work_runs_in_order_beside_the_stages(crew: Crew) -> None:
     may_go_on = Event()
 
     crew.run(lambda: may_go_on.wait(SECONDS), Lane.BACKGROUND)
@@ -154,7 +154,7 @@ def test_background_work_runs_in_its_order_beside_the_stages(crew: Crew) -> None
     crew.end(cancel=False)
 
 
-def test_the_work_of_the_engine_runs_in_its_order_beside_all_lanes_and_what_waits_is_dropped_at_the_end(
+def test_engine_work_runs_in_order_and_is_dropped_at_the_end(
     crew: Crew,
 ) -> None:
     begun, may_go_on = Event(), Event()
@@ -180,13 +180,13 @@ def test_the_work_of_the_engine_runs_in_its_order_beside_all_lanes_and_what_wait
     assert crew.outcomes.empty()
 
 
-def test_what_must_not_wait_is_done_by_the_caller(crew: Crew) -> None:
+def test_urgent_work_runs_on_the_calling_thread(crew: Crew) -> None:
     crew.run(get_ident, Lane.AT_ONCE)
 
     assert crew.outcomes.get_nowait() == get_ident()
 
 
-def test_what_is_in_line_is_done_where_nothing_is_cancelled(crew: Crew) -> None:
+def test_queued_work_completes_if_the_attempt_is_not_cancelled(crew: Crew) -> None:
     for number in range(5):
         crew.run(lambda number=number: number, Lane.BACKGROUND)  # type: ignore[misc]
 
@@ -195,7 +195,7 @@ def test_what_is_in_line_is_done_where_nothing_is_cancelled(crew: Crew) -> None:
     assert [crew.outcomes.get_nowait() for _ in range(5)] == [0, 1, 2, 3, 4]
 
 
-def test_nothing_begins_in_a_cancelled_attempt(crew: Crew) -> None:
+def test_no_work_starts_in_a_cancelled_attempt(crew: Crew) -> None:
     crew.end(cancel=True)
     crew.run(lambda: 1)
     crew.run(lambda: 2, Lane.BACKGROUND)
@@ -236,7 +236,7 @@ def test_a_sleeping_python_function_is_stopped_within_a_second(crew: Crew, tmp_p
 
 
 @pytest.mark.slow
-def test_a_materialisation_that_is_cancelled_halfway_leaves_no_block(crew: Crew, tmp_path: Path) -> None:
+def test_a_materialisation_cancelled_halfway_leaves_no_block(crew: Crew, tmp_path: Path) -> None:
     half_way = tmp_path / "half way"
 
     @F.udf("long")

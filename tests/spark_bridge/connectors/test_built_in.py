@@ -22,7 +22,7 @@ from flykka.spark_bridge.errors import MissingExtraError, SparkBridgeError
 from tests.spark_bridge.connectors.contracts import ShorterSinkContract
 
 
-def test_each_is_declared_with_classes_that_there_are() -> None:
+def test_each_connector_is_declared_with_existing_classes() -> None:
     found = connectors()
 
     assert {"files", "datagen", "console", "foreach-batch", "kafka"} <= {each.name for each in found}
@@ -32,7 +32,9 @@ def test_each_is_declared_with_classes_that_there_are() -> None:
             assert hasattr(import_module(module), attribute), name
 
 
-def test_the_command_shows_them(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_lists_the_built_in_connectors(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connector, "find_spec", lambda module: None)
 
     assert main(["connectors"]) == 0
@@ -42,7 +44,7 @@ def test_the_command_shows_them(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert "pip install 'flykka[kafka]'" in shown
 
 
-def test_what_is_no_connector_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_that_is_no_connector_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def entries(value: str) -> None:
         monkeypatch.setattr(connector, "entry_points", lambda group: [EntryPoint("mine", value, group)])
 
@@ -61,7 +63,7 @@ def test_a_connector_is_a_value() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: KafkaSource.of_topics("h:1", "t"), lambda: KafkaSink.to_topic("h:1", "t")])
-def test_a_missing_library_is_asked_for(make: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_names_the_missing_library(make: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flykka.spark_bridge.connectors.connector.find_spec", lambda module: None)
 
     with pytest.raises(MissingExtraError, match=r"needs confluent_kafka, .* pip install 'flykka\[kafka\]'"):

@@ -56,7 +56,7 @@ def test_a_path_that_is_a_file_is_refused(laboratory: Laboratory, tmp_path: Path
     assert file.read_text() == "mine"
 
 
-def test_a_path_in_which_no_folder_can_be_made_is_refused(laboratory: Laboratory, tmp_path: Path) -> None:
+def test_a_path_below_an_unwritable_folder_is_refused(laboratory: Laboratory, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
 
@@ -75,19 +75,19 @@ def read_only(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_to_is_refused(laboratory: Laboratory, read_only: Path) -> None:
+def test_an_unwritable_folder_is_refused(laboratory: Laboratory, read_only: Path) -> None:
     text = refusal(laboratory, FileSink.parquet(read_only))
 
     assert text.startswith(f"operator 'v0-sink-0': {read_only} cannot be written to: ")
 
 
-def test_an_address_that_nobody_knows_is_refused(laboratory: Laboratory) -> None:
+def test_an_unknown_address_is_refused(laboratory: Laboratory) -> None:
     text = refusal(laboratory, FileSink.parquet("nowhere://out"))
 
     assert re.fullmatch(r"operator 'v0-sink-0', parquet nowhere://out: No FileSystem for scheme .*nowhere.*", text)
 
 
-def test_a_look_leaves_nothing_behind(laboratory: Laboratory, tmp_path: Path) -> None:
+def test_checking_sinks_leaves_no_file(laboratory: Laboratory, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "old.parquet").write_text("whatever")
@@ -98,7 +98,7 @@ def test_a_look_leaves_nothing_behind(laboratory: Laboratory, tmp_path: Path) ->
     assert not (tmp_path / "new").exists()
 
 
-def test_two_sinks_may_write_to_one_folder_what_can_be_read_as_one(laboratory: Laboratory, tmp_path: Path) -> None:
+def test_two_sinks_may_share_a_folder_if_readable_as_one(laboratory: Laboratory, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     check(laboratory, FileSink.parquet(out), FileSink.parquet(f"file:{out}", compression="zstd"))
@@ -108,7 +108,7 @@ def test_two_sinks_may_write_to_one_folder_what_can_be_read_as_one(laboratory: L
     ("other", "told"),
     [(FileSink.json, "json"), (lambda path: FileSink.parquet(path).partition_by("day"), "parquet partitioned by day")],
 )
-def test_two_sinks_must_not_write_to_one_folder_what_cannot_be_read_as_one(
+def test_two_sinks_must_not_share_a_folder_if_not_readable_as_one(
     laboratory: Laboratory, tmp_path: Path, other: Callable[[Path], FileSink], told: str
 ) -> None:
     text = refusal(laboratory, FileSink.parquet(tmp_path), other(tmp_path))

@@ -24,7 +24,7 @@ def test_memory_collectors_threads_and_classes_are_measured(spark: SparkSession)
     assert found["Status.JVM.ClassLoader.ClassesLoaded"] > 1_000
 
 
-def test_of_a_jvm_that_is_gone_nothing_is_known() -> None:
+def test_a_dead_jvm_has_no_metrics() -> None:
     stopped = SimpleNamespace(_jvm=None)
     context: SparkContext = stopped  # type: ignore[assignment]
 

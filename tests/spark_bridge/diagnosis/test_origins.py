@@ -45,7 +45,7 @@ def where(condition: str) -> OperatorCode:
     return transform(lambda rows: rows.where(condition))
 
 
-def test_a_cast_in_an_aggregate_is_not_blamed_on_the_function_before_it(laboratory: Laboratory) -> None:
+def test_a_cast_in_an_aggregate_is_not_attributed_to_an_earlier_function(laboratory: Laboratory) -> None:
     aggregate = LocalAggregateCode(of=laboratory.windows(F.sum(F.expr(WORD)).alias("sum")))
 
     first, *lines = failure_lines(laboratory, where("amount > 0"), aggregate)
@@ -54,7 +54,7 @@ def test_a_cast_in_an_aggregate_is_not_blamed_on_the_function_before_it(laborato
     assert lines == ['  File "app.py", line 2, in source-local-window-aggregate-2']
 
 
-def test_a_piece_of_sql_is_blamed_on_the_operator_that_has_it(laboratory: Laboratory) -> None:
+def test_an_sql_expression_is_attributed_to_its_operator(laboratory: Laboratory) -> None:
     worded = transform(lambda rows: rows.withColumn("word", F.expr(WORD)))
 
     first, *lines = failure_lines(laboratory, where("amount > 0"), worded, where("word > 5"), laboratory.sink())
@@ -63,7 +63,7 @@ def test_a_piece_of_sql_is_blamed_on_the_operator_that_has_it(laboratory: Labora
     assert lines == ['  File "app.py", line 3, in source-stateless-3']
 
 
-def test_the_same_piece_of_sql_in_two_operators_makes_both_of_them_candidates(laboratory: Laboratory) -> None:
+def test_equal_sql_in_two_operators_makes_both_candidates(laboratory: Laboratory) -> None:
     divided = transform(lambda rows: rows.selectExpr("*", "amount / (amount - key) AS x"))
     renamed = transform(lambda rows: rows.selectExpr("key", "amount / (amount - key) AS x"))
 
@@ -77,7 +77,7 @@ def test_the_same_piece_of_sql_in_two_operators_makes_both_of_them_candidates(la
     ]
 
 
-def test_a_function_that_raises_in_a_worker_is_known_by_its_name(laboratory: Laboratory) -> None:
+def test_a_failing_function_in_a_worker_is_identified_by_name(laboratory: Laboratory) -> None:
     rated = transform(lambda rows: rows.withColumn("rate", F.udf(rate, "long")("key")))
 
     first, above, *_, frame, line = failure_lines(laboratory, where("amount > 0"), rated, laboratory.sink())
@@ -87,7 +87,7 @@ def test_a_function_that_raises_in_a_worker_is_known_by_its_name(laboratory: Lab
     assert (frame.endswith("in rate"), line) == (True, '    raise ValueError(f"no rate for {key}")')
 
 
-def test_an_overwritten_static_table_is_blamed_on_its_join_and_not_on_the_source(
+def test_an_overwritten_static_table_is_attributed_to_its_join(
     laboratory: Laboratory, spark: SparkSession, tmp_path: Path
 ) -> None:
     table = str(tmp_path / "static table")
@@ -102,7 +102,7 @@ def test_an_overwritten_static_table_is_blamed_on_its_join_and_not_on_the_source
     assert first.startswith(f"operator 'source-stateless-2' (app.py:2): cannot read {table}/part-")
 
 
-def test_a_broken_file_of_the_source_is_blamed_on_the_source(laboratory: Laboratory) -> None:
+def test_a_broken_source_file_is_attributed_to_the_source(laboratory: Laboratory) -> None:
     write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
     vertex = laboratory.source(where("amount > 0"), laboratory.sink())
     splits = laboratory.splits(vertex)
@@ -115,7 +115,7 @@ def test_a_broken_file_of_the_source_is_blamed_on_the_source(laboratory: Laborat
     assert message.startswith(f"operator 'source-source-0': cannot read {laboratory.input}/0.parquet")
 
 
-def test_what_says_nothing_of_its_origin_fits_no_operator(spark: SparkSession) -> None:
+def test_an_error_without_an_origin_matches_no_operator(spark: SparkSession) -> None:
     origins = Origins()
     rows = spark.range(1)
     origins.record("doubled", Derivation(before=(rows,), after=(rows.selectExpr("id * 2 AS id"),)))
@@ -132,7 +132,7 @@ def raised_by(rows: DataFrame, action: Callable[[DataFrame], object] = DataFrame
     raise AssertionError("nothing was raised")
 
 
-def test_a_key_that_cannot_be_computed_is_blamed_on_its_key_by(spark: SparkSession) -> None:
+def test_an_uncomputable_key_is_attributed_to_its_key_by(spark: SparkSession) -> None:
     origins = Origins()
     rows = spark.range(1).selectExpr("'abc' AS word").localCheckpoint()
     origins.record("words", Derivation(before=(), after=(rows,)))

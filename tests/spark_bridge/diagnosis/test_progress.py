@@ -14,7 +14,7 @@ from tests.spark_bridge.told import PATIENCE_SECONDS
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that_waits_are_not(
+def test_tasks_are_counted_for_a_hanging_stage_but_not_a_waiting_one(
     spark: SparkSession,
     laboratory: Laboratory,
 ) -> None:

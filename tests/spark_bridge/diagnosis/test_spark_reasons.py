@@ -128,7 +128,7 @@ MEMORY = (
         ),
     ],
 )
-def test_what_spark_says_is_told_by_the_name_of_the_failure(said: str, told: SparkReason) -> None:
+def test_a_spark_failure_is_reported_by_its_error_class(said: str, told: SparkReason) -> None:
     assert spark_reason(said) == told
 
 
@@ -140,9 +140,9 @@ def test_what_spark_says_is_told_by_the_name_of_the_failure(said: str, told: Spa
         "ValueError: no",
     ],
 )
-def test_what_is_no_failure_of_sparks_own_has_no_name_here(said: str) -> None:
+def test_an_error_not_raised_by_spark_has_no_reason(said: str) -> None:
     assert spark_reason(said) is None
 
 
-def test_a_loss_in_spark_is_mended_by_a_restart_but_for_what_went_with_the_session() -> None:
+def test_a_loss_in_spark_is_recoverable_unless_the_session_is_gone() -> None:
     assert sorted(FATAL) == ["SessionStoppedError"]

@@ -149,7 +149,7 @@ def cases(alike: Callable[[Feature], object]) -> Any:
 
 
 @cases(lambda feature: None if feature.readers_must_know else READ)
-def test_a_table_with_a_feature_is_read_or_refused_where_the_source_is_written(
+def test_a_source_reads_a_feature_or_is_refused_on_its_line(
     spark: SparkSession, tmp_path: Path, feature: Feature
 ) -> None:
     make_table(tmp_path / "table", feature)
@@ -164,7 +164,7 @@ def test_a_table_with_a_feature_is_read_or_refused_where_the_source_is_written(
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=str)
-def test_a_table_with_a_feature_is_appended_to_or_refused_where_the_sink_is_written(
+def test_a_sink_appends_to_a_feature_or_is_refused_on_its_line(
     spark: SparkSession, tmp_path: Path, feature: Feature
 ) -> None:
     check_sink(spark, tmp_path, feature, DeltaSink.append(tmp_path / "table"), feature.appending)
@@ -174,9 +174,7 @@ def test_a_table_with_a_feature_is_appended_to_or_refused_where_the_sink_is_writ
 
 # All sinks check a table alike, except for what replacing needs.
 @cases(lambda feature: feature.replacing if feature.replacing == feature.appending else None)
-def test_rows_of_a_table_with_a_feature_are_replaced_or_it_is_refused_where_the_sink_is_written(
-    spark: SparkSession, tmp_path: Path, feature: Feature
-) -> None:
+def test_a_sink_replaces_rows_of_a_feature_or_is_refused(spark: SparkSession, tmp_path: Path, feature: Feature) -> None:
     check_sink(spark, tmp_path, feature, DeltaSink.upsert(tmp_path / "table", keys=["id"]), feature.replacing)
     if feature.replacing == WRITTEN:
         assert ids_of_table(spark, tmp_path / "table") == [1, 2, 3]
@@ -197,7 +195,7 @@ def check_sink(spark: SparkSession, folder: Path, feature: Feature, sink: DeltaS
     assert DeltaTable(str(folder / "table")).version() > version
 
 
-def test_the_page_has_the_features_that_are_tested() -> None:
+def test_the_docs_page_lists_the_tested_features() -> None:
     lines = (ROOT / "docs" / "delta.md").read_text(encoding="utf-8").splitlines()
     begin = lines.index(HEADER) + 2
 

@@ -46,7 +46,7 @@ def expected_rows(*, above: int = -1) -> list[tuple[Any, ...]]:
     return sorted(rows, key=repr)
 
 
-def test_a_table_is_copied_from_its_versions_though_a_task_manager_dies(
+def test_a_table_is_copied_from_its_versions_when_a_task_manager_dies(
     env: StreamExecutionEnvironment, orders: Path, tmp_path: Path
 ) -> None:
     recipients: list[str] = []
@@ -71,9 +71,7 @@ def test_a_table_is_copied_from_its_versions_though_a_task_manager_dies(
     assert DeltaTable(str(tmp_path / "copy")).metadata().partition_columns == ["day"]
 
 
-def test_a_table_that_grows_is_followed_into_another(
-    env: StreamExecutionEnvironment, orders: Path, tmp_path: Path
-) -> None:
+def test_a_growing_table_is_copied_continuously(env: StreamExecutionEnvironment, orders: Path, tmp_path: Path) -> None:
     copy, arrived, rows = tmp_path / "copy", threading.Event(), FILES * ROWS_PER_FILE
     source = DeltaSource.of_path(orders).monitor_continuously("1s")
     followed = env.from_source(source, WatermarkStrategy.no_watermarks(), uid="orders")

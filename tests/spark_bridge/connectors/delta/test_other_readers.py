@@ -164,7 +164,7 @@ def wanted() -> Iterator[tuple[str, str, Any]]:
         pytest.param("string", NO_TEXT, id="no text"),
     ],
 )
-def test_rows_of_a_file_with_a_value_that_has_no_bounds_are_found(
+def test_rows_of_a_file_with_an_unbounded_value_are_found(
     spark: SparkSession, tmp_path: Path, kind: str, odd: Any
 ) -> None:
     usual: Any = "a" if kind == "string" else 1.5
@@ -197,7 +197,7 @@ def test_rows_without_a_column_of_the_table_are_found_as_null(spark: SparkSessio
         assert find("more", "=", "a") == [1], opened_by
 
 
-def test_bounds_are_those_of_deltas_own_writer(spark: SparkSession, tables: dict[str, Path], tmp_path: Path) -> None:
+def test_bounds_equal_those_of_deltas_own_writer(spark: SparkSession, tables: dict[str, Path], tmp_path: Path) -> None:
     (numbers,) = statistics(tables["together"])
 
     assert numbers["numRecords"] == 4

@@ -95,7 +95,7 @@ def test_a_folder_is_copied_in_each_format(
 
 
 @pytest.mark.parametrize("reach", [by_spark, pytest.param(by_fsspec, marks=pytest.mark.long)])
-def test_lines_of_text_are_rows_and_rows_are_lines(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_lines_of_text_round_trip_as_rows(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.log").write_text("one\ntwo, 2\n\n{")
 
@@ -104,7 +104,7 @@ def test_lines_of_text_are_rows_and_rows_are_lines(spark: SparkSession, tmp_path
     assert sorted(row.value for row in spark.read.text(str(tmp_path / "out")).collect()) == ["", "one", "two, 2", "{"]
 
 
-def test_rows_of_two_columns_are_no_text(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_of_two_columns_are_refused_as_text(spark: SparkSession, tmp_path: Path) -> None:
     with StreamExecutionEnvironment.get_execution_environment() as env:
         source = FileSource.csv(tmp_path, schema="a string, b string").monitor_continuously("1s")
         rows = env.from_source(source, WatermarkStrategy.no_watermarks())

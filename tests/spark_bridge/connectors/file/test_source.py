@@ -55,7 +55,7 @@ def everything(spark: SparkSession, source: FileSource, splits: SplitsDiscovered
 
 
 @both_ways
-def test_a_bounded_source_is_found_at_one_look_in_the_order_of_its_paths(
+def test_a_bounded_source_is_discovered_at_once_in_path_order(
     spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
     found = discovery(spark, reach(FileSource.parquet(str(parquet_folder))).files_per_batch(2)).discover(b"")
@@ -66,16 +66,14 @@ def test_a_bounded_source_is_found_at_one_look_in_the_order_of_its_paths(
 
 
 @both_ways
-def test_whole_files_are_put_together_up_to_a_number_of_rows(
-    spark: SparkSession, parquet_folder: Path, reach: Reach
-) -> None:
+def test_whole_files_are_combined_up_to_a_row_limit(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
     found = discovery(spark, reach(FileSource.parquet(str(parquet_folder))).rows_per_batch(35)).discover(b"")
 
     assert [split.rows for split in found.splits] == [30, 20]
 
 
 @both_ways
-def test_a_larger_file_is_cut_and_every_row_read_once(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
+def test_a_large_file_is_split_and_every_row_read_once(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
     for number in (2, 3, 4):
         (parquet_folder / f"{number}.parquet").unlink()
     source = reach(FileSource.parquet(str(parquet_folder))).rows_per_batch(4)
@@ -88,7 +86,7 @@ def test_a_larger_file_is_cut_and_every_row_read_once(spark: SparkSession, parqu
 
 
 @both_ways
-def test_what_was_seen_is_not_found_again_by_anybody(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
+def test_discovered_files_are_never_discovered_again(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
     source = reach(FileSource.parquet(str(parquet_folder))).rows_per_batch(4)
     first = discovery(spark, source).discover(b"")
     write_rows(parquet_folder / "5.parquet", [(5, 0, 50)])
@@ -99,7 +97,7 @@ def test_what_was_seen_is_not_found_again_by_anybody(spark: SparkSession, parque
 
 
 @both_ways
-def test_much_is_found_in_several_looks(
+def test_many_files_take_several_discoveries(
     spark: SparkSession, parquet_folder: Path, monkeypatch: pytest.MonkeyPatch, reach: Reach
 ) -> None:
     monkeypatch.setattr(split_discovery, "SPLITS_PER_LOOK", 2)
@@ -117,9 +115,7 @@ def test_much_is_found_in_several_looks(
 
 
 @both_ways
-def test_a_look_that_failed_is_taken_again_with_nothing_lost(
-    spark: SparkSession, parquet_folder: Path, reach: Reach
-) -> None:
+def test_a_failed_discovery_is_repeated_without_loss(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
     bad = parquet_folder / "3.parquet"
     good = bad.read_bytes()
     bad.write_bytes(b"no parquet")
@@ -132,9 +128,7 @@ def test_a_look_that_failed_is_taken_again_with_nothing_lost(
 
 
 @both_ways
-def test_a_monitored_folder_gives_what_is_there_and_ends_with_its_marker(
-    spark: SparkSession, tmp_path: Path, reach: Reach
-) -> None:
+def test_a_monitored_folder_ends_with_its_marker(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     source = reach(FileSource.parquet(str(tmp_path / "in"))).monitor_continuously("300ms", watch=False)
     look = discovery(spark, source)
 
@@ -152,7 +146,7 @@ def test_a_monitored_folder_gives_what_is_there_and_ends_with_its_marker(
 
 
 @both_ways
-def test_a_monitored_folder_that_is_not_there_is_named_as_it_was_written_and_read_when_it_is(
+def test_a_missing_monitored_folder_is_reported_and_read_once_it_exists(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reach: Reach
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -170,7 +164,7 @@ def test_a_monitored_folder_that_is_not_there_is_named_as_it_was_written_and_rea
 
 
 @both_ways
-def test_where_nobody_says_how_much_is_a_batch_every_file_has_its_size_and_the_reader_decides(
+def test_files_keep_their_own_batch_size_without_rows_per_batch(
     spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
     of_reader, of_user = (
@@ -185,7 +179,7 @@ def test_where_nobody_says_how_much_is_a_batch_every_file_has_its_size_and_the_r
 
 
 @both_ways
-def test_the_files_that_the_next_look_brings_are_counted(
+def test_files_of_the_next_discovery_are_counted(
     spark: SparkSession, parquet_folder: Path, monkeypatch: pytest.MonkeyPatch, reach: Reach
 ) -> None:
     monkeypatch.setattr(split_discovery, "SPLITS_PER_LOOK", 2)
@@ -196,7 +190,7 @@ def test_the_files_that_the_next_look_brings_are_counted(
 
 
 @pytest.mark.parametrize("in_slices", [True, False])
-def test_files_that_are_read_together_are_one_scan_of_the_rows_of_all(
+def test_files_read_together_are_one_scan(
     spark: SparkSession, parquet_folder: Path, in_slices: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_source, "SLICE_FILES", 1)
@@ -210,7 +204,7 @@ def test_files_that_are_read_together_are_one_scan_of_the_rows_of_all(
     assert sorted(row.key * 10 + row.amount for row in together(read).collect()) == list(range(50))
 
 
-def test_splits_that_are_batches_by_themselves_stay_apart(spark: SparkSession, parquet_folder: Path) -> None:
+def test_splits_that_are_batches_stay_separate(spark: SparkSession, parquet_folder: Path) -> None:
     source = FileSource.parquet(str(parquet_folder)).files_per_batch(2)
     found = discovery(spark, source).discover(b"").splits
 
@@ -220,7 +214,7 @@ def test_splits_that_are_batches_by_themselves_stay_apart(spark: SparkSession, p
 
 
 @both_ways
-def test_a_marker_of_any_name_is_not_read(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
+def test_a_marker_of_any_name_is_not_read_as_data(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
     (parquet_folder / "DONE").touch()
     source = reach(FileSource.parquet(str(parquet_folder))).monitor_continuously("1s", until="DONE")
 
@@ -239,7 +233,7 @@ def test_a_function_can_end_a_discovery(spark: SparkSession, parquet_folder: Pat
     assert discovery(spark, source).discover(b"").finished
 
 
-def test_folders_below_are_read_and_their_names_are_columns(spark: SparkSession, tmp_path: Path) -> None:
+def test_subfolders_are_read_and_give_partition_columns(spark: SparkSession, tmp_path: Path) -> None:
     write_rows(tmp_path / "in" / "day=7" / "a.parquet", [(1, 1, 1)])
     source = FileSource.parquet(str(tmp_path / "in"))
 
@@ -252,7 +246,7 @@ def test_folders_below_are_read_and_their_names_are_columns(spark: SparkSession,
 
 
 @both_ways
-def test_the_latest_event_time_is_in_the_statistics_of_whole_files(
+def test_file_statistics_give_the_latest_event_time_of_whole_files(
     spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
     source = reach(FileSource.parquet(str(parquet_folder), event_time="at"))
@@ -267,7 +261,7 @@ def test_the_latest_event_time_is_in_the_statistics_of_whole_files(
 
 
 @pytest.mark.parametrize(("enough", "slices"), [({"SLICE_FILES": 2}, 2), ({"SLICE_ROWS": 25}, 2), ({}, 1)])
-def test_slices_are_as_many_as_there_is_work_for_and_hold_every_row_of_a_batch_once(
+def test_slices_match_the_available_work_and_partition_each_batch(
     spark: SparkSession, parquet_folder: Path, enough: dict[str, int], slices: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, number in enough.items():
@@ -283,7 +277,7 @@ def test_slices_are_as_many_as_there_is_work_for_and_hold_every_row_of_a_batch_o
 
 
 @both_ways
-def test_a_missing_folder_is_named(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_an_error_names_the_missing_folder(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     source = reach(FileSource.parquet(str(tmp_path / "nowhere")))
 
     with pytest.raises(SourceNotFoundError, match="nowhere"):
@@ -293,7 +287,7 @@ def test_a_missing_folder_is_named(spark: SparkSession, tmp_path: Path, reach: R
 
 
 @both_ways
-def test_an_empty_folder_is_named(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_an_error_names_the_empty_folder(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     source = reach(FileSource.parquet(str(tmp_path)))
 
     with pytest.raises(EmptySourceError, match=tmp_path.name):
@@ -303,7 +297,7 @@ def test_an_empty_folder_is_named(spark: SparkSession, tmp_path: Path, reach: Re
 
 
 @both_ways
-def test_a_file_that_is_not_parquet_is_named(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_an_error_names_a_file_that_is_not_parquet(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     (tmp_path / "bad.parquet").write_text("not parquet at all")
 
     with pytest.raises(UnreadableFileError, match=r"bad\.parquet"):
@@ -311,7 +305,7 @@ def test_a_file_that_is_not_parquet_is_named(spark: SparkSession, tmp_path: Path
 
 
 @both_ways
-def test_a_file_of_another_type_among_good_ones_is_found_before_a_row_is_read(
+def test_a_file_of_a_wrong_type_is_found_before_reading_rows(
     spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
     pq.write_table(pa.table({"key": ["x"], "amount": [1], "at": [time_at(0)]}), parquet_folder / "odd.parquet")
@@ -322,7 +316,7 @@ def test_a_file_of_another_type_among_good_ones_is_found_before_a_row_is_read(
 
 
 @both_ways
-def test_files_of_different_columns_are_read_together_on_demand(
+def test_files_of_different_columns_are_merged_on_demand(
     spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
     pq.write_table(pa.table({"key": [7], "more": [8]}), parquet_folder / "5.parquet")
@@ -335,7 +329,7 @@ def test_files_of_different_columns_are_read_together_on_demand(
 
 
 @both_ways
-def test_a_column_that_folders_name_is_in_its_place(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_a_partition_column_keeps_its_declared_position(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     write_rows(tmp_path / "in" / "day=7" / "a.parquet", [(1, 1, 1)])
     source = reach(FileSource.parquet(tmp_path / "in", schema="day int, key long")).bound(spark, None)
 
@@ -346,7 +340,7 @@ def test_a_column_that_folders_name_is_in_its_place(spark: SparkSession, tmp_pat
 
 
 @both_ways
-def test_names_with_odd_characters_are_read(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_names_with_special_characters_are_read(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     odd = tmp_path / "in" / "a+b #1%20 [ü].parquet"
     odd.parent.mkdir()
     pq.write_table(pa.table({"key": [1], "amount": [2]}), odd)
@@ -376,11 +370,11 @@ def test_names_that_look_like_patterns_are_read_once(
 
 
 @pytest.mark.parametrize("interval", ["soon", "10", 0, "0s"])
-def test_an_interval_that_is_none_is_refused(interval: str | int) -> None:
+def test_an_invalid_interval_is_refused(interval: str | int) -> None:
     with pytest.raises(ValueError, match="interval"):
         FileSource.parquet("in").monitor_continuously(interval)
 
 
-def test_a_batch_of_nothing_is_refused() -> None:
+def test_an_empty_batch_size_is_refused() -> None:
     with pytest.raises(ValueError, match="files per batch must be at least 1, not 0"):
         FileSource.parquet("in").files_per_batch(0)

@@ -84,7 +84,7 @@ def tasks(spark: SparkSession) -> list[int]:
 
 
 @by_fsspec_in_long_runs
-def test_many_small_files_are_one_batch_and_one_spark_job_of_few_tasks(
+def test_many_small_files_are_one_batch_with_few_spark_tasks(
     laboratory: Laboratory, tmp_path: Path, reach: Reach
 ) -> None:
     folder, spark = tmp_path / "many", laboratory.plane.session
@@ -112,7 +112,7 @@ def test_many_small_files_are_one_batch_and_one_spark_job_of_few_tasks(
         pytest.param(False, by_fsspec, marks=pytest.mark.long),
     ],
 )
-def test_rows_are_counted_also_where_a_function_does_not_begin_with_them(
+def test_rows_are_counted_even_if_a_function_drops_the_input(
     laboratory: Laboratory, csv_folder: Path, reads_them: bool, reach: Reach
 ) -> None:
     static = laboratory.plane.session.newSession().createDataFrame([(1, "one")], "key int, name string").coalesce(1)
@@ -146,7 +146,7 @@ MISFITS = [
         for misfit in MISFITS
     ],
 )
-def test_a_csv_file_that_does_not_fit_is_named_with_the_reason(
+def test_an_error_names_a_malformed_csv_file_and_the_reason(
     laboratory: Laboratory, csv_folder: Path, name: str, text: str, line: str, why: str, reach: Reach
 ) -> None:
     (csv_folder / f"{name} file.csv").write_text(text.format(line))
@@ -170,7 +170,7 @@ TYPED, CUT = ('{"key": 1}\n{"key": "x"}\n', "'key' and the value x"), ('{"key": 
         pytest.param(*CUT, by_fsspec, marks=pytest.mark.long),
     ],
 )
-def test_a_json_line_that_does_not_fit_is_named_with_the_reason(
+def test_an_error_names_a_malformed_json_line_and_the_reason(
     laboratory: Laboratory, tmp_path: Path, text: str, why: str, reach: Reach
 ) -> None:
     (tmp_path / "bad.json").write_text(text)
@@ -184,7 +184,7 @@ def test_a_json_line_that_does_not_fit_is_named_with_the_reason(
 
 
 @by_fsspec_in_long_runs
-def test_a_broken_page_of_a_parquet_file_is_named_too(laboratory: Laboratory, tmp_path: Path, reach: Reach) -> None:
+def test_an_error_names_a_parquet_file_with_a_broken_page(laboratory: Laboratory, tmp_path: Path, reach: Reach) -> None:
     pq.write_table(pa.table({"key": list(range(100))}), tmp_path / "broken.parquet")
     sound = (tmp_path / "broken.parquet").read_bytes()
     (tmp_path / "broken.parquet").write_bytes(sound[:4] + b"\xff" * 60 + sound[64:])
@@ -196,23 +196,21 @@ def test_a_broken_page_of_a_parquet_file_is_named_too(laboratory: Laboratory, tm
 
 
 @by_fsspec_in_long_runs
-def test_the_user_may_ask_for_nulls(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
+def test_malformed_values_become_null_on_request(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
     (csv_folder / "good.csv").write_text("key,at,amount\nx,,1\n")
 
     assert rows_in_slices(spark, reach(csv(csv_folder, MODE="permissive"))) == [(None, None, 1.0)]
 
 
 @both_ways
-def test_the_user_may_take_columns_by_their_place(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
+def test_columns_are_matched_by_position_on_request(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
     (csv_folder / "good.csv").write_text("a,b,c\n1,,1\n")
 
     assert rows_in_slices(spark, reach(csv(csv_folder)).option("enforceSchema", True)) == [(1, None, 1.0)]
 
 
 @both_ways
-def test_options_are_those_of_the_reader_and_the_last_word_counts(
-    spark: SparkSession, csv_folder: Path, reach: Reach
-) -> None:
+def test_reader_options_apply_and_the_last_value_wins(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
     (csv_folder / "good.csv").write_text("1;31.12.2024\n")
     source = reach(FileSource.csv(csv_folder, schema="key int, day date", sep=",", dateFormat="dd.MM.yyyy")).options(
         sep=";"
@@ -224,7 +222,7 @@ def test_options_are_those_of_the_reader_and_the_last_word_counts(
 
 
 @by_fsspec_in_long_runs
-def test_folders_give_columns_to_text_too(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_text_files_have_partition_columns_too(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     (tmp_path / "in" / "day=7").mkdir(parents=True)
     (tmp_path / "in" / "day=7" / "a.csv").write_text("key\n1\n")
 
@@ -244,7 +242,7 @@ def test_a_schema_is_inferred_with_its_types(spark: SparkSession, csv_folder: Pa
     )
 
 
-def test_no_schema_is_taken_from_malformed_or_empty_files(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_schema_is_inferred_from_malformed_or_empty_files(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"key":')
     (tmp_path / "empty.csv").write_text("")
 
@@ -254,7 +252,7 @@ def test_no_schema_is_taken_from_malformed_or_empty_files(spark: SparkSession, t
         FileSource.csv(tmp_path / "empty.csv").prototype(spark)
 
 
-def test_a_batch_does_not_say_how_many_rows_it_has(spark: SparkSession, csv_folder: Path) -> None:
+def test_a_text_batch_has_no_known_row_count(spark: SparkSession, csv_folder: Path) -> None:
     (split,) = splits(spark, csv(csv_folder))
 
     assert split == FileBatchSplit(
@@ -265,7 +263,7 @@ def test_a_batch_does_not_say_how_many_rows_it_has(spark: SparkSession, csv_fold
     )
 
 
-def test_rows_per_batch_are_for_files_that_say_how_many_they_have() -> None:
+def test_rows_per_batch_requires_files_with_known_row_counts() -> None:
     with pytest.raises(ValueError, match=r"csv files are counted by files_per_batch"):
         FileSource.csv("in").rows_per_batch(10)
 
@@ -278,7 +276,7 @@ def test_rows_per_batch_are_for_files_that_say_how_many_they_have() -> None:
         ("basePath", "/", "'basePath' does not apply"),
     ],
 )
-def test_an_option_that_would_change_what_is_promised_is_refused(key: str, value: str, wrong: str) -> None:
+def test_an_option_that_would_break_guarantees_is_refused(key: str, value: str, wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
         FileSource.csv("in").option(key, value)
     with pytest.raises(ValueError, match=wrong):

@@ -14,7 +14,7 @@ from tests.spark_bridge.connectors.file.test_source import discovery, file_names
 pytestmark = pytest.mark.spark
 
 
-def test_a_monitored_folder_tells_that_a_file_has_come(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_monitored_folder_reports_a_new_file(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     os.utime(tmp_path / "in", (1, 1))
     source = FileSource.json(tmp_path / "in", schema="n int").monitor_continuously("1h")
@@ -28,13 +28,13 @@ def test_a_monitored_folder_tells_that_a_file_has_come(spark: SparkSession, tmp_
     assert (before, look.changed()) == (False, True)
 
 
-def test_a_source_that_is_not_to_watch_looks_at_its_interval_only(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_source_that_does_not_watch_discovers_only_at_its_interval(spark: SparkSession, tmp_path: Path) -> None:
     source = FileSource.json(tmp_path, schema="n int").monitor_continuously("1h", watch=False)
 
     assert discovery(spark, source).changed is None
 
 
-def test_a_file_that_is_being_written_waits_for_a_later_look_unless_there_is_none(
+def test_a_file_still_being_written_is_left_for_a_later_discovery(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "in").mkdir()
@@ -51,7 +51,7 @@ def test_a_file_that_is_being_written_waits_for_a_later_look_unless_there_is_non
     assert (file_names(last), last.finished) == ([["a.json"]], True)
 
 
-def test_a_file_is_not_found_before_one_that_came_earlier(
+def test_files_are_discovered_in_arrival_order(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "in"

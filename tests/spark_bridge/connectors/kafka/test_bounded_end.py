@@ -50,7 +50,9 @@ def several_aborted_transactions(broker: Broker, topic: str) -> None:
 @pytest.mark.parametrize(
     "end", [mark_of_a_commit, aborted_records, pytest.param(several_aborted_transactions, marks=pytest.mark.long)]
 )
-def test_it_ends_behind_the_last_record(kafka: Broker, topic: str, end: Callable[[Broker, str], None]) -> None:
+def test_a_bounded_source_ends_after_the_last_record(
+    kafka: Broker, topic: str, end: Callable[[Broker, str], None]
+) -> None:
     kafka.create(topic)
     kafka.send(topic, b"1")
     end(kafka, topic)
@@ -63,7 +65,7 @@ def test_it_ends_behind_the_last_record(kafka: Broker, topic: str, end: Callable
     assert [record.value for record in records(source, found.splits)] == [b"1", b"2"]
 
 
-def test_a_partition_with_nothing_but_aborted_records_is_empty(kafka: Broker, topic: str) -> None:
+def test_a_partition_with_only_aborted_records_is_empty(kafka: Broker, topic: str) -> None:
     kafka.create(topic, 2)
     send_aborted(kafka, topic, b"no")
     kafka.send(topic, b"1", partition=1)
@@ -71,7 +73,7 @@ def test_a_partition_with_nothing_but_aborted_records_is_empty(kafka: Broker, to
     assert record_values(all_that_is_there(kafka, topic)) == [b"1"]
 
 
-def test_it_ends_before_a_transaction_that_is_open(kafka: Broker, topic: str) -> None:
+def test_a_bounded_source_ends_before_an_open_transaction(kafka: Broker, topic: str) -> None:
     kafka.create(topic)
     committed(kafka, topic, b"1", b"2")
     with transaction(kafka, topic, b"not yet"):
@@ -84,7 +86,7 @@ def test_it_ends_before_a_transaction_that_is_open(kafka: Broker, topic: str) ->
         assert [record.value for record in records(source, found.splits)] == [b"1", b"2"]
 
 
-def test_what_was_behind_an_open_transaction_is_read_when_it_has_ended(kafka: Broker, topic: str) -> None:
+def test_records_after_an_open_transaction_are_read_once_it_ends(kafka: Broker, topic: str) -> None:
     kafka.create(topic)
     source = KafkaSource.of_topics(kafka.address, topic)
     with transaction(kafka, topic, b"1"), transaction(kafka, topic, b"no") as aborting:
@@ -120,7 +122,7 @@ def test_each_portion_of_a_backlog_with_aborted_records_ends(
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.integration
-def test_a_job_ends_with_the_records_that_were_committed(
+def test_a_job_ends_with_the_committed_records(
     spark: SparkSession, kafka: Broker, topic: str, tmp_path: object
 ) -> None:
     kafka.create(topic, 2)

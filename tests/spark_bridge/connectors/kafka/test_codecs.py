@@ -35,7 +35,7 @@ def codecs_of(broker: Broker, topic: str) -> set[str]:
 @pytest.mark.parametrize(
     "codec", [pytest.param(codec, marks=() if codec == "snappy" else pytest.mark.long) for codec in CODECS]
 )
-def test_records_that_another_library_has_compressed_are_read(kafka: Broker, topic: str, codec: str) -> None:
+def test_records_compressed_by_another_library_are_read(kafka: Broker, topic: str, codec: str) -> None:
     # The broker compresses the batches again, with Java's libraries.
     kafka.create(topic, compression_type="uncompressed" if codec == "none" else codec)
     kafka.send(topic, *VALUES)
@@ -54,7 +54,7 @@ def test_records_that_another_library_has_compressed_are_read(kafka: Broker, top
         for is_run in [codec != "none" and is_transaction == (codec not in ("gzip", "snappy"))]
     ],
 )
-def test_records_are_written_in_the_codec_that_the_sink_has(
+def test_records_are_written_in_the_configured_codec(
     kafka: Broker, topic: str, codec: str, is_transaction: bool
 ) -> None:
     kafka.create(topic)

@@ -42,7 +42,7 @@ def offsets(source: KafkaSource, tasks: int = 1) -> list[int]:
 
 
 @pytest.mark.parametrize("tasks", [pytest.param(1, marks=pytest.mark.long), 7])
-def test_what_is_left_is_read_by_however_many_tasks(kafka: Broker, compacted: str, tasks: int) -> None:
+def test_remaining_records_are_read_by_any_number_of_tasks(kafka: Broker, compacted: str, tasks: int) -> None:
     assert offsets(KafkaSource.of_topics(kafka.address, compacted), tasks) == LEFT
 
 
@@ -55,7 +55,7 @@ def test_what_is_left_is_read_by_however_many_tasks(kafka: Broker, compacted: st
         pytest.param(5, 20, [], id="is in a gap"),
     ],
 )
-def test_a_range_may_begin_and_end_where_no_record_is(
+def test_a_range_may_begin_and_end_at_a_missing_offset(
     kafka: Broker, compacted: str, start: int, end: int, expected: list[int]
 ) -> None:
     source = (

@@ -71,7 +71,7 @@ def on_checkpoint(number: int, act: Callable[[], None]) -> Callable[[Message], N
 
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["kafka", "delta"])
-def test_a_task_manager_that_dies_changes_nothing(
+def test_output_is_exactly_once_when_a_task_manager_dies(
     flown: Broker,
     environment: Callable[[], StreamExecutionEnvironment],
     target: str,
@@ -100,7 +100,7 @@ def test_a_task_manager_that_dies_changes_nothing(
 # test_transactions.py kills a broker within a transaction in each run.
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["kafka", "delta"])
-def test_a_broker_that_dies_changes_nothing(
+def test_output_is_exactly_once_when_a_broker_dies(
     flown: Broker,
     environment: Callable[[], StreamExecutionEnvironment],
     target: str,
@@ -129,7 +129,7 @@ def test_a_broker_that_dies_changes_nothing(
 
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["kafka", "delta"])
-def test_a_driver_that_dies_changes_nothing(
+def test_output_is_exactly_once_when_a_driver_dies(
     flown: Broker,
     environment: Callable[[], StreamExecutionEnvironment],
     target: str,
@@ -162,7 +162,7 @@ def test_a_driver_that_dies_changes_nothing(
     assert published() == flights.expected_counts()
 
 
-def test_what_cannot_be_read_is_told_before_the_job_runs(
+def test_unreadable_topics_are_reported_before_the_job_runs(
     broker: Broker, environment: Callable[[], StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     env = environment()

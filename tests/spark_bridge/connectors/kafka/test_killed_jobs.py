@@ -48,7 +48,7 @@ def flown(gate: Gate, tmp_path: Path) -> Iterator[Broker]:
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=str)
-def test_a_broker_that_is_killed_in_a_transaction_changes_nothing(
+def test_output_is_exactly_once_when_a_broker_is_killed_in_a_transaction(
     flown: Broker, gate: Gate, env: StreamExecutionEnvironment, moment: Moment, tmp_path: Path
 ) -> None:
     with gate.hold(moment) as held:
@@ -63,7 +63,7 @@ def test_a_broker_that_is_killed_in_a_transaction_changes_nothing(
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=str)
-def test_a_driver_that_is_killed_in_a_transaction_changes_nothing(
+def test_output_is_exactly_once_when_a_driver_is_killed_in_a_transaction(
     flown: Broker, gate: Gate, env: StreamExecutionEnvironment, moment: Moment, tmp_path: Path
 ) -> None:
     arguments = [

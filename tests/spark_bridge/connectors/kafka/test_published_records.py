@@ -42,7 +42,7 @@ def message(broker: Broker, topic: str, value: bytes | None) -> Message:
 
 
 @pytest.mark.parametrize("from_files", [True, False], ids=["from files", "from batches"])
-def test_what_is_null_is_left_to_kafka(broker: Broker, topic: str, from_files: bool, tmp_path: Path) -> None:
+def test_null_columns_get_kafkas_defaults(broker: Broker, topic: str, from_files: bool, tmp_path: Path) -> None:
     broker.create(topic, 2)
     cluster = Cluster(broker.address)
     if from_files:
@@ -63,7 +63,7 @@ def test_what_is_null_is_left_to_kafka(broker: Broker, topic: str, from_files: b
 
 
 @pytest.mark.spark
-def test_rows_that_python_does_not_reach_are_read_by_spark(
+def test_rows_inaccessible_to_python_are_read_by_spark(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Transaction, "local_files", lambda _: None)

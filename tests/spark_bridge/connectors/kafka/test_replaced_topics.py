@@ -48,7 +48,7 @@ def replaced(topic: str, offset: int) -> str:
 @pytest.mark.parametrize(
     "records", [pytest.param(1, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long), 8]
 )
-def test_a_checkpoint_says_nothing_of_the_topic_that_was_made_again(kafka: Broker, topic: str, records: int) -> None:
+def test_offsets_of_a_checkpoint_do_not_apply_to_a_recreated_topic(kafka: Broker, topic: str, records: int) -> None:
     kafka.create(topic)
     kafka.send(topic, b"1", b"2", b"3")
     source = KafkaSource.of_topics(kafka.address, topic)
@@ -61,7 +61,7 @@ def test_a_checkpoint_says_nothing_of_the_topic_that_was_made_again(kafka: Broke
     assert ReplacedTopicError.suppress_restarts
 
 
-def test_a_position_of_an_earlier_version_is_compared_by_its_offset(kafka: Broker, topic: str) -> None:
+def test_a_position_of_an_earlier_version_is_compared_by_offset(kafka: Broker, topic: str) -> None:
     kafka.create(topic)
     kafka.send(topic, b"1")
     position = b'{"next": {"%s": {"0": 3}}, "end": {}, "splits": 1}' % topic.encode()
@@ -70,7 +70,7 @@ def test_a_position_of_an_earlier_version_is_compared_by_its_offset(kafka: Broke
         discover_splits(KafkaSource.of_topics(kafka.address, topic), position)
 
 
-def test_a_bounded_source_does_not_end_with_records_of_another_topic(kafka: Broker, topic: str) -> None:
+def test_a_bounded_source_does_not_end_with_another_topics_records(kafka: Broker, topic: str) -> None:
     kafka.create(topic)
     kafka.send(topic, b"1", b"2")
     source = KafkaSource.of_topics(kafka.address, topic).bounded(OffsetsInitializer.offsets({(topic, 0): 4}))
@@ -83,7 +83,7 @@ def test_a_bounded_source_does_not_end_with_records_of_another_topic(kafka: Brok
         discovery.discover(position)
 
 
-def test_a_topic_that_is_gone_is_named(kafka: Broker, topic: str) -> None:
+def test_an_error_names_a_deleted_topic(kafka: Broker, topic: str) -> None:
     kafka.create(topic)
     discovery = KafkaSplitDiscovery(KafkaSource.of_topics(kafka.address, topic), "source")  # type: ignore[arg-type]
     position = discovery.discover(b"").position
@@ -123,7 +123,7 @@ def published(spark: SparkSession, folder: Path) -> list[bytes]:
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.integration
-def test_a_job_fails_for_good_when_its_topic_is_made_again(
+def test_a_job_fails_without_restart_when_its_topic_is_recreated(
     spark: SparkSession, kafka: Broker, topic: str, tmp_path: Path
 ) -> None:
     kafka.create(topic)
@@ -142,7 +142,7 @@ def test_a_job_fails_for_good_when_its_topic_is_made_again(
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.integration
-def test_a_savepoint_does_not_go_on_with_the_topic_that_was_made_again(
+def test_a_savepoint_does_not_resume_on_a_recreated_topic(
     spark: SparkSession, kafka: Broker, topic: str, tmp_path: Path
 ) -> None:
     kafka.create(topic)

@@ -70,7 +70,9 @@ def sasl(mechanism: str, password: str = PASSWORD) -> dict[str, str]:
         pytest.param("BOTH", sasl("SCRAM-SHA-512") | {"security_protocol": "SASL_SSL"}, id="SCRAM and TLS"),
     ],
 )
-def test_records_are_written_and_read(secured: Secured, topic: str, listener: str, properties: dict[str, str]) -> None:
+def test_records_are_written_and_read_over_secured_ports(
+    secured: Secured, topic: str, listener: str, properties: dict[str, str]
+) -> None:
     secured.broker.create(topic)
     given = properties | ({} if listener == "SASL" else {"ssl_ca_location": str(secured.certificate)})
     sink = KafkaSink.to_topic(secured.address(listener), topic, **given)
@@ -104,7 +106,7 @@ def test_a_wrong_password_is_refused_at_once_and_not_printed(
     assert WRONG not in masked(f"what a log may say: {given}")
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(secured: Secured, topic: str) -> None:
+def test_an_untrusted_certificate_is_refused_at_once(secured: Secured, topic: str) -> None:
     source = KafkaSource.of_topics(secured.address("TLS"), topic, security_protocol="SSL")
     begun = time.monotonic()
 

@@ -101,7 +101,7 @@ def seconds(spark: SparkSession, folder: Path) -> int:
 
 # test_ranges.py and tests/actors/machines/exchange/test_watermark_generators.py cover the cause.
 @pytest.mark.long
-def test_a_silent_partition_holds_event_time_until_a_record_comes(
+def test_a_silent_partition_holds_event_time_until_a_record_arrives(
     spark: SparkSession, env: StreamExecutionEnvironment, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create(topic, 2)
@@ -121,7 +121,7 @@ def test_a_silent_partition_holds_event_time_until_a_record_comes(
     assert seconds(spark, tmp_path) > 0
 
 
-def test_a_silent_partition_holds_nothing_when_it_is_idle(
+def test_an_idle_partition_does_not_hold_event_time(
     spark: SparkSession, env: StreamExecutionEnvironment, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create(topic, 2)
@@ -140,7 +140,7 @@ def test_a_silent_partition_holds_nothing_when_it_is_idle(
 
 # test_source.py covers the new partition.
 @pytest.mark.long
-def test_a_partition_that_is_added_while_a_job_runs_is_read_from_its_beginning(
+def test_a_partition_added_to_a_running_job_is_read_from_its_beginning(
     spark: SparkSession, env: StreamExecutionEnvironment, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create(topic)

@@ -72,7 +72,7 @@ def sorted_records(spark: SparkSession, source: KafkaSource) -> list[tuple[objec
     )
 
 
-def test_a_record_has_the_columns_that_are_asked_for(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_a_record_has_the_requested_columns(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic, 2)
     broker.send(topic, b"v", partition=1, key=b"k", headers={"h": b"x"}, timestamp=NOW_MS)
     source = KafkaSource.of_topics(broker.address, topic).with_metadata(
@@ -124,7 +124,7 @@ def test_values_are_decoded(
     assert sorted_records(spark, KafkaSource.of_topics(broker.address, topic).values(value_format)) == [expected]
 
 
-def test_a_record_without_a_value_is_a_row_of_bytes_alone(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_a_record_without_a_value_is_null_in_a_raw_row_only(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.send(topic, None)
     source = KafkaSource.of_topics(broker.address, topic)
@@ -133,7 +133,7 @@ def test_a_record_without_a_value_is_a_row_of_bytes_alone(spark: SparkSession, b
     assert sorted_records(spark, source.values(JsonFormat("id long"))) == []
 
 
-def test_a_corrupt_record_is_named(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_an_error_names_a_corrupt_record(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.send(topic, b'{"id": 1}', b"{oops")
 
@@ -152,7 +152,7 @@ def test_a_corrupt_record_is_kept_on_demand(spark: SparkSession, broker: Broker,
     assert found == {(1, None), (None, "{oops")}
 
 
-def test_it_begins_where_it_is_told(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_a_source_starts_at_the_configured_offsets(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     for number in range(4):
         broker.send(topic, b"%d" % number, timestamp=NOW_MS + number)
@@ -168,9 +168,7 @@ def test_it_begins_where_it_is_told(spark: SparkSession, broker: Broker, topic: 
     assert len(sorted_records(spark, source.bounded(OffsetsInitializer.offsets({(topic, 0): 3})))) == 3
 
 
-def test_a_bounded_source_ends_with_what_was_there_when_it_began(
-    spark: SparkSession, broker: Broker, topic: str
-) -> None:
+def test_a_bounded_source_ends_with_its_initial_records(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.send(topic, b"1")
     source = KafkaSource.of_topics(broker.address, topic).bounded(OffsetsInitializer.latest()).bound(spark, None)
@@ -184,7 +182,7 @@ def test_a_bounded_source_ends_with_what_was_there_when_it_began(
     assert (found.splits[0].rows, again.splits, again.finished) == (1, (), True)
 
 
-def test_a_backlog_is_found_in_portions_of_all_partitions(
+def test_a_backlog_is_discovered_in_portions_of_all_partitions(
     spark: SparkSession, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka_source, "RECORDS_PER_SPLIT", 10)
@@ -200,7 +198,7 @@ def test_a_backlog_is_found_in_portions_of_all_partitions(
     assert not found.more
 
 
-def test_of_a_backlog_the_earliest_records_are_read_first_on_demand(
+def test_the_earliest_records_of_a_backlog_are_read_first_on_demand(
     spark: SparkSession, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka_source, "RECORDS_PER_SPLIT", 10)
@@ -219,7 +217,7 @@ def test_of_a_backlog_the_earliest_records_are_read_first_on_demand(
     assert sum(split.rows for split in found.splits) == 40
 
 
-def test_a_partition_that_appears_is_read_from_its_beginning(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_a_new_partition_is_read_from_its_beginning(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.send(topic, b"1")
     source = KafkaSource.of_topics(broker.address, topic).start_from(OffsetsInitializer.latest())
@@ -232,7 +230,7 @@ def test_a_partition_that_appears_is_read_from_its_beginning(spark: SparkSession
     assert [tuple(row) for row in read_splits(spark, source, found).drop(PARTITION).collect()] == [(b"2",)]
 
 
-def test_topics_that_match_a_pattern_are_found_as_they_come(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_topics_that_match_a_pattern_are_discovered(spark: SparkSession, broker: Broker, topic: str) -> None:
     source = KafkaSource.of_topic_pattern(broker.address, f"{topic}-.")
     before = discover_by_bound_source(source)
     broker.create(f"{topic}-a")
@@ -243,7 +241,7 @@ def test_topics_that_match_a_pattern_are_found_as_they_come(spark: SparkSession,
     assert discover_by_bound_source(source, before.position).splits[0].rows == 1
 
 
-def test_records_that_are_gone_are_not_passed_over(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_deleted_records_are_not_skipped_silently(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.send(topic, b"1", b"2", b"3")
     source = KafkaSource.of_topics(broker.address, topic)
@@ -257,12 +255,12 @@ def test_records_that_are_gone_are_not_passed_over(spark: SparkSession, broker: 
         read_splits(spark, source, found).collect()
 
 
-def test_a_topic_that_is_not_there_is_refused(broker: Broker) -> None:
+def test_a_missing_topic_is_refused(broker: Broker) -> None:
     with pytest.raises(SourceError, match="there is no topic nowhere at 127"):
         discover_by_bound_source(KafkaSource.of_topics(broker.address, "nowhere"))
 
 
-def test_a_group_without_offsets_is_asked_for_where_to_begin(broker: Broker, topic: str) -> None:
+def test_a_group_without_offsets_needs_a_start_position(broker: Broker, topic: str) -> None:
     broker.create(topic)
     source = (
         KafkaSource.of_topics(broker.address, topic).group_id("new").start_from(OffsetsInitializer.committed_offsets())
@@ -272,7 +270,7 @@ def test_a_group_without_offsets_is_asked_for_where_to_begin(broker: Broker, top
         discover_by_bound_source(source)
 
 
-def test_what_cannot_be_meant_is_refused(spark: SparkSession) -> None:
+def test_invalid_settings_are_refused(spark: SparkSession) -> None:
     source = KafkaSource.of_topics("127.0.0.1:1", "orders")
 
     with pytest.raises(ValueError, match="needs the name of a topic"):
@@ -289,7 +287,7 @@ def test_what_cannot_be_meant_is_refused(spark: SparkSession) -> None:
         source.start_from(OffsetsInitializer.committed_offsets()).bound(spark, None)
 
 
-def test_a_cluster_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_names_an_unreachable_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     source = KafkaSource.of_topics("127.0.0.1:1", "orders", log_level=0)
     looking = source.split_discovery(OperatorId("source"), FileSystem(SparkSession.active()))
     monkeypatch.setattr(looking._offsets, "_timeout", 0.5)
@@ -298,7 +296,7 @@ def test_a_cluster_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch
         looking.discover(b"")
 
 
-def test_the_group_learns_of_checkpoints(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_checkpoints_commit_offsets_to_the_group(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.send(topic, b"1", b"2")
     source = KafkaSource.of_topics(broker.address, topic).group_id(topic).bound(spark, None)
@@ -310,7 +308,7 @@ def test_the_group_learns_of_checkpoints(spark: SparkSession, broker: Broker, to
     assert len(sorted_records(spark, source.start_from(OffsetsInitializer.committed_offsets()))) == 0
 
 
-def test_a_rate_limit_lets_some_records_wait(broker: Broker, topic: str) -> None:
+def test_a_rate_limit_defers_records(broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.send(topic, *[b"x"] * 100)
     now = [0.0]

@@ -56,9 +56,7 @@ class TestChanges(CdcContract):
         self.made = self.made.start_from("committed-offset")
 
 
-def test_changes_come_as_rows_in_the_order_of_the_commits(
-    spark: SparkSession, database: Database, table: PostgresCdcSource
-) -> None:
+def test_changes_become_rows_in_commit_order(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     database.run("INSERT INTO names VALUES (1, 'there')")
     begun = discover_all_splits(table)
     with database.connection() as early:
@@ -84,7 +82,7 @@ def test_changes_come_as_rows_in_the_order_of_the_commits(
     ]
 
 
-def test_a_transaction_is_read_once_however_the_log_is_cut(
+def test_a_transaction_is_read_once_wherever_the_log_is_split(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     found = discover_all_splits(table)
@@ -102,7 +100,7 @@ def test_a_transaction_is_read_once_however_the_log_is_cut(
     assert rows[3:] == [(100 + number, "long", "+I") for number in range(3)]
 
 
-def test_what_the_snapshot_has_seen_does_not_come_again_and_what_it_has_not_comes(
+def test_changes_are_read_if_and_only_if_the_snapshot_lacks_them(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     discover_all_splits(table.start_from("latest-offset"))
@@ -117,7 +115,7 @@ def test_what_the_snapshot_has_seen_does_not_come_again_and_what_it_has_not_come
     assert [row[0] for row in rows] == [1, 3, 4, 2]
 
 
-def test_a_split_is_read_again_as_it_was(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
+def test_a_split_is_read_again_unchanged(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     database.run("INSERT INTO names VALUES (1, 'a')")
     pages = discover_all_splits(table)
     database.run("UPDATE names SET name = 'b'")
@@ -140,7 +138,7 @@ def test_a_large_table_is_read_in_ranges_of_pages(
     assert sorted(row[0] for row in read_splits(spark, table, found)) == list(range(1, 1001))  # type: ignore[type-var]
 
 
-def test_the_snapshot_is_held_until_a_checkpoint_is_behind_it(
+def test_the_snapshot_is_held_until_a_later_checkpoint_completes(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     def held() -> int:
@@ -159,7 +157,7 @@ def test_the_snapshot_is_held_until_a_checkpoint_is_behind_it(
     until(lambda: held() == 0)
 
 
-def test_a_snapshot_that_is_gone_is_told(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
+def test_a_lost_snapshot_is_reported(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     database.run("INSERT INTO names VALUES (1, 'a')")
     found = discover_all_splits(table)
     table.open_snapshot.close()
@@ -168,7 +166,7 @@ def test_a_snapshot_that_is_gone_is_told(spark: SparkSession, database: Database
         read_splits(spark, table, found)
 
 
-def test_a_bounded_source_ends_where_the_log_ended_or_at_a_place_of_it(
+def test_a_bounded_source_ends_at_the_initial_or_configured_log_position(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     discover_all_splits(table.start_from("latest-offset"))
@@ -215,7 +213,7 @@ def test_values_have_the_types_of_their_columns(spark: SparkSession, database: D
     assert set(deleted[1:-3]) == {None}
 
 
-def test_a_large_value_that_an_update_leaves_is_told_by_a_full_replica_identity_alone(
+def test_an_unchanged_large_value_requires_a_full_replica_identity(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     database.run(
@@ -234,7 +232,7 @@ def test_a_large_value_that_an_update_leaves_is_told_by_a_full_replica_identity_
     assert read_splits(spark, table, told) == [(1, "c", "x" * 10000, "+U"), (1, "c", "x" * 10000, "-D")]
 
 
-def test_a_table_of_partitions_is_one_table(spark: SparkSession, database: Database) -> None:
+def test_a_partitioned_table_is_read_as_one_table(spark: SparkSession, database: Database) -> None:
     database.run(
         "CREATE TABLE parts (id int PRIMARY KEY, name text) PARTITION BY RANGE (id)",
         "CREATE TABLE low PARTITION OF parts FOR VALUES FROM (0) TO (10)",
@@ -249,7 +247,7 @@ def test_a_table_of_partitions_is_one_table(spark: SparkSession, database: Datab
     assert changes_since(spark, source, begun.position) == [(1, None, "-D"), (12, "a", "+I"), (11, None, "-D")]
 
 
-def test_a_table_that_was_renamed_is_told(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
+def test_a_renamed_table_is_reported(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     bound = table.bound(spark, None)
     begun = discover_all_splits(bound)
     database.run("ALTER TABLE names RENAME TO others", "INSERT INTO others VALUES (1, 'a')")
@@ -258,7 +256,7 @@ def test_a_table_that_was_renamed_is_told(spark: SparkSession, database: Databas
         discover_all_splits(bound, begun.position)
 
 
-def test_other_tables_are_passed_over(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
+def test_other_tables_are_skipped(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     database.run(
         "CREATE SCHEMA other",
         "CREATE TABLE other.names (id bigint PRIMARY KEY, name text)",
@@ -270,7 +268,7 @@ def test_other_tables_are_passed_over(spark: SparkSession, database: Database, t
     assert changes_since(spark, table, begun.position) == [(2, "b", "+I")]
 
 
-def test_what_cannot_be_read_is_refused(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
+def test_unreadable_tables_are_refused(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     database.run(
         "CREATE TABLE keyless (id int)",
         "CREATE VIEW shown AS SELECT 1 AS id",

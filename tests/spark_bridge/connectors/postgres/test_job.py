@@ -74,14 +74,16 @@ def change(shop: Database, number: int) -> None:
 
 
 @pytest.mark.long
-def test_a_table_is_copied_with_its_prices(env: StreamExecutionEnvironment, shop: Database, tmp_path: Path) -> None:
+def test_a_table_is_copied_and_joined_with_prices(
+    env: StreamExecutionEnvironment, shop: Database, tmp_path: Path
+) -> None:
     start_priced_orders(env, shop, tmp_path, bounded=True).wait(timeout=PATIENCE_S)
 
     assert differences(shop) == []
     assert shop.rows("SELECT count(*) FROM priced") == [(200,)]
 
 
-def test_a_task_manager_and_connections_that_die_change_nothing(
+def test_output_is_exactly_once_when_a_task_manager_and_connections_die(
     env: StreamExecutionEnvironment, shop: Database, tmp_path: Path
 ) -> None:
     recipients: list[str] = []
@@ -113,7 +115,7 @@ def test_a_task_manager_and_connections_that_die_change_nothing(
 
 # test_schema_changes.py tests the error that ends it, and what a second run reads.
 @pytest.mark.long
-def test_a_job_that_an_added_column_has_ended_continues_when_it_is_run_again(
+def test_a_job_failed_by_an_added_column_continues_when_run_again(
     env: StreamExecutionEnvironment, shop: Database, tmp_path: Path
 ) -> None:
     client = start_priced_orders(env, shop, tmp_path, bounded=False)

@@ -18,7 +18,7 @@ from tests.spark_bridge.connectors.postgres.writing import DEADLINE_S, expect_re
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_the_slot_is_confirmed_when_a_checkpoint_is_complete_and_no_sooner(
+def test_the_slot_is_confirmed_only_after_a_checkpoint_completes(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     begun = discover_all_splits(table)
@@ -36,7 +36,7 @@ def test_the_slot_is_confirmed_when_a_checkpoint_is_complete_and_no_sooner(
     assert changes_since(spark, table, found.position) == [(2, "b", "+I")]
 
 
-def test_a_slot_that_was_dropped_or_has_gone_on_is_told(
+def test_a_dropped_or_advanced_slot_is_reported(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     begun = discover_all_splits(table.start_from("latest-offset"))
@@ -65,7 +65,7 @@ def using(database: Database, table: PostgresCdcSource) -> psycopg.Connection[tu
     return other
 
 
-def test_a_slot_that_is_in_use_is_confirmed_with_a_later_checkpoint(
+def test_a_slot_in_use_is_confirmed_with_a_later_checkpoint(
     spark: SparkSession, database: Database, table: PostgresCdcSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cdc_source, "_CONFIRM_SECONDS", 0.1)
@@ -83,7 +83,7 @@ def test_a_slot_that_is_in_use_is_confirmed_with_a_later_checkpoint(
     assert (meanwhile == before, confirmed(database, table) == before) == (True, False)
 
 
-def test_a_slot_that_is_in_use_is_waited_for(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
+def test_a_source_waits_for_a_slot_in_use(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     begun = discover_all_splits(table.start_from("latest-offset"))
     database.run("INSERT INTO names VALUES (1, 'a')")
     other = using(database, table)

@@ -40,7 +40,7 @@ class TestUpsert(PostgresContract):
         return PostgresSink.upsert(self.database.conninfo, "names", keys=["id"])
 
 
-def test_a_connection_that_is_killed_in_its_transaction_publishes_nothing_and_the_next_one_all(
+def test_a_killed_transaction_publishes_no_row_and_the_next_all(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run("CREATE TABLE names (id bigint, name text)")
@@ -64,7 +64,7 @@ def test_a_connection_that_is_killed_in_its_transaction_publishes_nothing_and_th
 
 
 @pytest.mark.long
-def test_an_attempt_waits_for_a_zombie_and_sees_what_it_has_done(
+def test_an_attempt_waits_for_a_zombie_and_sees_its_commit(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run("CREATE TABLE names (id bigint, name text)")
@@ -82,7 +82,7 @@ def test_an_attempt_waits_for_a_zombie_and_sees_what_it_has_done(
     assert sorted(database.rows("SELECT * FROM names")) == [(1, "one"), (2, "two")]
 
 
-def test_a_commit_is_on_the_disk_whatever_the_role_has_set(
+def test_a_commit_is_durable_despite_the_roles_settings(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run(
@@ -95,7 +95,7 @@ def test_a_commit_is_on_the_disk_whatever_the_role_has_set(
     assert database.rows("SELECT * FROM names") == [(1, "on")]
 
 
-def test_a_zombie_that_comes_late_changes_nothing(
+def test_a_late_zombie_changes_no_row(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run("CREATE TABLE names (id bigint PRIMARY KEY, name text)")

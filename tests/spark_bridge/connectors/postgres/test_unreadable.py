@@ -105,7 +105,7 @@ def all_of(batches: dict[int, list[tuple[object, ...]]]) -> list[tuple[object, .
     return [row for number in sorted(batches) for row in batches[number]]
 
 
-def test_values_are_the_same_at_first_and_as_changes(spark: SparkSession, database: Database) -> None:
+def test_values_are_equal_in_the_snapshot_and_as_changes(spark: SparkSession, database: Database) -> None:
     columns = ", ".join(f"c{place} {kind}" for place, (kind, _, _) in enumerate(VALUES.values()))
     values = ", ".join(value for _, value, _ in VALUES.values())
     database.run(
@@ -137,7 +137,7 @@ def test_values_are_the_same_at_first_and_as_changes(spark: SparkSession, databa
     ]
 
 
-def test_the_job_ends_at_once_and_names_the_value(
+def test_the_job_fails_at_once_and_names_the_unreadable_value(
     env: StreamExecutionEnvironment, database: Database, odd: PostgresCdcSource
 ) -> None:
     collected(env, env.from_source(odd.bounded(), uid="days"), "out")
@@ -154,7 +154,7 @@ def test_the_job_ends_at_once_and_names_the_value(
 
 # test_sql.py covers the null in a job; the next test covers unreadable changes.
 @pytest.mark.long
-def test_a_value_is_null_at_first_and_as_a_change(
+def test_an_unreadable_value_is_null_in_the_snapshot_and_as_a_change(
     spark: SparkSession, database: Database, odd: PostgresCdcSource
 ) -> None:
     source = source_of(database, "null")
@@ -165,7 +165,7 @@ def test_a_value_is_null_at_first_and_as_a_change(
     assert changes_since(spark, source, begun.position) == [(1, None, "a", "+U")]
 
 
-def test_rows_go_to_a_side_output_at_first_and_as_changes(
+def test_unreadable_rows_go_to_a_side_output_from_snapshot_and_changes(
     env: StreamExecutionEnvironment, database: Database, odd: PostgresCdcSource
 ) -> None:
     source = source_of(database, "side-output").with_metadata("lsn")
@@ -186,7 +186,7 @@ def test_rows_go_to_a_side_output_at_first_and_as_changes(
     assert all_of(side) == [("+U", ["day"], {"id": "1", "day": "-infinity", "name": "a"})]
 
 
-def test_rows_that_go_aside_must_be_read(
+def test_an_unread_side_output_of_unreadable_rows_is_refused(
     env: StreamExecutionEnvironment, database: Database, odd: PostgresCdcSource
 ) -> None:
     collected(env, env.from_source(source_of(database, "side-output").bounded(), uid="days"), "out")
@@ -195,7 +195,7 @@ def test_rows_that_go_aside_must_be_read(
         env.execute("days")
 
 
-def test_a_lookup_table_names_the_value_or_has_null(
+def test_a_lookup_table_reports_an_unreadable_value_or_has_null(
     spark: SparkSession, database: Database, odd: PostgresCdcSource
 ) -> None:
     with expect_refusal(r"'day' of public\.days has the value 'infinity'"):
@@ -207,12 +207,12 @@ def test_a_lookup_table_names_the_value_or_has_null(
         postgres_table(spark, database.conninfo, "days", on_unreadable="side-output")  # type: ignore[arg-type]
 
 
-def test_a_rule_that_there_is_not_is_refused(database: Database) -> None:
+def test_an_unknown_rule_is_refused(database: Database) -> None:
     with pytest.raises(ValueError, match='on_unreadable is "fail" or "null" or "side-output", not \'skip\''):
         source_of(database, "skip")  # type: ignore[arg-type]
 
 
-def test_names_that_spark_takes_for_one_are_refused_where_the_source_is_written(
+def test_names_that_spark_considers_equal_are_refused_at_the_source(
     env: StreamExecutionEnvironment, database: Database
 ) -> None:
     database.run('CREATE TABLE names (id int PRIMARY KEY, "Name" text, name text, "LSN" int)')
@@ -227,7 +227,7 @@ def test_names_that_spark_takes_for_one_are_refused_where_the_source_is_written(
         env.from_source(source.with_metadata("lsn"))
 
 
-def test_a_type_that_changes_before_the_discovery_sees_it_is_named(
+def test_an_error_names_a_type_changed_before_the_discovery(
     spark: SparkSession, database: Database, odd: PostgresCdcSource
 ) -> None:
     bound = odd.bound(spark, None)
@@ -239,7 +239,7 @@ def test_a_type_that_changes_before_the_discovery_sees_it_is_named(
         read_by(spark, bound, found)
 
 
-def test_a_job_that_is_run_again_reads_changes_of_before_a_column_was_widened_and_refuses_others(
+def test_a_job_run_again_reads_only_changes_from_before_a_widening(
     spark: SparkSession, database: Database, odd: PostgresCdcSource
 ) -> None:
     begun = discover_all_splits(odd.start_from("latest-offset"))

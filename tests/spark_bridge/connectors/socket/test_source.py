@@ -99,7 +99,7 @@ def server() -> Iterator[Server]:
     made.close()
 
 
-def test_lines_come_in_their_order_and_the_last_one_with_the_end(server: Server) -> None:
+def test_lines_arrive_in_order_and_the_last_one_at_the_end(server: Server) -> None:
     reading = Reading(SocketTextSource("127.0.0.1", server.port))
     reading.look()
     server.send(b"one\ntw")
@@ -123,9 +123,7 @@ def test_a_record_ends_at_the_delimiter(server: Server) -> None:
     reading.until("a\r\nb", "c", finished=True)
 
 
-def test_a_connection_that_is_lost_and_made_again_is_in_the_log(
-    server: Server, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_lost_and_restored_connection_is_logged(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=-1, retry_delay="10s"))
     reading.look()
@@ -149,7 +147,7 @@ def test_a_connection_that_is_lost_and_made_again_is_in_the_log(
     assert again == f"connected to {name} again"
 
 
-def test_a_line_goes_on_over_the_next_connection(server: Server) -> None:
+def test_a_line_continues_over_the_next_connection(server: Server) -> None:
     reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=1, retry_delay="10s"))
     reading.look()
     server.send(b"one\nbro")
@@ -166,7 +164,7 @@ def test_a_line_goes_on_over_the_next_connection(server: Server) -> None:
     assert waiting == ["one"]
 
 
-def test_it_ends_when_the_server_does_not_come_back(server: Server) -> None:
+def test_a_source_finishes_if_the_server_does_not_return(server: Server) -> None:
     reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=3, retry_delay="1s"))
     reading.look()
     server.send(b"one\nlast")
@@ -183,7 +181,7 @@ def test_it_ends_when_the_server_does_not_come_back(server: Server) -> None:
     assert reading.lines == ["one", "last"]
 
 
-def test_tries_are_counted_from_the_last_line(server: Server) -> None:
+def test_retries_are_counted_from_the_last_line(server: Server) -> None:
     reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=1, retry_delay="0s"))
     for number in range(3):
         reading.look()
@@ -195,7 +193,7 @@ def test_tries_are_counted_from_the_last_line(server: Server) -> None:
     reading.until("0", "1", "2", finished=True)
 
 
-def test_a_server_that_is_not_there_is_tried_as_often_as_is_said_and_then_told(server: Server) -> None:
+def test_an_unreachable_server_is_retried_as_configured_and_then_reported(server: Server) -> None:
     server.close()
     reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=2, retry_delay="1s"))
 
@@ -210,7 +208,7 @@ def test_a_server_that_is_not_there_is_tried_as_often_as_is_said_and_then_told(s
         reading.look()
 
 
-def test_it_waits_for_ever_for_a_server(server: Server) -> None:
+def test_a_source_without_a_retry_limit_waits_for_a_server(server: Server) -> None:
     server.refuse()
     reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=-1, retry_delay="1s"))
     for second in range(50):
@@ -224,7 +222,7 @@ def test_it_waits_for_ever_for_a_server(server: Server) -> None:
     reading.until("at last")
 
 
-def test_news_are_seen_without_a_look(server: Server) -> None:
+def test_new_lines_are_noticed_without_a_discovery(server: Server) -> None:
     reading = Reading(SocketTextSource("127.0.0.1", server.port))
     changed = reading.discovery.changed
     assert changed is not None
@@ -239,7 +237,7 @@ def test_news_are_seen_without_a_look(server: Server) -> None:
     assert (first, quiet) == (True, False)
 
 
-def test_what_a_server_sends_faster_than_it_is_read_waits(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_sent_faster_than_read_stay_in_the_socket(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket_text, "BYTES_PER_LOOK", 1000)
     monkeypatch.setattr(socket_text, "_BYTES_AT_ONCE", 100)
     monkeypatch.setattr(socket_text, "LINES_PER_SPLIT", 40)
@@ -271,7 +269,7 @@ def test_a_long_record_is_read_in_linear_time(server: Server, monkeypatch: pytes
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_lines_of_splits_are_rows(spark: SparkSession, server: Server) -> None:
+def test_lines_of_splits_become_rows(spark: SparkSession, server: Server) -> None:
     made = SocketTextSource("127.0.0.1", server.port).bound(spark, None)
     reading = Reading(made)
     reading.look()
@@ -285,7 +283,7 @@ def test_the_lines_of_splits_are_rows(spark: SparkSession, server: Server) -> No
     assert (made.boundedness, str(made)) == (Boundedness.CONTINUOUS_UNBOUNDED, f"socket 127.0.0.1:{server.port}")
 
 
-def test_what_cannot_be_meant_is_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="a port is a number from 1 to 65535, not 0"):
         SocketTextSource("localhost", 0)
     with pytest.raises(ValueError, match="delimiter of a SocketTextSource must not be empty"):
