@@ -94,7 +94,7 @@ def impatient(spark: SparkSession, registry: CodeRegistry, tmp_path: Path) -> It
     assert plane.stats().batches == 0
 
 
-def test_an_attempt_ends_whose_code_blocks_and_it_is_said_what_runs_on(
+def test_an_attempt_with_blocking_code_ends_and_reports_it(
     impatient: Blocking, caplog: pytest.LogCaptureFixture
 ) -> None:
     told = impatient.blocked()
@@ -108,7 +108,7 @@ def test_an_attempt_ends_whose_code_blocks_and_it_is_said_what_runs_on(
     assert not told.engine.end.wait(0)
 
 
-def test_code_of_the_users_that_does_not_end_is_interrupted(laboratory: Laboratory) -> None:
+def test_blocking_user_code_is_interrupted(laboratory: Laboratory) -> None:
     begun, interrupted = Event(), Event()
 
     def never_end(rows: DataFrame) -> DataFrame:
@@ -137,7 +137,7 @@ def test_code_of_the_users_that_does_not_end_is_interrupted(laboratory: Laborato
     assert told.engine.end.wait(PATIENCE_SECONDS)
 
 
-def test_the_next_attempt_does_not_begin_beside_one_that_never_returns(impatient: Blocking) -> None:
+def test_the_next_attempt_does_not_start_beside_a_blocked_one(impatient: Blocking) -> None:
     impatient.blocked().close(cancel=True)
 
     after = impatient.next()
@@ -148,7 +148,7 @@ def test_the_next_attempt_does_not_begin_beside_one_that_never_returns(impatient
     assert "job_source_0_0, still runs" in failed.cause.message
 
 
-def test_an_attempt_that_was_closed_before_it_was_opened_stands_in_for_the_one_before_it(impatient: Blocking) -> None:
+def test_an_attempt_closed_before_opening_takes_its_predecessors_place(impatient: Blocking) -> None:
     impatient.blocked()
     impatient.next().close(cancel=True)
 
@@ -159,7 +159,7 @@ def test_an_attempt_that_was_closed_before_it_was_opened_stands_in_for_the_one_b
     assert failed.cause.type_name == "PredecessorRunsError"
 
 
-def test_the_end_of_a_job_does_not_wait_for_ever(impatient: Blocking, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_end_of_a_job_does_not_wait_forever(impatient: Blocking, caplog: pytest.LogCaptureFixture) -> None:
     impatient.blocked()
 
     with caplog.at_level(logging.WARNING):
@@ -168,7 +168,7 @@ def test_the_end_of_a_job_does_not_wait_for_ever(impatient: Blocking, caplog: py
     assert "job_source_0_0: job job is released while it still runs" in caplog.messages
 
 
-def test_an_attempt_ends_the_one_before_it_that_nobody_has_closed(patient: Blocking) -> None:
+def test_an_attempt_ends_an_unclosed_predecessor(patient: Blocking) -> None:
     before = patient.laboratory.begin(patient.vertex).open()
 
     patient.next().open()
@@ -179,7 +179,7 @@ def test_an_attempt_ends_the_one_before_it_that_nobody_has_closed(patient: Block
     assert "job_source_0_1 takes its place" in failed.cause.message
 
 
-def test_a_cancellation_behind_a_graceful_close_cancels(patient: Blocking) -> None:
+def test_a_cancellation_after_a_graceful_close_cancels(patient: Blocking) -> None:
     told = patient.blocked()
 
     told.tell_close(cancel=False)
@@ -192,7 +192,7 @@ def test_a_cancellation_behind_a_graceful_close_cancels(patient: Blocking) -> No
     assert not patient.laboratory.output.exists()
 
 
-def test_an_attempt_ends_where_spark_is_stopped(
+def test_an_attempt_ends_if_spark_is_stopped(
     laboratory: Laboratory, registry: CodeRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
     stopped = StoppedSpark({FOLDER_VARIABLE: str(laboratory.folder / "is" / "gone")})

@@ -87,7 +87,7 @@ def hold(line: Line, which: Told) -> None:
     which.next()
 
 
-def test_a_batch_on_its_way_in_is_written_though_it_was_processed_and_is_on_its_way_again(line: Line) -> None:
+def test_a_processed_input_batch_is_written_and_in_flight_again(line: Line) -> None:
     hold(line, line.windows)
     line.windows.run(line.made)
 
@@ -105,7 +105,7 @@ def test_a_batch_on_its_way_in_is_written_though_it_was_processed_and_is_on_its_
     assert line.published_by(windows, recovered) == PUBLISHED
 
 
-def test_a_batch_on_its_way_out_goes_down_again_to_the_same_subpartition(line: Line) -> None:
+def test_an_output_batch_is_sent_again_to_the_same_subpartition(line: Line) -> None:
     hold(line, line.source)
 
     state = line.written(line.source)
@@ -117,7 +117,7 @@ def test_a_batch_on_its_way_out_goes_down_again_to_the_same_subpartition(line: L
     assert line.published_by(line.windows, recovered) == PUBLISHED
 
 
-def test_of_keyed_rows_on_their_way_in_each_of_several_subtasks_takes_its_own(line: Line) -> None:
+def test_each_subtask_restores_its_own_share_of_in_flight_keyed_rows(line: Line) -> None:
     hold(line, line.windows)
     [handle] = line.written(line.windows).input_channels
     line.windows.close(cancel=True)
@@ -140,13 +140,13 @@ def test_of_keyed_rows_on_their_way_in_each_of_several_subtasks_takes_its_own(li
     assert published == PUBLISHED
 
 
-def test_nothing_in_flight_is_no_state_and_costs_no_job(line: Line) -> None:
+def test_an_empty_channel_is_no_state_and_runs_no_job(line: Line) -> None:
     line.windows.tell(WriteChannelState(checkpoint_id=1, parts=()))
 
     assert line.windows.expect(ChannelStateWritten).folders == ()
 
 
-def test_what_is_held_is_let_go_when_nobody_wants_the_checkpoint(line: Line) -> None:
+def test_held_batches_are_released_if_the_checkpoint_is_abandoned(line: Line) -> None:
     stats = line.laboratory.plane.stats
     before = stats().batches
     hold(line, line.source)
@@ -160,7 +160,7 @@ def test_what_is_held_is_let_go_when_nobody_wants_the_checkpoint(line: Line) -> 
     assert (held, stats().batches) == (before, before - 1)
 
 
-def test_a_batch_that_is_gone_declines_the_checkpoint_and_names_it(line: Line) -> None:
+def test_a_lost_batch_declines_the_checkpoint_and_is_named(line: Line) -> None:
     line.source.tell(ReleaseBatches(holder=IN_TRANSIT, batch_ids=(line.batch.batch_id,)))
 
     line.source.tell(HoldBatches(checkpoint_id=1, batch_ids=(line.batch.batch_id,), holder=HOLDER))
@@ -171,7 +171,7 @@ def test_a_batch_that_is_gone_declines_the_checkpoint_and_names_it(line: Line) -
     assert line.batch.batch_id in failed.cause.message
 
 
-def test_channel_state_that_cannot_be_written_leaves_nothing_behind_and_the_attempt_goes_on(line: Line) -> None:
+def test_unwritable_channel_state_leaves_no_file_and_the_attempt_continues(line: Line) -> None:
     folder = line.laboratory.folder / "checkpoints" / "job"
     folder.mkdir(parents=True)
     (folder / "in-flight").touch()

@@ -11,7 +11,7 @@ from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_all_rows_come_out_and_the_batches_are_let_go_of(laboratory: Laboratory) -> None:
+def test_all_rows_are_emitted_and_the_batches_released(laboratory: Laboratory) -> None:
     before = laboratory.persisted()
     for number in range(3):
         write_rows(laboratory.input / f"{number}.parquet", [(number, 10 * number, 0.0)])

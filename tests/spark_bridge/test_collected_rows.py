@@ -24,7 +24,7 @@ def zone(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Ite
     time.tzset()
 
 
-def test_values_are_those_that_functions_see(spark: SparkSession, zone: str) -> None:
+def test_collected_values_equal_those_in_functions(spark: SparkSession, zone: str) -> None:
     # 01:30 in New York, in summer time and again an hour later.
     first, second = (datetime(2026, 11, 1, hour, 30, tzinfo=UTC) for hour in (5, 6))
     row = {

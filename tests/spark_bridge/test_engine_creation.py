@@ -13,7 +13,7 @@ from tests.spark_bridge.laboratory import Laboratory, write_rows
 pytestmark = pytest.mark.spark
 
 
-def test_an_engine_is_made_without_asking_the_jvm(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_is_created_without_calling_the_jvm(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
     write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
     vertices = [
         laboratory.source(laboratory.sink()),

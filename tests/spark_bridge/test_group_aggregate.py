@@ -45,7 +45,7 @@ class Counting(KeyedAttempts):
         return sorted(rows, key=lambda row: (row[0] is None, row))
 
 
-def test_each_batch_emits_the_count_so_far_of_every_key_that_it_has(laboratory: Laboratory) -> None:
+def test_each_batch_emits_the_running_count_of_its_keys(laboratory: Laboratory) -> None:
     counting = Counting(laboratory)
     subtasks = counting.begin()
 
@@ -67,7 +67,7 @@ def test_null_is_a_key_like_any_other(laboratory: Laboratory) -> None:
 
 # Functions of keyed rows also cover this.
 @pytest.mark.long
-def test_counts_go_on_from_a_checkpoint_and_what_came_behind_it_counts_once(laboratory: Laboratory) -> None:
+def test_counts_resume_from_a_checkpoint_and_later_rows_count_once(laboratory: Laboratory) -> None:
     counting = Counting(laboratory)
     (first,) = counting.begin()
     counting.read([first], 0)
@@ -95,7 +95,7 @@ def test_counts_go_on_from_a_checkpoint_and_what_came_behind_it_counts_once(labo
         (2, 3),
     ],
 )
-def test_counts_go_on_with_another_parallelism_each_key_at_its_new_owner(
+def test_counts_resume_at_another_parallelism_with_each_keys_new_owner(
     laboratory: Laboratory, before: int, after: int
 ) -> None:
     counting = Counting(laboratory)
@@ -113,7 +113,7 @@ def test_counts_go_on_with_another_parallelism_each_key_at_its_new_owner(
 
 # tests/integration/test_state_from_outside.py reads totals from a savepoint.
 @pytest.mark.long
-def test_a_savepoint_holds_all_of_the_counts_under_their_name(laboratory: Laboratory) -> None:
+def test_a_savepoint_contains_all_counts_under_their_name(laboratory: Laboratory) -> None:
     counting = Counting(laboratory)
     (subtask,) = counting.begin()
     counting.read([subtask], 0)
@@ -133,7 +133,9 @@ def test_a_savepoint_holds_all_of_the_counts_under_their_name(laboratory: Labora
     assert counting.published() == RUNNING
 
 
-def test_many_batches_are_merged_and_count_the_same(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_batches_are_merged_without_changing_counts(
+    laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(FileStateBackend, "merge_at", 2)
     counting = Counting(laboratory, files=[[(1, 1, 0.0)]] * 4)
     subtasks = counting.begin()

@@ -70,7 +70,7 @@ class Job:
         return sorted(map(tuple, rows), key=str)
 
 
-def test_a_row_before_the_watermark_meets_none_and_is_counted(laboratory: Laboratory) -> None:
+def test_a_row_before_the_watermark_has_no_match_and_is_counted(laboratory: Laboratory) -> None:
     inner = code(laboratory)
     job = Job(laboratory, inner, [(1, 10, 5.0)], [(1, 20, 5.5)], [(1, 30, 4.9), (1, 31, 6.0), (2, 32, 6.0)])
     join = job.begin(inner)
@@ -97,7 +97,7 @@ def test_a_row_before_the_watermark_goes_to_the_late_side_output_of_its_side(lab
     assert [row.amount for row in laboratory.published().collect()] == [20]
 
 
-def test_rows_that_met_none_come_out_once_also_behind_a_restore(laboratory: Laboratory) -> None:
+def test_unmatched_rows_are_emitted_once_also_after_a_restore(laboratory: Laboratory) -> None:
     full = code(laboratory, Side.LEFT, Side.RIGHT)
     job = Job(laboratory, full, [(1, 10, 1.0), (2, 11, 1.5), (3, 12, 4.0)], [(2, 20, 2.4), (4, 21, 2.0)])
     join = job.begin(full)
@@ -118,7 +118,7 @@ def test_rows_that_met_none_come_out_once_also_behind_a_restore(laboratory: Labo
     assert job.published() == [(10, None), (11, 20), (12, None), (None, 21)]
 
 
-def test_a_side_is_let_go_behind_the_watermark(laboratory: Laboratory) -> None:
+def test_rows_of_a_side_are_removed_after_the_watermark(laboratory: Laboratory) -> None:
     inner = code(laboratory)
     job = Job(laboratory, inner, [(1, 10, 1.0)], [(1, 20, 1.5)])
     join = job.begin(inner)
@@ -135,7 +135,7 @@ def test_a_side_is_let_go_behind_the_watermark(laboratory: Laboratory) -> None:
     assert none.shared == []
 
 
-def test_many_small_batches_become_one(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_small_batches_are_merged(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkStateBackend, "merge_at", 8)
     before = laboratory.persisted()
     inner = code(laboratory)

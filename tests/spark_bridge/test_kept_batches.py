@@ -40,7 +40,7 @@ def rows_read_by_subtask(
     return rows
 
 
-def test_a_result_is_read_behind_the_end_of_its_attempt_as_often_as_anybody_likes(laboratory: Laboratory) -> None:
+def test_a_result_is_readable_repeatedly_after_its_attempt_ends(laboratory: Laboratory) -> None:
     before = laboratory.persisted()
     source, made = produced(laboratory)
     (partition,) = source.engine.descriptor.outputs
@@ -60,7 +60,7 @@ def test_a_result_is_read_behind_the_end_of_its_attempt_as_often_as_anybody_like
 @pytest.mark.parametrize(
     "strategy", [ShipStrategy.BROADCAST, pytest.param(ShipStrategy.REBALANCE, marks=pytest.mark.long)]
 )
-def test_batches_that_go_to_readers_as_a_whole_are_kept_too(laboratory: Laboratory, strategy: ShipStrategy) -> None:
+def test_batches_sent_as_a_whole_are_retained_too(laboratory: Laboratory, strategy: ShipStrategy) -> None:
     write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0), (2, 2, 0.0)])
     vertex = laboratory.source()
     source = laboratory.begin(vertex, readers=2, strategy=strategy, partition_type=BLOCKING).open()
@@ -76,7 +76,7 @@ def test_batches_that_go_to_readers_as_a_whole_are_kept_too(laboratory: Laborato
     assert rows == ([2, 2, 2, 2] if strategy is ShipStrategy.BROADCAST else [2, 0, 2, 0])
 
 
-def test_an_attempt_that_is_cancelled_keeps_nothing(laboratory: Laboratory) -> None:
+def test_a_cancelled_attempt_retains_no_batch(laboratory: Laboratory) -> None:
     before = laboratory.persisted()
 
     produced(laboratory, cancel=True)
@@ -84,7 +84,7 @@ def test_an_attempt_that_is_cancelled_keeps_nothing(laboratory: Laboratory) -> N
     assert laboratory.persisted() <= before
 
 
-def test_the_next_attempt_of_a_subtask_lets_go_of_what_the_one_before_has_kept(laboratory: Laboratory) -> None:
+def test_the_next_attempt_releases_its_predecessors_retained_batches(laboratory: Laboratory) -> None:
     _, first = produced(laboratory)
     _, second = produced(laboratory, number=1)
 
@@ -94,7 +94,7 @@ def test_the_next_attempt_of_a_subtask_lets_go_of_what_the_one_before_has_kept(l
     assert stats.batches == len(second.outputs) == len(held) // 2
 
 
-def test_the_end_of_the_job_frees_what_was_kept(laboratory: Laboratory) -> None:
+def test_the_end_of_the_job_frees_retained_batches(laboratory: Laboratory) -> None:
     before = laboratory.persisted()
     produced(laboratory)
 
@@ -103,7 +103,7 @@ def test_the_end_of_the_job_frees_what_was_kept(laboratory: Laboratory) -> None:
     assert laboratory.persisted() <= before
 
 
-def test_a_thread_that_ends_a_job_beside_another_returns_when_it_has_ended(laboratory: Laboratory) -> None:
+def test_ending_a_job_concurrently_returns_after_it_has_ended(laboratory: Laboratory) -> None:
     begun, may_go_on = Event(), Event()
 
     def block(rows: DataFrame) -> DataFrame:
@@ -135,7 +135,7 @@ def test_a_thread_that_ends_a_job_beside_another_returns_when_it_has_ended(labor
     assert had_ended == [True, True]
 
 
-def test_a_closed_data_plane_keeps_nothing_of_what_comes_late(
+def test_a_closed_data_plane_retains_no_late_batch(
     spark: SparkSession, registry: CodeRegistry, laboratory: Laboratory
 ) -> None:
     plane = SparkDataPlane(spark, registry)

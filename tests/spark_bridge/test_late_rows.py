@@ -62,7 +62,7 @@ def rows_counted_as_late(laboratory: Laboratory, code: WindowCode) -> int:
 
 
 @pytest.mark.parametrize("slide_ms", [pytest.param(1000, marks=pytest.mark.long), 500])
-def test_late_rows_go_to_the_side_output_as_they_came_and_are_not_counted(files: Laboratory, slide_ms: int) -> None:
+def test_late_rows_go_to_the_side_output_unchanged_and_uncounted(files: Laboratory, slide_ms: int) -> None:
     code = replace(files.windows(slide_ms=slide_ms), side_outputs_late_data=True)
 
     late = rows_counted_as_late(files, code)
@@ -72,7 +72,7 @@ def test_late_rows_go_to_the_side_output_as_they_came_and_are_not_counted(files:
     assert files.published().selectExpr("sum(n)").first() == (4 * 1000 // slide_ms,)
 
 
-def test_only_what_comes_behind_the_allowed_lateness_goes_to_the_side_output(files: Laboratory) -> None:
+def test_only_rows_after_the_allowed_lateness_go_to_the_side_output(files: Laboratory) -> None:
     code = replace(files.windows(), side_outputs_late_data=True, allowed_lateness_ms=1000)
 
     late = rows_counted_as_late(files, code)
@@ -82,7 +82,7 @@ def test_only_what_comes_behind_the_allowed_lateness_goes_to_the_side_output(fil
     assert files.published().selectExpr("sum(n)").first() == (5,)
 
 
-def test_late_rows_belong_to_the_checkpoint_before_whose_barrier_they_came(files: Laboratory) -> None:
+def test_late_rows_belong_to_the_checkpoint_whose_barrier_they_precede(files: Laboratory) -> None:
     code = replace(files.windows(), side_outputs_late_data=True)
     source, window = pipeline(files, code)
     first, second = files.splits(source.engine.descriptor.vertex)
@@ -104,7 +104,7 @@ def test_late_rows_belong_to_the_checkpoint_before_whose_barrier_they_came(files
 
 # test_attempt also covers rows that were aggregated before they arrived.
 @pytest.mark.long
-def test_without_a_side_output_late_rows_that_came_as_they_are_are_counted(files: Laboratory) -> None:
+def test_unaggregated_late_rows_without_a_side_output_are_counted(files: Laboratory) -> None:
     source = files.begin(files.source()).open()
     window = files.begin(files.vertex("windows", files.windows(), files.sink()), reads=source).open()
     first, second = files.splits(source.engine.descriptor.vertex)

@@ -18,7 +18,7 @@ def lose_all_rows(laboratory: Laboratory) -> None:
         rdds.next().unpersist(True)
 
 
-def test_who_reads_a_batch_that_is_gone_fails_and_names_the_result_partition(laboratory: Laboratory) -> None:
+def test_reading_a_lost_batch_fails_and_names_the_result_partition(laboratory: Laboratory) -> None:
     write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
     source_vertex = laboratory.source()
     source = laboratory.begin(source_vertex).open()
@@ -40,7 +40,7 @@ def test_who_reads_a_batch_that_is_gone_fails_and_names_the_result_partition(lab
     assert not failed.cause.suppress_restarts
 
 
-def test_an_attempt_whose_state_is_gone_fails_and_does_not_only_decline_its_checkpoint(laboratory: Laboratory) -> None:
+def test_an_attempt_with_lost_state_fails_instead_of_only_declining_its_checkpoint(laboratory: Laboratory) -> None:
     write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
     source_vertex = laboratory.source()
     source = laboratory.begin(source_vertex).open()

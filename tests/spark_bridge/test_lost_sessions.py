@@ -32,7 +32,7 @@ def lost(whose: str, folder: Path) -> tuple[list[str], str]:
     return [line.removeprefix("> ") for line in ran.stdout.splitlines() if line.startswith("> ")], ran.stderr
 
 
-def test_a_session_that_flykka_started_is_started_again_and_the_job_goes_on_and_without_a_jvm_it_fails_at_once(
+def test_a_lost_flykka_session_is_restarted_but_a_dead_jvm_fails_jobs(
     tmp_path: Path,
 ) -> None:
     told, beside = lost("ours", tmp_path)
@@ -47,7 +47,7 @@ def test_a_session_that_flykka_started_is_started_again_and_the_job_goes_on_and_
 
 
 @pytest.mark.long
-def test_a_session_that_is_stopped_from_outside_is_started_again_too(tmp_path: Path) -> None:
+def test_a_session_stopped_from_outside_is_restarted_too(tmp_path: Path) -> None:
     told, beside = lost("outside", tmp_path)
 
     assert told == [f"stopped from outside FINISHED {ALL} UTC"]
@@ -57,7 +57,7 @@ def test_a_session_that_is_stopped_from_outside_is_started_again_too(tmp_path: P
 
 
 @pytest.mark.long
-def test_a_row_that_the_jvm_has_no_memory_for_is_explained_in_a_line(tmp_path: Path) -> None:
+def test_a_row_too_large_for_the_jvm_is_explained_in_one_line(tmp_path: Path) -> None:
     (told,), beside = lost("large", tmp_path)
 
     assert told.startswith("large SparkLostError the JVM of Spark has ended,")
@@ -68,7 +68,7 @@ def test_a_row_that_the_jvm_has_no_memory_for_is_explained_in_a_line(tmp_path: P
 
 
 @pytest.mark.long
-def test_a_session_of_the_programs_own_is_not_started_again_and_the_job_says_why_it_ends(tmp_path: Path) -> None:
+def test_a_programs_own_session_is_not_restarted_and_the_job_explains_why(tmp_path: Path) -> None:
     (told,), _ = lost("theirs", tmp_path)
 
     assert told.startswith(

@@ -66,7 +66,7 @@ class Job:
         return sorted(map(tuple, self.laboratory.published().collect()))
 
 
-def test_rows_meet_whenever_they_come_also_behind_a_restore(laboratory: Laboratory) -> None:
+def test_rows_match_in_any_arrival_order_also_after_a_restore(laboratory: Laboratory) -> None:
     job = Job(
         laboratory, code(laboratory), [(1, 10, 9.0), (None, 11, 9.0)], [(1, 20, 1.0), (None, 21, 1.0)], [(1, 30, 0)]
     )
@@ -84,7 +84,7 @@ def test_rows_meet_whenever_they_come_also_behind_a_restore(laboratory: Laborato
     assert job.published() == [(10, 20), (10, 30)]
 
 
-def test_rows_are_let_go_when_their_time_to_live_is_over(laboratory: Laboratory) -> None:
+def test_rows_are_removed_when_their_time_to_live_has_ended(laboratory: Laboratory) -> None:
     batches = [(1, 10, 0)], [(1, 20, 0)], [(1, 30, 0)], [(1, 40, 0)]
     job = Job(laboratory, code(laboratory, time_to_live_ms=1_000), *batches)
     join = job.begin()
@@ -104,7 +104,7 @@ def test_rows_are_let_go_when_their_time_to_live_is_over(laboratory: Laboratory)
     assert sorted((each.state_name, each.rows) for each in left.shared) == [("left", 1), ("right", 1)]
 
 
-def test_many_rows_are_joined_where_they_lie(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_joined_in_place(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flykka.spark_bridge.operators.join_code._ROWS_OF_ONE_CORE", 2)
     job = Job(laboratory, code(laboratory), [(1, 10, 0), (2, 11, 0), (2, 12, 0)], [(2, 20, 0)], [(2, 13, 0)])
     join = job.begin()

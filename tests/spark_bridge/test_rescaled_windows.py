@@ -75,7 +75,7 @@ def handles(snapshots: Sequence[Snapshot]) -> list[SharedStateHandle]:
     return [handle for snapshot in snapshots for state in snapshot.state.operators for handle in state.shared]
 
 
-def test_of_what_one_subtask_held_each_of_several_reads_its_own_and_writes_that_again(laboratory: Laboratory) -> None:
+def test_each_new_subtask_reads_and_rewrites_its_own_share_of_state(laboratory: Laboratory) -> None:
     job = Job(laboratory, laboratory.windows())
     one = taken(job.begin(1), 1)
 
@@ -91,7 +91,7 @@ def test_of_what_one_subtask_held_each_of_several_reads_its_own_and_writes_that_
 
 # The next test shows that no row is lost or fired twice if one subtask takes over from two.
 @pytest.mark.long
-def test_what_one_subtask_takes_over_as_a_whole_stays_where_it_lies(laboratory: Laboratory) -> None:
+def test_state_taken_over_as_a_whole_is_not_rewritten(laboratory: Laboratory) -> None:
     job = Job(laboratory, laboratory.windows())
     three = taken(job.begin(3), 1, *[at_ms(1)] * 3)
 
@@ -106,7 +106,7 @@ def test_what_one_subtask_takes_over_as_a_whole_stays_where_it_lies(laboratory: 
 
 
 @pytest.mark.parametrize("slide_ms", [pytest.param(1000, marks=pytest.mark.long), 500])
-def test_what_had_fired_in_one_subtask_and_not_in_another_fires_once(laboratory: Laboratory, slide_ms: int) -> None:
+def test_windows_fired_in_only_one_old_subtask_fire_once(laboratory: Laboratory, slide_ms: int) -> None:
     job = Job(laboratory, laboratory.windows(slide_ms=slide_ms))
     further = taken(job.begin(2), 1, at_ms(1), at_ms(2))
 

@@ -39,7 +39,7 @@ def segment_files(laboratory: Laboratory) -> list[Path]:
     return sorted(path for path in found if path.is_file() and str(laboratory.job_id) in str(path))
 
 
-def test_an_attempt_that_has_ended_or_was_cancelled_leaves_no_segment(laboratory: Laboratory) -> None:
+def test_an_ended_or_cancelled_attempt_leaves_no_segment(laboratory: Laboratory) -> None:
     attempts = keyed(laboratory, VERBS[0])
     subtasks = attempts.begin(2)
     attempts.read(subtasks, 2)
@@ -51,7 +51,7 @@ def test_an_attempt_that_has_ended_or_was_cancelled_leaves_no_segment(laboratory
     assert segment_files(laboratory) == []
 
 
-def test_a_job_that_is_over_leaves_no_segment_of_attempts_that_run(laboratory: Laboratory) -> None:
+def test_an_ended_job_leaves_no_segment_of_running_attempts(laboratory: Laboratory) -> None:
     attempts = keyed(laboratory, VERBS[0])
     attempts.read(attempts.begin(), 0)
     assert segment_files(laboratory)
@@ -61,7 +61,7 @@ def test_a_job_that_is_over_leaves_no_segment_of_attempts_that_run(laboratory: L
     assert segment_files(laboratory) == []
 
 
-def test_a_driver_that_is_killed_leaves_no_segment(tmp_path: Path) -> None:
+def test_a_killed_driver_leaves_no_segment(tmp_path: Path) -> None:
     driver = [sys.executable, "-c", KILLED, str(tmp_path)]
 
     # The JVM shares this output, so it has ended as well once all of it is read.

@@ -56,7 +56,7 @@ def distinct() -> Column:
 
 
 @pytest.mark.parametrize(("size_ms", "slide_ms", "offset_ms"), SIZES)
-def test_windows_that_fire_at_several_checkpoints_are_those_of_the_batch(
+def test_windows_fired_at_several_checkpoints_equal_the_batch(
     files: Laboratory, size_ms: int, slide_ms: int, offset_ms: int
 ) -> None:
     code = files.windows(size_ms=size_ms, slide_ms=slide_ms, offset_ms=offset_ms)
@@ -81,7 +81,7 @@ def test_windows_that_fire_at_several_checkpoints_are_those_of_the_batch(
 # A test of tumbling windows also covers this.
 @pytest.mark.long
 @pytest.mark.parametrize("keeps_rows", [False, True])
-def test_an_attempt_that_is_restored_between_the_windows_of_a_row_goes_on(files: Laboratory, keeps_rows: bool) -> None:
+def test_an_attempt_restored_between_a_rows_windows_continues(files: Laboratory, keeps_rows: bool) -> None:
     aggregates = (distinct(),) if keeps_rows else ()
     code = files.windows(*aggregates, size_ms=5000, slide_ms=3000, offset_ms=700)
     source, (window,) = pipeline(files, code)
@@ -103,7 +103,7 @@ def test_an_attempt_that_is_restored_between_the_windows_of_a_row_goes_on(files:
     assertDataFrameEqual(files.published().collect(), batch_windows(files, code, *aggregates))
 
 
-def test_windows_fire_with_the_watermark_each_once(files: Laboratory) -> None:
+def test_each_window_fires_once_with_the_watermark(files: Laboratory) -> None:
     code = files.windows(size_ms=4000, slide_ms=2000)
     source = files.begin(files.source(LocalAggregateCode(of=code))).open()
     vertex = files.vertex("windows", code, outputs=True, firing_mode=FiringMode.ON_WATERMARK)
@@ -122,7 +122,7 @@ def test_windows_fire_with_the_watermark_each_once(files: Laboratory) -> None:
     assert files.plane.stats().batches == len([each for each in fired if each])
 
 
-def test_a_row_is_late_only_when_its_last_window_is_closed(laboratory: Laboratory) -> None:
+def test_a_row_is_late_only_after_its_last_window_closed(laboratory: Laboratory) -> None:
     write_rows(laboratory.input / "0.parquet", [(1, 0, 3.0)])
     write_rows(laboratory.input / "1.parquet", [(1, 1, 3.5), (1, 2, 1.5), (1, 3, 1.9), (1, 4, 4.5)])
     code = laboratory.windows(size_ms=4000, slide_ms=2000)
@@ -140,7 +140,7 @@ def test_a_row_is_late_only_when_its_last_window_is_closed(laboratory: Laborator
     assert published == {(0, 1), (2, 3), (4, 1)}
 
 
-def test_small_batches_are_merged_without_mixing_what_was_closed_when_they_came(
+def test_merged_small_batches_keep_the_lateness_of_their_arrival(
     laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SparkStateBackend, "merge_at", 4)

@@ -89,7 +89,7 @@ def line(laboratory: Laboratory) -> Iterator[Line]:
     made.may_fire.set()
 
 
-def test_what_a_failed_snapshot_fired_is_in_the_next_whose_barrier_has_passed_already(line: Line) -> None:
+def test_rows_fired_by_a_failed_snapshot_are_in_the_next_one(line: Line) -> None:
     line.read()
     line.pass_barrier(1, at_ms(1))
     line.pass_barrier(2, END)
@@ -111,7 +111,7 @@ def test_what_a_failed_snapshot_fired_is_in_the_next_whose_barrier_has_passed_al
     assert line.laboratory.published().count() == 5
 
 
-def test_state_that_fires_may_be_merged_meanwhile(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fired_state_may_be_merged_meanwhile(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkStateBackend, "merge_at", 4)
     line.may_fire.set()
     for _ in range(3):
@@ -130,7 +130,7 @@ def test_state_that_fires_may_be_merged_meanwhile(line: Line, monkeypatch: pytes
     assert {row.n for row in line.laboratory.published().collect()} == {3}
 
 
-def test_the_state_of_an_aborted_checkpoint_is_not_written_and_what_it_fired_is_kept(line: Line) -> None:
+def test_an_aborted_checkpoints_state_is_not_written_and_its_fired_rows_stay(line: Line) -> None:
     line.read()
     line.pass_barrier(1, at_ms(1))
     line.pass_barrier(2, END)
@@ -161,7 +161,7 @@ def test_rows_that_fire_after_a_barrier_are_counted_as_staged(line: Line) -> Non
 @pytest.mark.parametrize(
     "is_state_lost", [pytest.param(False, marks=pytest.mark.long), True], ids=["still here", "lost"]
 )
-def test_state_that_is_merged_after_a_checkpoint_holds_it_is_restored_once(
+def test_state_merged_after_a_checkpoint_is_restored_once(
     line: Line, is_state_lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SparkStateBackend, "merge_at", 4)
@@ -181,7 +181,7 @@ def test_state_that_is_merged_after_a_checkpoint_holds_it_is_restored_once(
     assert {row.n for row in line.laboratory.published().collect()} == {8}
 
 
-def test_batches_are_folded_in_while_restored_state_is_still_read(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_merged_while_restored_state_is_still_loading(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     may_read = Event()
     line.may_fire.set()
     line.read()
@@ -202,7 +202,7 @@ def test_batches_are_folded_in_while_restored_state_is_still_read(line: Line, mo
     assert {row.n for row in line.laboratory.published().collect()} == {2}
 
 
-def test_state_that_cannot_be_read_fails_the_attempt_and_its_waiters(line: Line) -> None:
+def test_unreadable_state_fails_the_attempt_and_its_waiters(line: Line) -> None:
     line.may_fire.set()
     line.read()
     state = line.windows.snapshot(1).state
@@ -216,7 +216,7 @@ def test_state_that_cannot_be_read_fails_the_attempt_and_its_waiters(line: Line)
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_what_a_retained_checkpoint_will_publish_outlives_the_job(line: Line, keep: bool) -> None:
+def test_pending_files_of_a_retained_checkpoint_outlive_the_job(line: Line, keep: bool) -> None:
     line.may_fire.set()
     line.read()
     state = line.windows.snapshot(1, END).state
@@ -235,7 +235,7 @@ def test_what_a_retained_checkpoint_will_publish_outlives_the_job(line: Line, ke
         assert answer.cause.type_name == "StagedFileError"
 
 
-def test_what_is_late_does_not_depend_on_a_restart(line: Line) -> None:
+def test_lateness_does_not_depend_on_a_restart(line: Line) -> None:
     line.may_fire.set()
     closed = at_ms(2) - 1
     state = line.windows.snapshot(1, closed).state
@@ -247,7 +247,7 @@ def test_what_is_late_does_not_depend_on_a_restart(line: Line) -> None:
     assert (before, after) == (3, 3)
 
 
-def test_event_time_that_has_come_to_its_end_begins_again_where_somebody_goes_on(line: Line) -> None:
+def test_ended_event_time_restarts_in_a_successor_job(line: Line) -> None:
     line.may_fire.set()
     line.read()
     drained = line.windows.snapshot(1, END).state
@@ -262,7 +262,7 @@ def test_event_time_that_has_come_to_its_end_begins_again_where_somebody_goes_on
 
 
 @pytest.mark.parametrize("written_by_others", [True, False])
-def test_a_subtask_leaves_nothing_in_a_savepoint_for_which_it_cannot_write_its_state(
+def test_a_subtask_leaves_no_file_in_a_savepoint_if_its_state_fails(
     line: Line, tmp_path: Path, written_by_others: bool
 ) -> None:
     savepoint = tmp_path / "savepoint-1"

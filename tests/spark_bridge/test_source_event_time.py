@@ -23,13 +23,13 @@ def read_one_batch(laboratory: Laboratory, **code: object) -> StageResult:
     return told.read(laboratory.splits(told.engine.descriptor.vertex))
 
 
-def test_the_earliest_time_is_looked_for_only_where_order_is_watched(laboratory: Laboratory) -> None:
+def test_the_earliest_time_is_computed_only_if_order_is_tracked(laboratory: Laboratory) -> None:
     finished = read_one_batch(laboratory)
 
     assert (finished.event_time_min, finished.event_time_max) == (None, at_ms(3))
 
 
-def test_where_order_is_watched_the_earliest_time_is_told_whatever_a_file_says_of_itself(
+def test_the_earliest_time_is_reported_despite_file_statistics(
     laboratory: Laboratory,
 ) -> None:
     finished = read_one_batch(laboratory, watches_order=True)
@@ -40,7 +40,7 @@ def test_where_order_is_watched_the_earliest_time_is_told_whatever_a_file_says_o
 @pytest.mark.parametrize(
     ("punctuation", "latest_ms"), [("key > 0", at_ms(2)), ("key = 1", at_ms(1)), ("key = 7", None)]
 )
-def test_where_rows_mark_watermarks_only_their_times_are_told(
+def test_only_watermark_marks_are_reported_if_rows_mark_them(
     laboratory: Laboratory, punctuation: object, latest_ms: int | None
 ) -> None:
     assert read_one_batch(laboratory, punctuation=punctuation).event_time_max == latest_ms

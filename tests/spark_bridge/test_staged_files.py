@@ -151,7 +151,7 @@ def test_damaged_file_is_found_after_a_restore(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("kind", "restores"), cases([True, False]))
-def test_missing_file_is_an_error_while_its_folder_is_there(
+def test_missing_file_in_an_existing_folder_is_an_error(
     spark: SparkSession, tmp_path: Path, kind: str, restores: bool
 ) -> None:
     target = Target(spark, tmp_path, kind)
@@ -207,7 +207,7 @@ def checkpoint_of(folder: Path, prepared: Sequence[Value]) -> str:
     return CheckpointStorage(str(folder)).write_metadata(taken)
 
 
-def test_missing_batch_of_a_function_is_not_taken_for_given(spark: SparkSession, tmp_path: Path) -> None:
+def test_missing_batch_of_a_function_is_not_treated_as_delivered(spark: SparkSession, tmp_path: Path) -> None:
     target = Target(spark, tmp_path, "function")
     writer = target.writer()
     target.prepare(writer)
@@ -260,7 +260,7 @@ def without_digests(piece: Value) -> Value:
 
 
 @pytest.mark.parametrize("kind", EACH_KIND)
-def test_damage_in_a_savepoint_is_found_by_the_job_that_begins_from_it(
+def test_damage_in_a_savepoint_is_found_by_a_job_starting_from_it(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     target = Target(spark, tmp_path, kind)

@@ -142,7 +142,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
 
 
 @_lengths(quick=100)
-def test_an_outage_during_a_restore_loses_no_row_and_does_not_end_the_job(
+def test_an_outage_during_a_restore_loses_no_row_and_fails_no_job(
     spark: SparkSession, case: Case, lengths: tuple[int, ...]
 ) -> None:
     first = case.writer(spark, 0)
@@ -162,7 +162,7 @@ def test_an_outage_during_a_restore_loses_no_row_and_does_not_end_the_job(
 
 
 @_lengths(quick=1)
-def test_an_outage_during_a_commit_loses_no_row_and_does_not_end_the_job(
+def test_an_outage_during_a_commit_loses_no_row_and_fails_no_job(
     spark: SparkSession, case: Case, lengths: tuple[int, ...]
 ) -> None:
     filesystem = FlickeringFileSystem(spark, case.storage)

@@ -176,7 +176,7 @@ STEPS = st.lists(
     deferred=st.booleans(),
     steps=STEPS,
 )
-def test_windows_emit_what_those_of_flink_do(
+def test_windows_emit_the_same_as_flinks(
     sizes: tuple[int, int],
     lateness: int,
     deferred: bool,

@@ -37,7 +37,7 @@ def seconds_since_1970(time: datetime) -> Fraction:
 @example(datetime(1, 1, 1, 0, 0, 0, 1, tzinfo=ZoneInfo("Asia/Kolkata")))
 @example(datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=ZoneInfo("America/New_York")))
 @example(datetime(2026, 11, 1, 1, 30, tzinfo=ZoneInfo("America/New_York"), fold=1))
-def test_numbers_of_times_are_exact_and_rounded_down(time: datetime) -> None:
+def test_times_convert_to_exact_numbers_rounded_down(time: datetime) -> None:
     seconds = seconds_since_1970(time)
 
     assert micros_of(time) == seconds * 10**6
@@ -45,7 +45,7 @@ def test_numbers_of_times_are_exact_and_rounded_down(time: datetime) -> None:
 
 
 @given(st.datetimes())
-def test_a_number_is_a_time_in_utc_again(naive: datetime) -> None:
+def test_a_number_converts_back_to_a_time_in_utc(naive: datetime) -> None:
     time = naive.replace(tzinfo=UTC)
 
     assert time_of_micros(micros_of(time)) == time

@@ -101,7 +101,7 @@ def broadcast_state_reader() -> tuple[int, Any]:
     return 0, lambda _, ctx: ctx.get_broadcast_state(RULES).items()
 
 
-def test_both_inputs_have_one_state_of_a_key_and_the_event_times_of_their_rows() -> None:
+def test_both_inputs_share_a_keys_state_and_have_their_rows_event_times() -> None:
     runner, columns = KeyedFunctionRunner(Meetings()), StateColumns.empty(2, ["seen"])
     runner.open()
 
@@ -122,7 +122,7 @@ def test_both_inputs_have_one_state_of_a_key_and_the_event_times_of_their_rows()
     assert columns.values["seen"][1] == ["2 at None"]
 
 
-def test_what_a_method_raises_has_a_note_with_its_name() -> None:
+def test_an_error_has_a_note_with_the_methods_name() -> None:
     runner = KeyedFunctionRunner(Meetings())
     runner.open()
 
@@ -199,7 +199,7 @@ def test_the_second_input_has_its_own_method() -> None:
     assert rows == [{"n": -1}, {"n": 2}]
 
 
-def test_a_map_that_returns_no_row_is_refused_by_its_name() -> None:
+def test_an_error_names_a_map_method_that_returns_no_row() -> None:
     class Wrong(Signs):
         """Returns a value that is no row."""
 
@@ -222,7 +222,7 @@ def test_timers_without_keys_are_refused() -> None:
         runner.process([{"n": 1}], None, inputs=[1], watermark_ms=5, processing_time_ms=7)
 
 
-def test_what_was_broadcast_is_read_with_every_row_and_timer_behind_it() -> None:
+def test_broadcast_state_is_visible_to_every_later_row_and_timer() -> None:
     runner, columns = findings(), StateColumns.empty(1, ["kept"])
     columns.event_timers[0] = [3]
 
@@ -236,7 +236,7 @@ def test_what_was_broadcast_is_read_with_every_row_and_timer_behind_it() -> None
     assert fired.rows == [{"key": "a", "value": [("a", 1), ("b", 2)]}]
 
 
-def test_broadcast_state_is_operator_state_which_another_runner_goes_on_with() -> None:
+def test_broadcast_state_is_operator_state_that_another_runner_can_restore() -> None:
     first = findings()
     done(first, put_rule("a", 1))
     first.snapshot_state()
@@ -268,7 +268,7 @@ def test_broadcast_state_is_operator_state_which_another_runner_goes_on_with() -
         (1, lambda _, ctx: ctx.apply_to_keyed_state(RULES, print), KeyContextError, "the state of every key"),
     ],
 )
-def test_what_would_make_subtasks_differ_or_needs_a_key_is_refused(
+def test_operations_that_diverge_between_subtasks_or_need_a_key_are_refused(
     number: int, do: Any, error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said) as raised:

@@ -126,7 +126,7 @@ def event(value: Any, subtask: int = 0) -> HandleEventFromOperator:
 READY = SubtaskReady(subtask=0, attempt_number=1)
 
 
-def test_each_call_is_a_method() -> None:
+def test_each_call_invokes_its_method() -> None:
     world = World()
     state = event_to_bytes({"next": 4}, "a state")
     reason = SerializedThrowable(type_name="ValueError", message="no")
@@ -162,7 +162,7 @@ def test_each_call_is_a_method() -> None:
     assert (context.uid, context.operator_name, context.current_parallelism) == ("numbers", "process(Numbers)", 2)
 
 
-def test_an_answer_has_what_was_sent_the_state_and_the_metrics() -> None:
+def test_an_answer_contains_sent_events_state_and_metrics() -> None:
     world = World()
 
     answer = world.run(READY, event("answer"), CheckpointOperatorCoordinator(checkpoint_id=2))
@@ -190,7 +190,7 @@ def test_an_error_names_operator_and_method() -> None:
         World().run(StartCoordinator(), event("raise"))
 
 
-def test_a_coordinator_may_want_the_job_to_fail() -> None:
+def test_a_coordinator_can_fail_the_job() -> None:
     failure = World().run(event("fail")).failure
 
     assert failure is not None
@@ -198,7 +198,7 @@ def test_a_coordinator_may_want_the_job_to_fail() -> None:
     assert "failed in fail_job: ValueError: rather not" in failure.message
 
 
-def test_what_is_no_coordinator_is_refused() -> None:
+def test_a_value_that_is_no_coordinator_is_refused() -> None:
     class Nothing(CoordinatedFunction):
         def get_coordinator(self, context: OperatorCoordinatorContext) -> Any:
             return None
@@ -207,7 +207,7 @@ def test_what_is_no_coordinator_is_refused() -> None:
         World(Nothing()).run(StartCoordinator())
 
 
-def test_a_thread_of_the_users_sends_events_by_an_action() -> None:
+def test_a_users_thread_sends_events_through_an_action() -> None:
     world = World()
     world.run(READY)
     gateway, context = world.coordinator.gateways[0], world.coordinator.context
@@ -224,7 +224,7 @@ def test_a_thread_of_the_users_sends_events_by_an_action() -> None:
     assert world.run(RunActions()).events == ()
 
 
-def test_what_was_to_be_done_before_a_reset_is_not() -> None:
+def test_actions_queued_before_a_reset_are_dropped() -> None:
     world = World()
     world.run(READY)
     done: list[str] = []
@@ -235,7 +235,7 @@ def test_what_was_to_be_done_before_a_reset_is_not() -> None:
     assert done == []
 
 
-def test_one_that_is_closed_is_called_no_more_and_one_that_does_not_return_is_left() -> None:
+def test_a_closed_coordinator_is_not_called_and_a_blocked_one_is_abandoned() -> None:
     world = World()
     world.run(StartCoordinator())
     with world.runner._lock, pytest.raises(OperatorCoordinatorError, match="has not returned from a call within 0 s"):

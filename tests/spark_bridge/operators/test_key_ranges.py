@@ -22,7 +22,7 @@ def segment_ids(readings: object, ranges: KeyRanges, few: DataFrame) -> list[str
     return [each.segment.batch_id for each in ranges.within(readings, lambda: ranges.of_rows(few))]
 
 
-def test_segments_of_other_keys_are_left_out_once_their_rows_were_read(spark: SparkSession) -> None:
+def test_segments_of_other_keys_are_skipped_once_their_rows_were_read(spark: SparkSession) -> None:
     ranges = KeyRanges(F.col("id") * 2)
     frames = {name: spark.range(first, first + 10) for name, first in (("old", 0), ("new", 10), ("unseen", 0))}
     readings = [reading(name, frame, 10) for name, frame in frames.items()]
@@ -41,7 +41,7 @@ def test_segments_of_other_keys_are_left_out_once_their_rows_were_read(spark: Sp
 
 
 @pytest.mark.parametrize("data_type", ["double", "timestamp"])
-def test_keys_that_python_orders_otherwise_tell_nothing(spark: SparkSession, data_type: str) -> None:
+def test_keys_that_python_orders_differently_exclude_no_segment(spark: SparkSession, data_type: str) -> None:
     ranges = KeyRanges(F.col("id").cast(data_type))
     frame = spark.range(10)
 

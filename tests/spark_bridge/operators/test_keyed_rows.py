@@ -152,7 +152,7 @@ def keyed(laboratory: Laboratory, verb: Verb) -> KeyedAttempts:
         for after in (1, 2)
     ],
 )
-def test_from_a_checkpoint_on_also_with_another_parallelism_the_output_is_that_of_a_batch(
+def test_output_after_a_restore_at_any_parallelism_equals_a_batch(
     laboratory: Laboratory, verb: Verb, after: int
 ) -> None:
     attempts = keyed(laboratory, verb)

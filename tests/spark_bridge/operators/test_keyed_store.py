@@ -168,7 +168,7 @@ def restored_sums(
 
 
 @pytest.mark.parametrize("savepoint", [None, "savepoint"])
-def test_each_state_is_found_under_its_name(savepoint: str | None) -> None:
+def test_each_state_is_found_by_name(savepoint: str | None) -> None:
     disk = Disk()
     sums = Sums(NumbersBackend(disk))
     sums.add("left", 1, 2)
@@ -181,7 +181,7 @@ def test_each_state_is_found_under_its_name(savepoint: str | None) -> None:
     assert (bool(state.shared), bool(state.exclusive)) == (savepoint is None, savepoint is not None)
 
 
-def test_what_a_complete_checkpoint_has_is_not_written_again() -> None:
+def test_state_of_a_completed_checkpoint_is_not_written_again() -> None:
     disk = Disk()
     sums = Sums(NumbersBackend(disk))
     sums.add("left", 1)
@@ -194,7 +194,7 @@ def test_what_a_complete_checkpoint_has_is_not_written_again() -> None:
     assert sorted(disk.files.values()) == [(1,), (2,)]
 
 
-def test_of_what_others_held_a_subtask_reads_its_own_key_groups_and_writes_these_again() -> None:
+def test_a_rescaled_subtask_reads_and_rewrites_its_own_key_groups_only() -> None:
     disk = Disk()
     sums = Sums(NumbersBackend(disk))
     sums.add("left", *range(10))
@@ -208,7 +208,7 @@ def test_of_what_others_held_a_subtask_reads_its_own_key_groups_and_writes_these
     assert [disk.files[handle.path] for handle in written.shared] == [(0, 1, 2, 3, 4)]
 
 
-def test_a_snapshot_of_which_a_part_cannot_be_written_leaves_nothing_and_holds_nothing() -> None:
+def test_a_partly_failed_snapshot_leaves_no_files_and_holds_no_segments() -> None:
     disk = Disk(full={"shared/attempt-1-1"})
     sums = Sums(NumbersBackend(disk))
     sums.add("left", 1)
@@ -222,7 +222,7 @@ def test_a_snapshot_of_which_a_part_cannot_be_written_leaves_nothing_and_holds_n
     assert restored_sums(disk, sums.taken(2)).numbers("right") == [2]
 
 
-def test_many_segments_are_merged_and_hold_the_same() -> None:
+def test_many_segments_are_merged_without_changes() -> None:
     sums = Sums(NumbersBackend(Disk()))
 
     for number in range(4):
@@ -232,14 +232,14 @@ def test_many_segments_are_merged_and_hold_the_same() -> None:
     assert sums.numbers("left") == list(range(4))
 
 
-def test_state_whose_bounds_cannot_be_read_is_named() -> None:
+def test_an_error_names_the_state_with_unreadable_bounds() -> None:
     damaged = OperatorSubtaskState(operator_id=OperatorId("sums"), key_groups=ALL, keyed_state=b"\xc1")
 
     with pytest.raises(UnreadableStateError, match="of the keyed state of operator sums cannot be read"):
         restored_keyed_state([damaged])
 
 
-def test_state_may_be_added_and_noted_while_it_is_merged() -> None:
+def test_state_may_be_added_and_snapshotted_during_a_merge() -> None:
     disk = Disk()
     sums = Sums(NumbersBackend(disk))
     noted: list[OperatorSubtaskState] = []
@@ -278,7 +278,7 @@ class Restarts:
         return self.sums.backend.loaded
 
 
-def test_a_restarted_subtask_goes_on_with_the_segments_that_are_still_there() -> None:
+def test_a_restarted_subtask_reuses_remaining_segments() -> None:
     restarts = Restarts()
     restarts.sums.add("left", 1, 2)
     restarts.sums.add("right", 3)
@@ -293,7 +293,7 @@ def test_a_restarted_subtask_goes_on_with_the_segments_that_are_still_there() ->
     assert {handle.path for handle in second.shared} == {handle.path for handle in first.shared}
 
 
-def test_a_segment_that_was_lost_is_read_from_the_checkpoint_and_no_other() -> None:
+def test_only_a_lost_segment_is_read_from_the_checkpoint() -> None:
     restarts = Restarts()
     restarts.sums.add("left", 1)
     restarts.sums.taken(1)
@@ -308,7 +308,7 @@ def test_a_segment_that_was_lost_is_read_from_the_checkpoint_and_no_other() -> N
     assert set(restarts.sums.taken(3).shared) == set(second.shared)
 
 
-def test_segments_that_were_merged_since_the_checkpoint_are_still_there() -> None:
+def test_segments_merged_since_the_checkpoint_are_still_usable() -> None:
     restarts = Restarts()
     restarts.sums.add("left", 1)
     restarts.sums.add("left", 2)
@@ -322,7 +322,7 @@ def test_segments_that_were_merged_since_the_checkpoint_are_still_there() -> Non
     assert restarts.sums.numbers("left") == [1, 2]
 
 
-def test_a_subtask_goes_back_behind_a_checkpoint_that_was_not_completed() -> None:
+def test_a_subtask_discards_state_of_an_uncompleted_checkpoint() -> None:
     restarts = Restarts()
     restarts.sums.add("left", 1)
     first = restarts.sums.taken(1)
@@ -336,7 +336,7 @@ def test_a_subtask_goes_back_behind_a_checkpoint_that_was_not_completed() -> Non
     assert restarts.sums.numbers("left") == [1]
 
 
-def test_segments_of_earlier_checkpoints_are_let_go_of_and_those_of_savepoints_never_held() -> None:
+def test_segments_of_earlier_checkpoints_are_released_and_of_savepoints_never_held() -> None:
     restarts = Restarts()
     for checkpoint_id in (1, 2, 3):
         restarts.sums.add("left", checkpoint_id)
@@ -346,7 +346,7 @@ def test_segments_of_earlier_checkpoints_are_let_go_of_and_those_of_savepoints_n
     assert list(restarts.memory.held) == ["local state of numbers at checkpoint 3"]
 
 
-def test_a_vertex_of_another_parallelism_finds_nothing() -> None:
+def test_a_rescaled_vertex_finds_no_local_segments() -> None:
     memory = Memory()
     states, vertex = LocalStates(memory), JobVertexId("sums")
     before = states.of(vertex, 0, 2)
@@ -360,7 +360,7 @@ def test_a_vertex_of_another_parallelism_finds_nothing() -> None:
     assert memory.held == {}
 
 
-def test_nothing_is_held_where_local_recovery_is_off() -> None:
+def test_no_segments_are_held_if_local_recovery_is_off() -> None:
     memory = Memory()
     states = LocalStates(memory, is_on=False)
 

@@ -63,7 +63,7 @@ def cut(files: list[Path]) -> None:
         file.write_bytes(file.read_bytes()[:-8])
 
 
-def test_segments_of_the_checkpoint_outlive_their_attempt_and_are_not_read_again(laboratory: Laboratory) -> None:
+def test_segments_of_a_checkpoint_outlive_their_attempt_and_are_reused(laboratory: Laboratory) -> None:
     attempts = keyed(laboratory, VERBS[0])
     (first,) = attempts.begin()
     attempts.read([first], 0, 1)
@@ -89,7 +89,7 @@ def test_segments_of_the_checkpoint_outlive_their_attempt_and_are_not_read_again
     [pytest.param(delete, marks=pytest.mark.long), delete_one, pytest.param(cut, marks=pytest.mark.long)],
     ids=["deleted", "one deleted", "cut off"],
 )
-def test_segments_that_are_not_whole_are_read_from_the_checkpoint(
+def test_incomplete_segments_are_read_from_the_checkpoint(
     laboratory: Laboratory, lose: Callable[[list[Path]], None]
 ) -> None:
     attempts = keyed(laboratory, VERBS[0])
@@ -108,7 +108,7 @@ def test_segments_that_are_not_whole_are_read_from_the_checkpoint(
     assert totals(attempts) == true_totals()
 
 
-def test_a_later_checkpoint_and_the_end_of_the_job_let_segments_go(laboratory: Laboratory) -> None:
+def test_a_later_checkpoint_or_the_jobs_end_releases_segments(laboratory: Laboratory) -> None:
     attempts = keyed(laboratory, VERBS[0])
     (first,) = attempts.begin()
     for checkpoint_id, file in enumerate((0, 1), start=1):
@@ -124,7 +124,7 @@ def test_a_later_checkpoint_and_the_end_of_the_job_let_segments_go(laboratory: L
 
 
 @pytest.mark.parametrize("is_lost", [False, pytest.param(True, marks=pytest.mark.long)], ids=["still here", "lost"])
-def test_windows_go_on_with_blocks_that_are_still_there(
+def test_windows_reuse_blocks_that_still_exist(
     laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch, is_lost: bool
 ) -> None:
     write_rows(laboratory.input / "0.parquet", [(1, 10, 0.0), (2, 20, 0.5), (1, 30, 1.5), (1, 40, 2.0)])

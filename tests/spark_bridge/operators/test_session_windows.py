@@ -58,9 +58,7 @@ def batch_sessions(laboratory: Laboratory) -> list[tuple[int, ...]]:
         pytest.param(3, 2, marks=pytest.mark.long),
     ],
 )
-def test_sessions_are_those_of_a_batch_also_where_others_go_on_with_them(
-    laboratory: Laboratory, before: int, after: int
-) -> None:
+def test_sessions_equal_a_batch_also_after_rescaling(laboratory: Laboratory, before: int, after: int) -> None:
     sessions = Sessions(laboratory)
     subtasks = sessions.begin(before)
     sessions.read(subtasks, 0, 1)
@@ -76,7 +74,7 @@ def test_sessions_are_those_of_a_batch_also_where_others_go_on_with_them(
     assert sessions.published() == batch_sessions(laboratory)
 
 
-def test_a_session_comes_out_when_the_watermark_has_come_to_its_end(laboratory: Laboratory) -> None:
+def test_a_session_is_emitted_when_the_watermark_reaches_its_end(laboratory: Laboratory) -> None:
     sessions = Sessions(laboratory)
     (subtask,) = sessions.begin()
     sessions.read([subtask], 0)
@@ -87,7 +85,7 @@ def test_a_session_comes_out_when_the_watermark_has_come_to_its_end(laboratory: 
     assert emitted == [0, 1, 0, 2]
 
 
-def test_rows_are_late_whose_session_has_ended_and_are_told(laboratory: Laboratory) -> None:
+def test_rows_of_ended_sessions_are_late_and_reported(laboratory: Laboratory) -> None:
     sessions = Sessions(laboratory)
     (subtask,) = sessions.begin()
 

@@ -62,7 +62,7 @@ class Job:
         return sorted(map(tuple, self.laboratory.published().collect()), key=str)
 
 
-def test_what_is_late_and_what_has_come_out_stays_so_behind_a_restore(laboratory: Laboratory) -> None:
+def test_late_and_emitted_rows_stay_so_after_a_restore(laboratory: Laboratory) -> None:
     job = Job(laboratory, [(1, 20, 1.0), (1, 21, 3.0)], [(1, 10, 2.0), (1, 11, 4.0)], [(1, 12, 2.0), (2, 13, 3.5)])
     join = job.begin()
     job.process(join, 0, RIGHT, at_ms(0))
@@ -83,7 +83,7 @@ def test_what_is_late_and_what_has_come_out_stays_so_behind_a_restore(laboratory
     assert job.published() == [(10, 20), (11, 21), (13, None)]
 
 
-def test_left_rows_behind_the_watermark_go_to_the_late_side_output(laboratory: Laboratory) -> None:
+def test_left_rows_before_the_watermark_go_to_the_late_side_output(laboratory: Laboratory) -> None:
     job = Job(laboratory, [(1, 10, 1.0), (1, 11, 2.0)], [(1, 20, 0.5)], gives_late_data=True)
     join = job.begin(SideOutputCode(tag=Side.LEFT.late_data))
     join.advance_watermark(at_ms(1.0))

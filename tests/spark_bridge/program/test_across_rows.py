@@ -79,18 +79,18 @@ def found_in(rows: DataFrame, function: Function) -> list[str]:
 
 
 @pytest.mark.parametrize("function", ROW_BY_ROW.values(), ids=ROW_BY_ROW.keys())
-def test_nothing_is_found_where_rows_are_looked_at_one_by_one(spark: SparkSession, function: Function) -> None:
+def test_row_wise_operations_are_not_reported(spark: SparkSession, function: Function) -> None:
     assert found_in(spark.createDataFrame([], SCHEMA), function) == []
 
 
 @pytest.mark.parametrize(("function", "begins"), ACROSS_ROWS.values(), ids=ACROSS_ROWS.keys())
-def test_what_looks_at_several_rows_is_found(spark: SparkSession, function: Function, begins: str) -> None:
+def test_operations_across_rows_are_found(spark: SparkSession, function: Function, begins: str) -> None:
     (found,) = found_in(spark.createDataFrame([], SCHEMA), function)
 
     assert found.startswith(begins)
 
 
-def test_operations_are_told_once_each_in_the_order_in_which_they_are_done(spark: SparkSession) -> None:
+def test_operations_are_reported_once_each_in_execution_order(spark: SparkSession) -> None:
     text = """WITH latest AS (SELECT key, max(amount) AS most FROM rows_of_a_batch GROUP BY key)
         SELECT key, rank() OVER (ORDER BY most) AS r FROM latest GROUP BY key, most ORDER BY r LIMIT 3"""
 
@@ -100,7 +100,7 @@ def test_operations_are_told_once_each_in_the_order_in_which_they_are_done(spark
     assert [each.split(" (")[0] for each in found] == told
 
 
-def test_what_was_done_to_the_stream_before_is_not_told_again(spark: SparkSession) -> None:
+def test_operations_before_the_function_are_not_reported_again(spark: SparkSession) -> None:
     windows = spark.createDataFrame([], SCHEMA).groupBy("key", "at").agg(F.sum("amount").alias("amount"))
     named = windows.join(static(windows).select("key"), "key")
 

@@ -89,7 +89,7 @@ def closing(told: Told, *, cancel: bool = False) -> SerializedThrowable | None:
 
 
 @pytest.mark.parametrize("cancel", [False, True])
-def test_functions_live_from_the_last_to_the_first_around_their_batches(
+def test_functions_are_opened_from_last_to_first_and_closed_after_their_batches(
     laboratory: Laboratory, life: Life, cancel: bool
 ) -> None:
     write_rows(laboratory.input / "0.parquet", [])
@@ -106,7 +106,7 @@ def test_functions_live_from_the_last_to_the_first_around_their_batches(
     ]
 
 
-def test_they_are_called_on_threads_of_the_attempt(laboratory: Laboratory, life: Life) -> None:
+def test_functions_are_called_on_threads_of_the_attempt(laboratory: Laboratory, life: Life) -> None:
     write_rows(laboratory.input / "0.parquet", [])
     told = begin_attempt(laboratory, Noting(life, "it")).open()
 
@@ -117,7 +117,7 @@ def test_they_are_called_on_threads_of_the_attempt(laboratory: Laboratory, life:
     assert life.threads == {f"{attempt} stages", f"{attempt} close"}
 
 
-def test_each_attempt_has_a_copy_of_its_own_and_knows_its_subtask(laboratory: Laboratory, life: Life) -> None:
+def test_each_attempt_has_its_own_copy_with_its_subtask(laboratory: Laboratory, life: Life) -> None:
     write_rows(laboratory.input / "0.parquet", [])
     function = Noting(life, "it")
 
@@ -140,7 +140,7 @@ def test_each_attempt_has_a_copy_of_its_own_and_knows_its_subtask(laboratory: La
     assert context.session.sparkContext is laboratory.plane.session.sparkContext
 
 
-def test_an_open_that_raises_fails_the_attempt_and_what_was_begun_is_closed(laboratory: Laboratory, life: Life) -> None:
+def test_a_failing_open_fails_the_attempt_and_opened_functions_are_closed(laboratory: Laboratory, life: Life) -> None:
     write_rows(laboratory.input / "0.parquet", [])
     functions = (Noting(life, "first"), Noting(life, "second", fails_at="open"), Noting(life, "third"))
     told = begin_attempt(laboratory, *functions)
@@ -154,9 +154,7 @@ def test_an_open_that_raises_fails_the_attempt_and_what_was_begun_is_closed(labo
     assert life.events == ["open third", "open second", "close third", "close second"]
 
 
-def test_a_close_that_raises_at_the_end_fails_the_attempt_and_the_others_are_closed(
-    laboratory: Laboratory, life: Life
-) -> None:
+def test_a_failing_close_fails_the_attempt_and_others_are_closed(laboratory: Laboratory, life: Life) -> None:
     write_rows(laboratory.input / "0.parquet", [])
     told = begin_attempt(laboratory, Noting(life, "first"), Noting(life, "second", fails_at="close")).open()
 
@@ -168,7 +166,7 @@ def test_a_close_that_raises_at_the_end_fails_the_attempt_and_the_others_are_clo
     assert life.events[-2:] == ["close second", "close first"]
 
 
-def test_a_close_that_raises_behind_a_failure_does_not_hide_it(
+def test_a_failing_close_does_not_hide_an_earlier_failure(
     laboratory: Laboratory, life: Life, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
@@ -185,7 +183,7 @@ def test_a_close_that_raises_behind_a_failure_does_not_hide_it(
     assert "closing operator 'source-stateless-2' failed" in caplog.text
 
 
-def test_an_attempt_that_was_never_opened_closes_nothing(laboratory: Laboratory, life: Life) -> None:
+def test_a_never_opened_attempt_closes_no_function(laboratory: Laboratory, life: Life) -> None:
     write_rows(laboratory.input / "0.parquet", [])
 
     begin_attempt(laboratory, Noting(life, "it")).close(cancel=True)
@@ -193,7 +191,7 @@ def test_an_attempt_that_was_never_opened_closes_nothing(laboratory: Laboratory,
     assert life.events == []
 
 
-def test_a_function_sees_one_batch_after_the_other(laboratory: Laboratory, life: Life) -> None:
+def test_a_function_receives_one_batch_at_a_time(laboratory: Laboratory, life: Life) -> None:
     write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
     told = begin_attempt(laboratory, Noting(life, "it"))
 
@@ -202,9 +200,7 @@ def test_a_function_sees_one_batch_after_the_other(laboratory: Laboratory, life:
     assert told.expect(ChainOpened).is_ordered
 
 
-def test_plain_functions_are_called_in_no_order_and_their_results_leave_in_that_of_the_batches(
-    laboratory: Laboratory, life: Life
-) -> None:
+def test_plain_functions_run_unordered_but_results_keep_batch_order(laboratory: Laboratory, life: Life) -> None:
     is_second_called = Event()
 
     def first(rows: DataFrame) -> DataFrame:
@@ -231,7 +227,7 @@ def test_plain_functions_are_called_in_no_order_and_their_results_leave_in_that_
     assert [output.batch.rows for stage in finished for output in stage.outputs] == [1, 2]
 
 
-def test_a_close_that_blocks_is_not_waited_for_for_ever(
+def test_a_blocking_close_is_abandoned(
     spark: SparkSession, registry: CodeRegistry, tmp_path: Path, life: Life, caplog: pytest.LogCaptureFixture
 ) -> None:
     may_go_on = Event()
@@ -271,6 +267,6 @@ def test_a_result_without_the_declared_columns_fails_the_attempt(laboratory: Lab
     )
 
 
-def test_a_rich_function_is_not_called_to_find_out_what_it_does(spark: SparkSession, life: Life) -> None:
+def test_a_rich_function_is_not_called_for_analysis(spark: SparkSession, life: Life) -> None:
     assert not works_row_by_row(spark, StructType(), [Noting(life, "it")])
     assert life.events == []

@@ -49,21 +49,21 @@ WHOLE: dict[str, Function] = {
 
 
 @pytest.mark.parametrize("function", ROW_BY_ROW.values(), ids=ROW_BY_ROW.keys())
-def test_what_only_looks_at_one_row_may_be_sliced(spark: SparkSession, function: Function) -> None:
+def test_row_wise_functions_may_be_sliced(spark: SparkSession, function: Function) -> None:
     schema = spark.createDataFrame([], "key long, amount long, at timestamp").schema
 
     assert works_row_by_row(spark, schema, [function])
 
 
 @pytest.mark.parametrize("function", WHOLE.values(), ids=WHOLE.keys())
-def test_what_may_need_all_rows_sees_them(spark: SparkSession, function: Function) -> None:
+def test_functions_across_rows_receive_all_rows(spark: SparkSession, function: Function) -> None:
     schema = spark.createDataFrame([], "key long, amount long, at timestamp").schema
 
     assert not works_row_by_row(spark, schema, [function])
     assert not works_row_by_row(spark, schema, [ROW_BY_ROW["where"], function])
 
 
-def test_no_function_is_no_hindrance(spark: SparkSession) -> None:
+def test_a_missing_function_allows_slicing(spark: SparkSession) -> None:
     schema = spark.createDataFrame([], "key struct<a: int, b: array<string>>").schema
 
     assert works_row_by_row(spark, schema, [])
@@ -71,7 +71,7 @@ def test_no_function_is_no_hindrance(spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-def test_a_function_of_all_rows_before_windows_sees_the_whole_batch(laboratory: Laboratory) -> None:
+def test_a_function_across_rows_before_windows_receives_the_whole_batch(laboratory: Laboratory) -> None:
     for number in range(2):
         write_rows(laboratory.input / f"{number}.parquet", [(1, 10, 0.0), (number + 2, 20, 0.5)])
     windows = laboratory.windows()

@@ -51,7 +51,7 @@ def store(spark: SparkSession) -> Store:
     return Store(spark)
 
 
-def test_a_batch_is_freed_when_its_reader_is_done(store: Store) -> None:
+def test_a_batch_is_freed_when_its_reader_has_finished(store: Store) -> None:
     blocks = store.put("a")
     name = BatchId("a")
 
@@ -68,7 +68,7 @@ def test_a_batch_is_freed_when_its_reader_is_done(store: Store) -> None:
     assert store.store.stats().materialisations == 0
 
 
-def test_a_batch_outlives_its_reader_where_state_holds_it(store: Store) -> None:
+def test_a_batch_held_by_state_outlives_its_reader(store: Store) -> None:
     blocks = store.put("a")
     store.store.claim(BatchId("a"), READER)
     store.store.hold([BatchId("a")], f"{READER} state")
@@ -98,7 +98,7 @@ def test_blocks_without_a_batch_are_freed_at_once(store: Store) -> None:
     assert not store.holds(store.put())
 
 
-def test_a_closing_reader_releases_what_is_on_its_way_to_it(store: Store) -> None:
+def test_a_closing_reader_releases_batches_in_flight_to_it(store: Store) -> None:
     store.put("mine")
     store.put("another's", address=THERE)
 
@@ -108,7 +108,7 @@ def test_a_closing_reader_releases_what_is_on_its_way_to_it(store: Store) -> Non
     store.store.close()
 
 
-def test_a_cancelled_producer_releases_only_what_nobody_took(store: Store) -> None:
+def test_a_cancelled_producer_releases_only_untaken_batches(store: Store) -> None:
     store.put("taken")
     store.put("waiting")
     store.store.claim(BatchId("taken"), READER)
@@ -119,7 +119,7 @@ def test_a_cancelled_producer_releases_only_what_nobody_took(store: Store) -> No
     store.store.close()
 
 
-def test_an_attempt_lets_go_of_everything_it_holds_and_of_nothing_else(store: Store) -> None:
+def test_an_attempt_releases_exactly_the_batches_it_holds(store: Store) -> None:
     store.put("state", holder="job_window_0_1 state")
     store.put("other", holder="job_window_0_10 state")
 
@@ -129,7 +129,7 @@ def test_an_attempt_lets_go_of_everything_it_holds_and_of_nothing_else(store: St
     store.store.close()
 
 
-def test_the_end_of_a_job_frees_every_batch_of_it(store: Store) -> None:
+def test_the_end_of_a_job_frees_all_its_batches(store: Store) -> None:
     blocks = [store.put("a"), store.put("b", holder="somebody")]
 
     before = store.store.stats().rows
@@ -139,7 +139,7 @@ def test_the_end_of_a_job_frees_every_batch_of_it(store: Store) -> None:
     assert not any(store.holds(each) for each in blocks)
 
 
-def test_a_released_batch_is_named_when_somebody_asks_for_it(store: Store) -> None:
+def test_an_error_names_a_released_batch(store: Store) -> None:
     store.put("a")
     store.store.release([BatchId("a")])
 
@@ -147,7 +147,7 @@ def test_a_released_batch_is_named_when_somebody_asks_for_it(store: Store) -> No
         store.store.claim(BatchId("a"), READER)
 
 
-def test_a_kept_batch_is_read_again_and_again_until_its_partition_is_released(store: Store) -> None:
+def test_a_retained_batch_is_readable_until_its_partition_is_released(store: Store) -> None:
     blocks = store.put("a", holder=KEPT)
     for reader in (READER, "job_window_0_2"):
         store.store.claim(BatchId("a"), reader)
@@ -163,7 +163,7 @@ def test_a_kept_batch_is_read_again_and_again_until_its_partition_is_released(st
     assert not store.holds(blocks)
 
 
-def test_a_reader_of_a_released_partition_keeps_what_it_has_taken(store: Store) -> None:
+def test_a_reader_of_a_released_partition_keeps_batches_it_has_taken(store: Store) -> None:
     blocks = store.put("a", holder=KEPT)
     store.store.claim(BatchId("a"), READER)
 
@@ -175,7 +175,7 @@ def test_a_reader_of_a_released_partition_keeps_what_it_has_taken(store: Store) 
     assert not store.holds(blocks)
 
 
-def test_a_cancelled_producer_keeps_nothing(store: Store) -> None:
+def test_a_cancelled_producer_retains_no_batch(store: Store) -> None:
     blocks = store.put("a", holder=KEPT)
 
     store.store.release_produced(PRODUCER)
@@ -199,7 +199,7 @@ class SlowBlocks(Blocks):
 @pytest.mark.parametrize(
     "free", [BatchStore.close, lambda store: store.release([BatchId("a")])], ids=["end", "release"]
 )
-def test_a_thread_that_ends_the_job_while_others_free_batches_returns_when_they_have(
+def test_ending_a_job_returns_after_concurrent_frees(
     store: Store, spark: SparkSession, free: Callable[[BatchStore], None]
 ) -> None:
     blocks = SlowBlocks(spark)
@@ -225,7 +225,7 @@ def test_a_thread_that_ends_the_job_while_others_free_batches_returns_when_they_
     assert held_at_the_end == [False]
 
 
-def test_what_is_put_behind_the_end_of_the_job_is_freed_at_once(store: Store) -> None:
+def test_a_batch_put_after_the_jobs_end_is_freed_at_once(store: Store) -> None:
     store.store.close()
 
     blocks = store.put("late", holder=KEPT)

@@ -77,7 +77,7 @@ def pairs(values: Any) -> Any:
     return np.equal.outer(values, values)
 
 
-def test_workers_find_the_groups_of_spark(keyed: DataFrame) -> None:
+def test_workers_find_the_same_groups_as_spark(keyed: DataFrame) -> None:
     table = keyed.toArrow()
     keys, first = table.select(["key"]), table["first"].to_numpy()
     count = len(first)
@@ -162,7 +162,7 @@ def people(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any
     ],
     ids=["key", "part of a key", "duplicates", "max_by", "max", "connected", "map", "duplicates of maps"],
 )
-def test_a_key_that_cannot_be_compared_is_refused_on_its_line(people: Any, verb: Any, text: str) -> None:
+def test_an_incomparable_key_is_refused_on_its_line(people: Any, verb: Any, text: str) -> None:
     with pytest.raises(StreamTypeError, match=text.replace('"', '\\"')):
         verb(people[1])
 
@@ -179,6 +179,6 @@ def test_a_key_that_cannot_be_compared_is_refused_on_its_line(people: Any, verb:
         "SELECT a.id FROM newest a JOIN newest b ON a.name = b.name",
     ],
 )
-def test_sql_that_would_compare_texts_with_a_collation_is_refused(people: Any, query: str) -> None:
+def test_sql_that_compares_texts_with_a_collation_is_refused(people: Any, query: str) -> None:
     with pytest.raises(ProgramError, match="collat"):
         people[0].sql(query)

@@ -52,7 +52,7 @@ def jobs(laboratory: Laboratory) -> int:
     return int(laboratory.plane.session.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
-def test_the_stage_of_the_source_runs_no_spark_job_and_says_what_the_files_say(laboratory: Laboratory) -> None:
+def test_a_lazy_source_stage_runs_no_spark_job_and_reports_file_statistics(laboratory: Laboratory) -> None:
     write_files_of_one_row(laboratory)
     told = open_source(laboratory)
     before, held = jobs(laboratory), laboratory.persisted()
@@ -65,7 +65,7 @@ def test_the_stage_of_the_source_runs_no_spark_job_and_says_what_the_files_say(l
     assert (batch_of(finished).rows, batch_of(finished).event_time_max) == (3, at_ms(2))
 
 
-def test_the_batches_of_two_sources_are_read_by_one_stage_with_every_row_once(laboratory: Laboratory) -> None:
+def test_one_stage_reads_batches_of_two_sources_with_every_row_once(laboratory: Laboratory) -> None:
     write_files_of_one_row(laboratory)
     first, second = open_source(laboratory, "first"), open_source(laboratory, "second")
     made = [first.read([split]) for split in laboratory.splits(first.engine.descriptor.vertex)]
@@ -83,7 +83,7 @@ def test_the_batches_of_two_sources_are_read_by_one_stage_with_every_row_once(la
     assert sorted((row.key, row.amount) for row in laboratory.published().collect()) == [(1, 10)] * 2 + [(2, 20)] * 2
 
 
-def test_batches_keep_their_order_where_some_are_read_already() -> None:
+def test_batches_keep_their_order_if_some_are_already_read() -> None:
     def unread(*names: str) -> LazyRows:
         return LazyRows(uid="source", splits=names, read=tuple, rows=1, size_bytes=1, event_time_max=None)  # type: ignore[arg-type]
 
@@ -92,7 +92,7 @@ def test_batches_keep_their_order_where_some_are_read_already() -> None:
     assert list(slices) == [("source", ("a", "b")), (None, ("read",)), ("source", ("c",))]
 
 
-def test_what_state_is_made_of_is_read_by_the_source(laboratory: Laboratory) -> None:
+def test_rows_that_become_state_are_read_by_the_source(laboratory: Laboratory) -> None:
     write_files_of_one_row(laboratory)
     told = open_source(laboratory, strategy=ShipStrategy.HASH)
     before = jobs(laboratory)
@@ -112,7 +112,7 @@ def test_many_files_are_read_by_the_source(laboratory: Laboratory) -> None:
     assert jobs(laboratory) > before
 
 
-def test_a_setting_turns_it_off(laboratory: Laboratory) -> None:
+def test_a_setting_turns_lazy_rows_off(laboratory: Laboratory) -> None:
     write_files_of_one_row(laboratory)
     session = laboratory.plane.sessions.current.newSession()
     session.conf.set(LAZY_READING, "false")
@@ -129,7 +129,7 @@ def test_a_setting_turns_it_off(laboratory: Laboratory) -> None:
         plain.end()
 
 
-def test_a_file_that_cannot_be_read_is_told_with_the_source_that_it_is_of(laboratory: Laboratory) -> None:
+def test_an_unreadable_file_is_reported_with_its_source(laboratory: Laboratory) -> None:
     write_files_of_one_row(laboratory)
     told = open_source(laboratory)
     finished = read_all(laboratory, told)
@@ -146,7 +146,7 @@ def test_a_file_that_cannot_be_read_is_told_with_the_source_that_it_is_of(labora
     assert f"cannot read {damaged}: " in failed.cause.message
 
 
-def test_batches_on_their_way_are_written_for_an_unaligned_checkpoint(laboratory: Laboratory, tmp_path: Path) -> None:
+def test_in_flight_lazy_batches_are_written_for_an_unaligned_checkpoint(laboratory: Laboratory, tmp_path: Path) -> None:
     write_files_of_one_row(laboratory)
     told = open_source(laboratory)
     batch = batch_of(read_all(laboratory, told))

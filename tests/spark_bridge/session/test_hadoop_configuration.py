@@ -18,7 +18,7 @@ def settings(configuration: Any) -> dict[str, str]:
     return {str(key): str(found[key]) for key in found}
 
 
-def test_settings_of_jobs_have_no_sources_and_are_the_same(spark: SparkSession) -> None:
+def test_hadoop_settings_of_jobs_have_no_sources_and_equal_values(spark: SparkSession) -> None:
     fresh = jvm_class(spark.sparkContext, "org.apache.hadoop.conf.Configuration")()
 
     ours = engine_session(spark)._jsparkSession.sessionState().newHadoopConf()

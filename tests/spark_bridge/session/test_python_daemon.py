@@ -22,7 +22,7 @@ def watches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 @pytest.mark.spark
-def test_a_worker_that_is_used_again_has_one_watch(spark: SparkSession) -> None:
+def test_a_reused_worker_has_one_watch(spark: SparkSession) -> None:
     rows = spark.range(1).coalesce(1).mapInArrow(watches, "process bigint, watches bigint")
 
     found = [row for _ in range(5) for row in rows.collect()]
@@ -31,7 +31,7 @@ def test_a_worker_that_is_used_again_has_one_watch(spark: SparkSession) -> None:
     assert {row["watches"] for row in found} == {1}
 
 
-def test_a_context_without_properties_names_no_attempt_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_context_without_properties_names_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TaskContext, "_taskContext", None)
 
     assert python_daemon._attempt(TaskContext()) is None

@@ -32,7 +32,7 @@ def test_a_clause_of_a_column_is_blanked(clause: str) -> None:
     assert (found.table, found.column) == (position(2, 20), ("o", "at"))
 
 
-def test_each_clause_knows_its_table_and_its_place() -> None:
+def test_each_clause_has_its_table_and_position() -> None:
     text = "FROM o JOIN a.b FOR SYSTEM_TIME AS OF at ON x JOIN `c d` FOR SYSTEM_TIME AS OF o.at AS c ON y"
 
     _, clauses = without_as_of(text)
@@ -55,7 +55,7 @@ def test_each_clause_knows_its_table_and_its_place() -> None:
         "SELECT 'FOR SYSTEM_TIME AS OF o.at' -- FOR SYSTEM_TIME AS OF o.at",
     ],
 )
-def test_all_else_stays(text: str) -> None:
+def test_other_text_is_unchanged(text: str) -> None:
     assert without_as_of(text) == (text, ())
 
 
@@ -74,7 +74,7 @@ def test_all_else_stays(text: str) -> None:
         ),
     ],
 )
-def test_a_clause_that_is_of_another_form_is_refused_at_its_place(text: str, why: str, position: Position) -> None:
+def test_a_clause_of_another_form_is_refused_at_its_position(text: str, why: str, position: Position) -> None:
     with pytest.raises(SqlTextError, match=re.escape(why)) as refused:
         without_as_of(text)
 

@@ -18,7 +18,7 @@ from tests.spark_bridge.state.test_spark_state_backend import backend_of
 A, B = BatchId("a"), BatchId("b")
 
 
-def test_no_more_is_counted_than_the_budget() -> None:
+def test_counted_memory_never_exceeds_the_budget() -> None:
     memory = ManagedMemory(100)
 
     assert (memory.reserve(A, 60), memory.reserve(B, 60), memory.used_bytes) == (True, False, 60)
@@ -32,7 +32,7 @@ def test_a_segment_counts_once() -> None:
     assert (memory.reserve(A, 60), memory.reserve(A, 30), memory.used_bytes) == (True, True, 60)
 
 
-def test_without_a_budget_everything_may_lie_in_memory() -> None:
+def test_all_state_may_be_in_memory_without_a_budget() -> None:
     assert ManagedMemory().reserve(A, 1 << 50)
     assert ManagedMemory().has_room_for(1 << 50)
 
@@ -55,9 +55,7 @@ def begin_backend(laboratory: Laboratory, managed_memory_bytes: int) -> SparkSta
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_state_beyond_the_budget_lies_on_disk_until_there_is_room_again(
-    laboratory: Laboratory, spark: SparkSession
-) -> None:
+def test_state_beyond_the_budget_is_on_disk_until_memory_is_free(laboratory: Laboratory, spark: SparkSession) -> None:
     backend = begin_backend(laboratory, managed_memory_bytes=100 * 24)
     rows = laboratory.plane.session.range(100).selectExpr("id as __window", "id as __key_0")
 
@@ -71,7 +69,7 @@ def test_state_beyond_the_budget_lies_on_disk_until_there_is_room_again(
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_batch_that_becomes_state_is_copied_to_disk_where_memory_has_no_room(
+def test_a_batch_that_becomes_state_is_copied_to_disk_without_free_memory(
     laboratory: Laboratory, spark: SparkSession
 ) -> None:
     backend = begin_backend(laboratory, managed_memory_bytes=1)

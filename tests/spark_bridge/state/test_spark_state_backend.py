@@ -18,9 +18,7 @@ from tests.spark_bridge.laboratory import Laboratory
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_the_pieces_of_a_state_are_read_by_one_job_each_time_and_their_columns_are_looked_up_once(
-    laboratory: Laboratory, spark: SparkSession
-) -> None:
+def test_pieces_of_a_state_are_read_by_one_job_each_time(laboratory: Laboratory, spark: SparkSession) -> None:
     windows = laboratory.begin(laboratory.vertex("windows", laboratory.windows(), laboratory.sink()))
     backend = backend_of(windows.engine)
     handles = [write_three_rows(backend, laboratory.plane.session, f"{piece}") for piece in range(4)]

@@ -37,7 +37,7 @@ def first_rows(limit: int, *, is_descending: bool = True, nulls_first: bool = Fa
     )
 
 
-def test_a_row_is_emitted_with_each_number_that_it_takes() -> None:
+def test_a_row_is_emitted_with_each_rank_it_takes() -> None:
     first = first_rows(2)
 
     assert first.batch(("a", 5.0, 1), ("b", 9.0, 2), ("a", 7.0, 3)) == [(1, 2), (2, 1), (3, 1)]
@@ -46,14 +46,14 @@ def test_a_row_is_emitted_with_each_number_that_it_takes() -> None:
     assert first.batch(("a", 1.0, 6), ("b", 1.0, 7)) == [(7, 2)]
 
 
-def test_of_equal_rows_those_that_came_first_stay() -> None:
+def test_the_earliest_of_equal_rows_stay() -> None:
     first = first_rows(1)
 
     assert first.batch(("a", 5.0, 1), ("a", 5.0, 2)) == [(1, 1)]
     assert first.batch(("a", 5.0, 3)) == []
 
 
-def test_nulls_and_nan_stand_where_spark_has_them() -> None:
+def test_nulls_and_nan_are_sorted_as_in_spark() -> None:
     rows = [("a", 1.0, 1), ("a", None, 2), ("a", float("nan"), 3)]
 
     assert first_rows(3).batch(*rows) == [(1, 2), (2, 3), (3, 1)]

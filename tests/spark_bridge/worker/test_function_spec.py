@@ -81,7 +81,7 @@ def numbered(function: FunctionSpec, divisor: int = 1) -> tuple[int, Lists]:
     return emitted.rows[0]["n"], runner.lists
 
 
-def test_a_function_goes_on_where_it_stands(events: list[str]) -> None:
+def test_a_worker_reuses_a_function_in_the_expected_state(events: list[str]) -> None:
     _, lists = numbered(spec(SubtaskState()))
 
     number, _ = numbered(spec(SubtaskState(lists=lists, is_restored=True)))
@@ -90,7 +90,7 @@ def test_a_function_goes_on_where_it_stands(events: list[str]) -> None:
     assert events == ["initialize at 0, restored: False", "open"]
 
 
-def test_it_begins_with_the_state_that_another_worker_has_left(events: list[str]) -> None:
+def test_a_function_starts_from_the_state_of_another_worker(events: list[str]) -> None:
     _, first = numbered(spec(SubtaskState()))
     numbered(spec(SubtaskState(lists=first, is_restored=True)))
     events.clear()
@@ -101,7 +101,7 @@ def test_it_begins_with_the_state_that_another_worker_has_left(events: list[str]
     assert events == ["close", "initialize at 1, restored: True", "open"]
 
 
-def test_what_a_failed_batch_has_done_is_forgotten(events: list[str]) -> None:
+def test_changes_of_a_failed_batch_are_discarded(events: list[str]) -> None:
     _, lists = numbered(spec(SubtaskState()))
     state = SubtaskState(lists=lists, is_restored=True)
     with pytest.raises(ZeroDivisionError):
@@ -113,7 +113,7 @@ def test_what_a_failed_batch_has_done_is_forgotten(events: list[str]) -> None:
     assert events[-3:] == ["close", "initialize at 1, restored: True", "open"]
 
 
-def test_another_attempt_begins_from_its_own_state(events: list[str]) -> None:
+def test_another_attempt_starts_from_its_own_state(events: list[str]) -> None:
     numbered(spec(SubtaskState()))
 
     number, _ = numbered(spec(SubtaskState(), attempt="attempt-1"))
@@ -122,7 +122,7 @@ def test_another_attempt_begins_from_its_own_state(events: list[str]) -> None:
     assert events[-3:] == ["close", "initialize at 0, restored: False", "open"]
 
 
-def test_a_function_without_such_state_keeps_its_copy(events: list[str]) -> None:
+def test_a_function_without_operator_state_keeps_its_copy(events: list[str]) -> None:
     plain = replace(spec(SubtaskState()), operator_state=None)
     numbered(plain)
 
@@ -155,7 +155,7 @@ class Samples:
         self.added.append(sample)
 
 
-def test_each_metric_is_reported_once_behind_a_batch(events: list[str]) -> None:
+def test_each_metric_is_reported_once_after_a_batch(events: list[str]) -> None:
     counts = {name: Samples() for name in ("counter", "meter", "histogram", "gauge")}
     measured = replace(spec(SubtaskState()), pickled=cloudpickle.dumps(Measured()), metrics=counts, operator_state=None)
 

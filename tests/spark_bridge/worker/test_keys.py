@@ -23,7 +23,7 @@ def key_table(keys: list[tuple[int | None, str | None]]) -> pa.Table:
 
 
 @given(st.lists(KEYS, unique=True), st.lists(KEYS))
-def test_a_key_is_found_where_it_stands_or_not_at_all(
+def test_a_key_is_found_at_its_position_or_not_at_all(
     known: list[tuple[int | None, str | None]], keys: list[tuple[int | None, str | None]]
 ) -> None:
     found = key_numbers(key_table(known), key_table(keys))

@@ -24,9 +24,7 @@ class Keeping:
         return Processed(rows=batch.rows.slice(0, 0), state=state)
 
 
-def test_a_column_of_the_rows_may_be_named_as_a_state_of_another_type(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_column_may_share_the_name_of_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
     function = Keeping()
     process = ProcessKeyedBatch(

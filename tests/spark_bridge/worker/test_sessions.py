@@ -89,7 +89,7 @@ def keys() -> Keys:
     return Keys()
 
 
-def test_rows_of_a_key_without_a_gap_between_them_are_one_session(keys: Keys) -> None:
+def test_rows_without_a_gap_form_one_session(keys: Keys) -> None:
     keys.add((1, 0), (1, 9), (2, 5), (1, 18), (1, 40))
 
     assert (keys.open(1), keys.open(2)) == ([(0, 28, 3), (40, 50, 1)], [(5, 15, 1)])
@@ -103,21 +103,21 @@ def test_a_row_at_the_very_end_belongs_to_the_session(keys: Keys, at: int, sessi
     assert keys.open(1) == sessions
 
 
-def test_a_row_between_two_sessions_makes_one_of_them(keys: Keys) -> None:
+def test_a_row_between_two_sessions_merges_them(keys: Keys) -> None:
     keys.add((1, 0), (1, 16))
     keys.add((1, 8))
 
     assert keys.open(1) == [(0, 26, 3)]
 
 
-def test_a_long_session_takes_in_rows_that_come_out_of_order(keys: Keys) -> None:
+def test_a_long_session_absorbs_out_of_order_rows(keys: Keys) -> None:
     keys.add((1, 0), (1, 10), (1, 20), (1, 30), (1, 60))
     keys.add((1, 5), (1, -3), (1, 64))
 
     assert keys.open(1) == [(-3, 40, 6), (60, 74, 2)]
 
 
-def test_sessions_are_emitted_once_the_watermark_has_come_to_their_end(keys: Keys) -> None:
+def test_sessions_are_emitted_when_the_watermark_reaches_their_end(keys: Keys) -> None:
     keys.add((1, 0), (1, 30), (2, 4), (3, 50))
 
     assert keys.fire(9) == []
@@ -127,7 +127,7 @@ def test_sessions_are_emitted_once_the_watermark_has_come_to_their_end(keys: Key
     assert keys.fire(60) == [(1, (30, 40, 1)), (3, (50, 60, 1))]
 
 
-def test_rows_whose_session_has_ended_are_late_unless_an_open_one_takes_them(keys: Keys) -> None:
+def test_rows_of_ended_sessions_are_late_unless_an_open_one_absorbs_them(keys: Keys) -> None:
     keys.add((1, 12))
 
     assert keys.add((1, 5), (1, 0), (2, 0), (2, 9), (3, 0), (4, 11), watermark_ms=20) == 3

@@ -40,7 +40,7 @@ def _in(zone: str, shape: pa.DataType) -> pa.DataType:
 
 
 @pytest.mark.parametrize("zone", ZONES)
-def test_numbers_do_not_depend_on_the_zone(zone: str) -> None:
+def test_numbers_do_not_depend_on_the_time_zone(zone: str) -> None:
     times = column(zone, [*TIMES, None])
 
     assert micros(times).to_pylist() == [*map(micros_of, TIMES), None]
@@ -84,7 +84,7 @@ def test_times_without_a_zone_stay_as_they_are() -> None:
     assert as_held(rows) is rows
 
 
-def test_a_struct_may_be_null_whose_fields_may_not() -> None:
+def test_a_nullable_struct_may_have_non_nullable_fields() -> None:
     inner = pa.struct([pa.field("a", pa.int64(), nullable=False)])
     # Spark sends a null struct with nulls in its fields.
     nulls = pa.Array.from_buffers(inner, 1, [pa.py_buffer(b"\0")], children=[pa.nulls(1, pa.int64())])
@@ -99,7 +99,7 @@ def test_a_struct_may_be_null_whose_fields_may_not() -> None:
         rows.cast(rows.schema)
 
 
-def test_all_parts_of_held_rows_may_be_null_but_keys_of_maps() -> None:
+def test_all_parts_of_stored_rows_are_nullable_except_map_keys() -> None:
     strict = pa.field("element", pa.int64(), nullable=False)
     schema = held_schema(pa.schema([pa.field("l", pa.list_(strict)), pa.field("m", pa.map_(pa.string(), strict))]))
 

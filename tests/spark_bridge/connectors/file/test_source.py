@@ -164,7 +164,7 @@ def test_a_missing_monitored_folder_is_reported_and_read_once_it_exists(
 
 
 @both_ways
-def test_files_keep_their_own_batch_size_without_rows_per_batch(
+def test_splits_have_their_file_size_without_rows_per_batch(
     spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
     of_reader, of_user = (

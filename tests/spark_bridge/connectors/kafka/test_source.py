@@ -124,7 +124,9 @@ def test_values_are_decoded(
     assert sorted_records(spark, KafkaSource.of_topics(broker.address, topic).values(value_format)) == [expected]
 
 
-def test_a_record_without_a_value_is_null_in_a_raw_row_only(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_a_record_without_a_value_is_dropped_unless_read_as_bytes(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
     broker.create(topic)
     broker.send(topic, None)
     source = KafkaSource.of_topics(broker.address, topic)

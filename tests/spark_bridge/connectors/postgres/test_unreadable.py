@@ -239,7 +239,7 @@ def test_an_error_names_a_type_changed_before_the_discovery(
         read_by(spark, bound, found)
 
 
-def test_a_job_run_again_reads_only_changes_from_before_a_widening(
+def test_a_rerun_job_reads_changes_before_a_widening_but_not_retyped_ones(
     spark: SparkSession, database: Database, odd: PostgresCdcSource
 ) -> None:
     begun = discover_all_splits(odd.start_from("latest-offset"))
