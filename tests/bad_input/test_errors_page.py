@@ -39,21 +39,21 @@ def errors_of(module: ModuleType) -> set[str]:
     return {name for name, value in vars(module).items() if isinstance(value, type) and issubclass(value, Exception)}
 
 
-def test_every_error_of_the_kernel_is_told_to_those_who_write_actors() -> None:
+def test_the_page_for_actor_authors_lists_every_kernel_error() -> None:
     kernel = (ROOT / "docs" / "kernel.md").read_text(encoding="utf-8")
 
     assert {name for name in errors_of(of_the_kernel) - ROOTS if name not in PAGE + kernel} == set()
 
 
 @pytest.mark.parametrize("module", [of_flykka, of_the_way_to_spark, of_jobs])
-def test_every_error_that_reaches_a_user_is_on_the_page(module: ModuleType) -> None:
+def test_the_errors_page_lists_every_user_facing_error(module: ModuleType) -> None:
     names = errors_of(module) - SEEN_BY_NO_USER - ROOTS
 
     assert {name for name in names if f"`{name}`" not in PAGE} == set()
 
 
 @pytest.mark.slow
-def test_every_error_on_the_page_is_there() -> None:
+def test_every_error_on_the_page_exists() -> None:
     told = set(re.findall(r"`(\w+Error)`", PAGE))
 
     sources = "\n".join(

@@ -91,7 +91,7 @@ COVERED = ("a function that exits", "a function that ends its worker", "a functi
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.long if name in COVERED else ()) for name in WRONG]
 )
-def test_one_error_names_the_operator_and_shows_the_line(apps: Apps, name: str) -> None:
+def test_one_error_names_the_operator_and_quotes_the_line(apps: Apps, name: str) -> None:
     before, operation, error, function = WRONG[name]
     sink_and_run = 'rows.sink_to(FileSink.parquet(f"{HERE}/out")).uid("out")\nenv.execute("prices")\n'
     publish_earlier(apps)
@@ -108,7 +108,7 @@ def test_one_error_names_the_operator_and_shows_the_line(apps: Apps, name: str) 
     assert [path for path in apps.tree() if not path.startswith("checkpoints")] == tree
 
 
-def test_a_line_of_text_that_cannot_be_read_is_told_with_its_file_and_what_would_help(apps: Apps) -> None:
+def test_an_unreadable_line_of_text_is_reported_with_file_and_remedy(apps: Apps) -> None:
     texts = apps.folder / "texts"
     texts.mkdir()
     (texts / "a.csv").write_text("id\n1\n")
@@ -129,7 +129,7 @@ def test_a_line_of_text_that_cannot_be_read_is_told_with_its_file_and_what_would
     assert list((apps.folder / "out").iterdir()) == []
 
 
-def test_a_sink_function_that_raises_leaves_a_checkpoint_to_continue_from(apps: Apps) -> None:
+def test_a_failing_sink_function_leaves_a_checkpoint_to_continue_from(apps: Apps) -> None:
     save = 'def save(rows, checkpoint_id):\n    raise ConnectionError("the database is down")  # here\n\n'
     body = 'numbers(env).sink_to(ForeachBatchSink(save)).uid("saved")\nenv.execute("prices")\n'
 
@@ -148,7 +148,7 @@ def test_a_sink_function_that_raises_leaves_a_checkpoint_to_continue_from(apps: 
     assert record.startswith(f"flight record: {checkpoint.parent}/flight-record.trace")
 
 
-def test_a_checkpoint_of_another_program_is_refused_and_stays(apps: Apps) -> None:
+def test_a_checkpoint_of_another_program_is_refused_and_kept(apps: Apps) -> None:
     first = (
         'source = FileSource.parquet(f"{HERE}/in", schema=COLUMNS).monitor_continuously("50ms", until=None)\n'
         'rows = env.from_source(source, TIMES, "numbers", uid="numbers").key_by("id")\n'
@@ -177,7 +177,7 @@ def test_a_checkpoint_of_another_program_is_refused_and_stays(apps: Apps) -> Non
     }
 
 
-def test_an_environment_that_is_closed_while_its_job_runs_says_what_has_ended_it(apps: Apps) -> None:
+def test_closing_an_environment_of_a_running_job_explains_the_jobs_end(apps: Apps) -> None:
     body = (
         'source = FileSource.parquet(f"{HERE}/in", schema=COLUMNS).monitor_continuously("50ms", until=None)\n'
         'env.from_source(source, TIMES, "numbers", uid="numbers").sink_to(FileSink.parquet(f"{HERE}/out"))\n'

@@ -62,7 +62,7 @@ with StreamExecutionEnvironment.get_execution_environment("local[1]") as env:
         for name in WITHOUT_SPARK
     ],
 )
-def test_the_last_line_says_what_is_wrong_and_the_exit_code_that_something_is(tmp_path: Path, name: str) -> None:
+def test_the_last_line_states_the_error_with_a_nonzero_exit_code(tmp_path: Path, name: str) -> None:
     words, code, last = WITHOUT_SPARK[name]
     (tmp_path / "app.py").write_text("import sys\nsys.exit(int(sys.argv[1]) if sys.argv[1:] else None)\n")
     if name == "an app without a job":
@@ -77,7 +77,7 @@ def test_the_last_line_says_what_is_wrong_and_the_exit_code_that_something_is(tm
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.parametrize("fits", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_nothing_stands_before_or_behind_the_error_of_a_script_and_no_process_is_left(
+def test_a_scripts_error_is_the_only_output_and_no_process_remains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fits: bool
 ) -> None:
     if not fits:

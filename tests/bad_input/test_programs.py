@@ -130,7 +130,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_one_error_names_the_culprit_behind_the_line_that_wrote_it(apps: Apps, name: str) -> None:
+def test_one_error_names_the_culprit_after_the_line_that_wrote_it(apps: Apps, name: str) -> None:
     body, error = WRONG[name]
     before = {"a closed environment": CLOSED, "a function that returns nothing": FORGETFUL}.get(name, "")
 
@@ -142,7 +142,7 @@ def test_one_error_names_the_culprit_behind_the_line_that_wrote_it(apps: Apps, n
     assert set(apps.tree()) - {"empty"} == {"in", "in/a.parquet"}
 
 
-def test_what_a_function_has_wrong_is_told_with_the_line_in_the_function(apps: Apps) -> None:
+def test_an_error_in_a_function_shows_the_line_in_the_function(apps: Apps) -> None:
     told = apps.run("numbers(env).transform(double)  # here", before=DOUBLE)
 
     where, text, *line = told.err.splitlines()
@@ -154,7 +154,7 @@ def test_what_a_function_has_wrong_is_told_with_the_line_in_the_function(apps: A
     ]
 
 
-def test_an_error_of_the_app_itself_is_told_as_python_tells_it(apps: Apps) -> None:
+def test_an_error_of_the_app_itself_is_reported_as_by_python(apps: Apps) -> None:
     told = apps.run('numbers(env)\n{}["price"]  # here')
 
     lines = told.err.splitlines()
@@ -163,7 +163,7 @@ def test_an_error_of_the_app_itself_is_told_as_python_tells_it(apps: Apps) -> No
     assert "flykka" not in told.err.replace(told.path, "")
 
 
-def test_an_app_that_forgets_to_execute_is_told_so(apps: Apps) -> None:
+def test_an_app_without_execute_is_reported(apps: Apps) -> None:
     told = apps.run('numbers(env).sink_to(FileSink.parquet(f"{HERE}/out"))')
 
     assert (told.code, told.err) == (1, f"flykka: {told.path} defined 2 operators but never called execute()\n")

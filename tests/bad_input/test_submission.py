@@ -141,7 +141,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], str, list[str], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_one_error_names_the_culprit_and_all_is_as_it_was(apps: Apps, name: str) -> None:
+def test_one_error_names_the_culprit_and_no_file_changes(apps: Apps, name: str) -> None:
     make, body, options, error = WRONG[name]
     make(apps.folder)
     tree, jobs = apps.tree(), apps.jobs()
@@ -156,7 +156,7 @@ def test_one_error_names_the_culprit_and_all_is_as_it_was(apps: Apps, name: str)
     assert len(line) == (2 if NUMBERS in error else 0)
 
 
-def test_files_of_others_in_the_folders_stay(apps: Apps) -> None:
+def test_foreign_files_in_the_folders_stay(apps: Apps) -> None:
     for folder in ("out", "checkpoints"):
         (apps.folder / folder).mkdir()
         (apps.folder / folder / "notes.txt").write_text("mine")
@@ -167,7 +167,7 @@ def test_files_of_others_in_the_folders_stay(apps: Apps) -> None:
     assert [(apps.folder / folder / "notes.txt").read_text() for folder in ("out", "checkpoints")] == ["mine", "mine"]
 
 
-def test_a_second_execute_without_new_operators_is_refused_and_the_first_job_stands(apps: Apps) -> None:
+def test_a_second_execute_without_new_operators_is_refused(apps: Apps) -> None:
     told = apps.run(COPY.replace("  # here", "") + 'env.execute("again")  # here\n')
 
     assert (told.code, told.err.splitlines()) == (

@@ -95,7 +95,7 @@ def elsewhere(recorded: Path, tmp_path: Path) -> Elsewhere:
 
 
 @pytest.mark.slow
-def test_actors_of_the_folder_one_is_in_are_found(elsewhere: Elsewhere) -> None:
+def test_actors_in_the_current_folder_are_found(elsewhere: Elsewhere) -> None:
     code, out = elsewhere.replay()
 
     assert code == SAME
@@ -103,7 +103,7 @@ def test_actors_of_the_folder_one_is_in_are_found(elsewhere: Elsewhere) -> None:
 
 
 @pytest.mark.slow
-def test_actors_whose_code_has_changed_diverge_and_that_is_said(elsewhere: Elsewhere) -> None:
+def test_actors_with_changed_code_diverge_with_a_message(elsewhere: Elsewhere) -> None:
     elsewhere.change(ACTORS.replace('"Ada", ', ""))
 
     code, out = elsewhere.replay()
@@ -114,7 +114,7 @@ def test_actors_whose_code_has_changed_diverge_and_that_is_said(elsewhere: Elsew
 
 
 @pytest.mark.slow
-def test_actors_that_are_gone_are_named_and_nothing_is_said_of_the_run(elsewhere: Elsewhere) -> None:
+def test_missing_actors_are_reported_without_a_verdict_on_the_run(elsewhere: Elsewhere) -> None:
     elsewhere.change(ACTORS.replace("class Crowd", "class Throng"))
 
     code, out = elsewhere.replay()
@@ -125,7 +125,7 @@ def test_actors_that_are_gone_are_named_and_nothing_is_said_of_the_run(elsewhere
 
 
 @pytest.mark.slow
-def test_replay_names_a_passed_module_that_is_gone(elsewhere: Elsewhere) -> None:
+def test_replay_names_a_missing_module(elsewhere: Elsewhere) -> None:
     (elsewhere.folder / "elsewhere.py").unlink()
 
     code, out = elsewhere.replay()
@@ -135,7 +135,7 @@ def test_replay_names_a_passed_module_that_is_gone(elsewhere: Elsewhere) -> None
 
 
 @pytest.mark.slow
-def test_a_message_of_a_type_that_is_gone_ends_the_replay(elsewhere: Elsewhere) -> None:
+def test_a_missing_message_type_ends_the_replay(elsewhere: Elsewhere) -> None:
     elsewhere.change(ACTORS.replace('"elsewhere.go"', '"elsewhere.gone"'))
 
     code, out = elsewhere.replay()
@@ -145,7 +145,7 @@ def test_a_message_of_a_type_that_is_gone_ends_the_replay(elsewhere: Elsewhere) 
 
 
 @pytest.mark.slow
-def test_under_another_hash_seed_an_actor_that_sends_in_the_order_of_a_set_diverges(elsewhere: Elsewhere) -> None:
+def test_under_another_hash_seed_an_actor_that_sends_in_set_order_diverges(elsewhere: Elsewhere) -> None:
     code, out = elsewhere.replay(hash_seed="2")
 
     assert code == DIVERGED
@@ -154,7 +154,7 @@ def test_under_another_hash_seed_an_actor_that_sends_in_the_order_of_a_set_diver
 
 @pytest.mark.slow
 @pytest.mark.long  # Golden traces cover this in each run.
-def test_under_another_hash_seed_all_other_actors_are_replayed(elsewhere: Elsewhere) -> None:
+def test_under_another_hash_seed_all_other_actors_replay(elsewhere: Elsewhere) -> None:
     elsewhere.change(ACTORS.replace("in {", "in sorted({").replace('"}:', '"}):'))
     elsewhere.record()
 
@@ -169,7 +169,7 @@ def test_under_another_hash_seed_all_other_actors_are_replayed(elsewhere: Elsewh
     [(ReadsTheClock, "time.time_ns"), (Sleeps, "time.sleep"), (StartsAThread, "thread")],
     ids=lambda value: getattr(value, "__name__", value),
 )
-def test_an_actor_that_does_what_no_replay_can_follow_is_named_with_what_it_called(
+def test_an_unreplayable_actor_is_named_with_its_call(
     flykka: Shell, tmp_path: Path, actor: type[Actor], called: str
 ) -> None:
     trace = record_echo(tmp_path / "run.trace", actor)
@@ -192,7 +192,7 @@ def large(path: Path, *, megabytes: int, max_bytes: int | None = None) -> Path:
     return path
 
 
-def test_a_message_that_is_too_large_for_a_trace_is_told_by_its_size(flykka: Shell, tmp_path: Path) -> None:
+def test_a_message_too_large_for_a_trace_is_reported_with_its_size(flykka: Shell, tmp_path: Path) -> None:
     trace = large(tmp_path / "run.trace", megabytes=20)
 
     shown = flykka("trace", "show", trace)
@@ -208,7 +208,7 @@ def test_a_message_that_is_too_large_for_a_trace_is_told_by_its_size(flykka: She
 
 
 @pytest.mark.parametrize("command", [["trace", "show"], ["trace", "stats"], ["replay"], ["debug"]], ids=" ".join)
-def test_a_recording_that_its_size_cap_has_ended_says_so(flykka: Shell, tmp_path: Path, command: list[str]) -> None:
+def test_a_recording_truncated_by_its_size_cap_is_reported(flykka: Shell, tmp_path: Path, command: list[str]) -> None:
     trace = large(tmp_path / "run.trace", megabytes=1, max_bytes=600)
 
     code, out, _ = flykka(*command, trace)
@@ -218,7 +218,7 @@ def test_a_recording_that_its_size_cap_has_ended_says_so(flykka: Shell, tmp_path
     assert "600" in out
 
 
-def test_what_fits_below_the_size_cap_is_in_the_trace_and_replays(flykka: Shell, tmp_path: Path) -> None:
+def test_a_trace_below_the_size_cap_is_complete_and_replays(flykka: Shell, tmp_path: Path) -> None:
     chance = Random(1)
     path = tmp_path / "run.trace"
     with SeededSystem(name="recorded", recorder=TraceRecorder(path, max_bytes=30_000)) as system:
@@ -235,7 +235,7 @@ def test_what_fits_below_the_size_cap_is_in_the_trace_and_replays(flykka: Shell,
     assert "turn 257 and all after it are not in it" in out
 
 
-def test_an_actor_that_the_trace_does_not_have_is_not_replayed_as_if_it_had(flykka: Shell, tmp_path: Path) -> None:
+def test_an_actor_missing_from_the_trace_cannot_be_replayed(flykka: Shell, tmp_path: Path) -> None:
     trace = record_echo(tmp_path / "run.trace", Counter)
 
     code, out, err = flykka("replay", trace, "--actor", "nobody")
@@ -244,7 +244,7 @@ def test_an_actor_that_the_trace_does_not_have_is_not_replayed_as_if_it_had(flyk
     assert f"{trace} has no turn of an actor /user/nobody" in err
 
 
-def test_the_path_of_an_actor_may_be_given_as_everywhere_without_its_beginning(flykka: Shell, tmp_path: Path) -> None:
+def test_an_actor_path_may_omit_its_beginning(flykka: Shell, tmp_path: Path) -> None:
     trace = record_echo(tmp_path / "run.trace", Counter)
 
     code, out, _ = flykka("replay", trace, "--actor", "actor")

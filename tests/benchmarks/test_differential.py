@@ -47,21 +47,21 @@ def test_programs_run_at_both_parallelisms_with_kills_and_savepoints() -> None:
     assert {(mode.parallelism, mode.restored_at) for modes in ways for mode in modes} >= {(1, 4), (4, 1)}
 
 
-def test_a_program_is_drawn_again_from_its_choices() -> None:
+def test_a_program_is_redrawn_from_its_choices() -> None:
     drawings = [each for seed in range(20) for each in draw(seed)[0]]
 
     for each in drawings:
         assert drawing(each.kind, Choices(each.choices), each.case.tables, each.case.zone) == each
 
 
-def test_choices_that_are_used_up_are_the_simplest() -> None:
+def test_exhausted_choices_are_the_simplest_ones() -> None:
     choices = Choices([2])
 
     assert [choices.of("abc"), choices.of("abc"), choices.percent(99)] == ["c", "a", False]
     assert choices.recorded == [2, 0, 0]
 
 
-def test_of_rows_that_change_the_newest_hold_at_the_end() -> None:
+def test_the_newest_of_changing_rows_hold_at_the_end() -> None:
     changes = [
         *file_of_ids(1, 2, 3, row_kind="+I"),
         *file_of_ids(1, k="old", row_kind="-U"),
@@ -79,7 +79,7 @@ def kinds(each: Table) -> list[tuple[int, str]]:
     return [(row[own], row["row_kind"]) for file in each.files for row in file]
 
 
-def test_a_row_is_taken_back_as_it_was_before_its_update() -> None:
+def test_an_updated_row_is_retracted_with_its_old_values() -> None:
     changing = [each for seed in range(40) for each in draw_tables(random.Random(seed)) if each.has_kinds]
 
     for each in changing:
@@ -89,7 +89,7 @@ def test_a_row_is_taken_back_as_it_was_before_its_update() -> None:
     assert any(kind == "-U" for each in changing for _, kind in kinds(each))
 
 
-def test_of_fewer_rows_an_update_is_whole() -> None:
+def test_an_update_stays_complete_if_rows_are_removed() -> None:
     files = (file_of_ids(1, row_kind="+I"), file_of_ids(1, row_kind="-U"), file_of_ids(1, k="new", row_kind="+U"))
     changing = table_of_files("c", *files, primary_key=True)
 
@@ -99,7 +99,7 @@ def test_of_fewer_rows_an_update_is_whole() -> None:
     assert kinds(changing.of_files(files)) == [(1, "+I"), (1, "-U"), (1, "+U")]
 
 
-def test_late_rows_do_not_count_and_are_far_behind_the_watermark() -> None:
+def test_late_rows_are_far_before_the_watermark_and_do_not_count() -> None:
     for seed in range(20):
         late = next(each for each in draw_tables(random.Random(seed)) if each.late)
         own, at = late.columns["id"], late.columns["at"]
@@ -147,7 +147,7 @@ def test_a_difference_shrinks_to_its_verb_and_its_row() -> None:
     assert [[row["id"] for row in file] for each in shrinking.case.tables for file in each.files if file] == [[5]]
 
 
-def test_a_script_is_short_and_has_the_case() -> None:
+def test_a_script_is_short_and_contains_the_case() -> None:
     files = tuple(file_of_ids(number) for number in range(4))
     case = Case("t", "t.where('false')", tuple(table_of_files(name, *files) for name in ("t", "u", "c")))
 
@@ -159,7 +159,7 @@ def test_a_script_is_short_and_has_the_case() -> None:
     assert (named["STREAM"], named["BATCH"], named["TABLES"]) == (case.stream, case.truth, case.tables)
 
 
-def test_seeds_of_one_zone_and_way_share_jobs() -> None:
+def test_seeds_of_one_time_zone_and_mode_share_jobs() -> None:
     jobs: list[tuple[set[str], Mode, int]] = []
 
     def equal(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
@@ -175,7 +175,7 @@ def test_seeds_of_one_zone_and_way_share_jobs() -> None:
     assert (found.seeds, found.outcomes) == (40, {"equal": 200})
 
 
-def test_a_difference_is_noted_with_its_seed_and_program() -> None:
+def test_a_difference_is_recorded_with_its_seed_and_program() -> None:
     wrong = draw(7)[0][2].case
 
     def differing_once(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
@@ -188,7 +188,7 @@ def test_a_difference_is_noted_with_its_seed_and_program() -> None:
     assert [(each["seed"], each["program"]) for each in found.differences] == [(7, 2)]
 
 
-def test_programs_that_are_all_refused_run_in_no_other_way() -> None:
+def test_programs_that_are_all_refused_run_in_no_other_mode() -> None:
     jobs: list[int] = []
 
     def refused(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
@@ -274,7 +274,7 @@ def assert_no_difference(spark: SparkSession, seeds: range) -> None:
 @pytest.mark.slow
 # 2179 has a kill, 2008 a restore.
 @pytest.mark.parametrize("seed", [2008, 2179])
-def test_a_seed_gives_what_a_batch_gives(spark: SparkSession, seed: int) -> None:
+def test_a_seeds_output_equals_a_batch(spark: SparkSession, seed: int) -> None:
     assert_no_difference(spark, range(seed, seed + 1))
 
 
@@ -283,5 +283,5 @@ def test_a_seed_gives_what_a_batch_gives(spark: SparkSession, seed: int) -> None
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(7200)
-def test_two_hundred_seeds_give_what_a_batch_gives(spark: SparkSession) -> None:
+def test_the_output_of_two_hundred_seeds_equals_a_batch(spark: SparkSession) -> None:
     assert_no_difference(spark, range(200))

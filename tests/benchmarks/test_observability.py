@@ -28,7 +28,7 @@ def test_ratios_are_of_speeds() -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_job_is_watched_by_the_page_and_by_the_scraper(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_job_is_observed_by_the_dashboard_and_the_scraper(capfd: pytest.CaptureFixture[str]) -> None:
     job = running_job(topology_named("4"), partial(str.strip))
     with job as running, closing(RestServer(RestSettings())) as server:
         server.start(running.cluster)

@@ -57,31 +57,31 @@ def changed(column: str, by: list[int]) -> pd.DataFrame:
     return HOURS.assign(**{column: HOURS[column] + [*by, *[0] * (len(HOURS) - len(by))]})
 
 
-def test_the_truth_is_right(tmp_path: Path) -> None:
+def test_the_expected_output_is_right(tmp_path: Path) -> None:
     assert count_output(tmp_path) == Counted()
 
 
-def test_a_row_that_is_missing_is_lost(tmp_path: Path) -> None:
+def test_a_missing_row_is_lost(tmp_path: Path) -> None:
     assert count_output(tmp_path, each=TRUTH.drop(index=[3, 4])) == Counted(lost=2)
 
 
-def test_a_row_that_is_there_twice_is_duplicated(tmp_path: Path) -> None:
+def test_a_repeated_row_is_duplicated(tmp_path: Path) -> None:
     assert count_output(tmp_path, each=pd.concat([TRUTH, TRUTH.head(3)])) == Counted(duplicated=3)
 
 
-def test_a_row_that_says_something_else_is_lost(tmp_path: Path) -> None:
+def test_a_changed_row_is_lost(tmp_path: Path) -> None:
     wrong = TRUTH.assign(amount=TRUTH["amount"].where(TRUTH["sale"] != 5, 0))
 
     assert count_output(tmp_path, each=wrong) == Counted(lost=1)
 
 
-def test_a_row_that_never_was_is_duplicated(tmp_path: Path) -> None:
+def test_an_invented_row_is_duplicated(tmp_path: Path) -> None:
     foreign = TRUTH.head(1).assign(sale=len(TRUTH))
 
     assert count_output(tmp_path, each=pd.concat([TRUTH, foreign])) == Counted(duplicated=1)
 
 
-def test_sums_tell_the_sales_that_they_are_wrong_by(tmp_path: Path) -> None:
+def test_sums_show_the_number_of_wrong_sales(tmp_path: Path) -> None:
     assert count_output(tmp_path, hourly=changed("sales", [2, -1])) == Counted(lost=1, duplicated=2)
 
 
@@ -89,14 +89,14 @@ def test_a_sum_of_as_many_other_sales_is_wrong(tmp_path: Path) -> None:
     assert count_output(tmp_path, hourly=changed("total", [1])) == Counted(lost=1)
 
 
-def test_an_hour_that_is_there_twice_is_duplicated(tmp_path: Path) -> None:
+def test_a_repeated_hour_is_duplicated(tmp_path: Path) -> None:
     found = count_output(tmp_path, hourly=pd.concat([HOURS, HOURS.head(1)]))
 
     assert found.lost == 0
     assert found.duplicated == 1 + HOURS["sales"].iloc[0]
 
 
-def test_a_sum_so_far_that_is_there_twice_is_duplicated(tmp_path: Path) -> None:
+def test_a_repeated_running_sum_is_duplicated(tmp_path: Path) -> None:
     assert count_output(tmp_path, so_far=pd.concat([SO_FAR, SO_FAR.head(2)])) == Counted(duplicated=2)
 
 
@@ -108,7 +108,7 @@ def test_a_sum_so_far_that_is_there_twice_is_duplicated(tmp_path: Path) -> None:
         ("total", 1, Counted(lost=1)),
     ],
 )
-def test_the_last_sum_so_far_has_all_sales_once(tmp_path: Path, column: str, by: int, found: Counted) -> None:
+def test_the_last_running_sum_contains_all_sales_once(tmp_path: Path, column: str, by: int, found: Counted) -> None:
     last = SO_FAR.tail(1)
 
     wrong = pd.concat([SO_FAR.iloc[:-1], last.assign(**{column: last[column] + by})])
@@ -116,11 +116,11 @@ def test_the_last_sum_so_far_has_all_sales_once(tmp_path: Path, column: str, by:
     assert count_output(tmp_path, so_far=wrong) == found
 
 
-def test_where_nothing_is_all_is_lost(tmp_path: Path) -> None:
+def test_an_empty_output_is_all_lost(tmp_path: Path) -> None:
     assert counted(tmp_path, TRUTH) == Counted(lost=4 * len(TRUTH))
 
 
-def test_a_rare_message_is_drawn_as_often_as_a_frequent_one() -> None:
+def test_rare_and_frequent_messages_are_drawn_equally_often() -> None:
     chance = random.Random(1)
 
     moments = [drawn(chance, {"Often": 10_000, "Once": 1}) for _ in range(1_000)]
@@ -130,7 +130,7 @@ def test_a_rare_message_is_drawn_as_often_as_a_frequent_one() -> None:
     assert all(moment.count == 1 for moment in moments if moment.message == "Once")
 
 
-def test_a_fault_is_before_its_message_and_happens_once(seeded_system: TestSeededSystem) -> None:
+def test_a_fault_precedes_its_message_and_occurs_once(seeded_system: TestSeededSystem) -> None:
     log: list[str] = []
     actor = seeded_system.spawn(player(log), "actor")
     observed = Observed(seeded_system)
@@ -149,7 +149,7 @@ def test_a_fault_is_before_its_message_and_happens_once(seeded_system: TestSeede
     assert observed.messages["Say"] == 3
 
 
-def test_a_fault_waits_until_there_is_something_to_hit(seeded_system: TestSeededSystem) -> None:
+def test_a_fault_waits_until_its_target_exists(seeded_system: TestSeededSystem) -> None:
     tries: list[int] = []
     actor = seeded_system.spawn(player([]), "actor")
 
@@ -166,7 +166,7 @@ def test_a_fault_waits_until_there_is_something_to_hit(seeded_system: TestSeeded
     assert fault.done
 
 
-def test_a_folder_that_is_away_cannot_be_written_and_comes_back_whole(tmp_path: Path) -> None:
+def test_an_unavailable_folder_is_unwritable_and_comes_back_unchanged(tmp_path: Path) -> None:
     folder = tmp_path / "output"
     folder.mkdir()
     (folder / "part").write_text("rows")
@@ -181,7 +181,7 @@ def test_a_folder_that_is_away_cannot_be_written_and_comes_back_whole(tmp_path: 
     assert (folder / "part").read_text() == "rows"
 
 
-def test_the_json_sums_up_kills_and_times() -> None:
+def test_the_json_summarises_kills_and_times() -> None:
     moment = Moment(message="Say", count=1)
     kills = [
         Kill(number=0, kind=Kind.TASK, moment=moment, found=Counted()),
@@ -199,14 +199,14 @@ def test_the_json_sums_up_kills_and_times() -> None:
     assert "2 rows lost, 1 duplicated" in as_text(found, seed=7)
 
 
-def test_what_was_not_measured_is_not_said() -> None:
+def test_unmeasured_figures_are_not_printed() -> None:
     found = as_json([], Times())
 
     assert found["recovery_s"] == {"median": None, "p95": None}
     assert "Structured Streaming" not in as_text(found, seed=7)
 
 
-def test_kinds_that_there_are_not_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_kinds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--only", "moon"])
 
@@ -216,7 +216,7 @@ def test_kinds_that_there_are_not_are_refused(capsys: pytest.CaptureFixture[str]
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.long
-def test_kills_hit_what_they_say_and_find_the_output_right(tmp_path: Path) -> None:
+def test_kills_hit_their_targets_and_the_output_is_right(tmp_path: Path) -> None:
     said: list[str] = []
 
     kills = list(Kills(tmp_path, 1, 3, (Kind.TASK, Kind.JOB_MASTER, Kind.STORAGE), said.append).run())

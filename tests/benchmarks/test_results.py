@@ -35,7 +35,7 @@ def test_the_json_has_medians_ratios_peaks_and_the_checkpoints_of_each_run() -> 
     }
 
 
-def test_the_table_says_the_same_for_people() -> None:
+def test_the_table_shows_the_same_figures() -> None:
     rules = Rules(
         rows=ROWS, files=2, sizes=(100,), engines=tuple(EngineName), repeat=3, checkpoints_at_least=5, heap="1g"
     )

@@ -12,7 +12,7 @@ from benchmarks.streaming import main
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.long
-def test_the_benchmark_compares_all_engines_and_prints_json(
+def test_the_streaming_benchmark_compares_all_engines_and_prints_json(
     capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("bids")))
@@ -45,7 +45,7 @@ def test_the_benchmark_compares_all_engines_and_prints_json(
         (["--rows", "100", "--files", "1", "--rows-per-batch", "10"], "100 rows do not fit in a batch"),
     ],
 )
-def test_what_cannot_be_run_is_refused_at_once(
+def test_invalid_streaming_benchmark_options_are_refused_at_once(
     capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
     with pytest.raises(SystemExit):

@@ -20,7 +20,7 @@ FIGURES = [
 ]
 
 
-def test_the_circle_takes_as_many_turns_as_it_says(tmp_path: Path) -> None:
+def test_the_actor_ring_takes_the_stated_number_of_turns(tmp_path: Path) -> None:
     path = tmp_path / "circle.trace"
 
     record_circle(path, 800)

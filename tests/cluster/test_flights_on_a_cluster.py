@@ -29,7 +29,7 @@ spark.scheduler.minRegisteredResourcesRatio 1.0
 """
 
 
-def test_the_flights_are_counted_exactly_once_though_a_worker_of_spark_is_killed_half_way(tmp_path: Path) -> None:
+def test_flights_are_counted_exactly_once_when_a_spark_worker_is_killed(tmp_path: Path) -> None:
     configuration = tmp_path / "conf"
     configuration.mkdir()
     (configuration / "spark-defaults.conf").write_text(DEFAULTS, encoding="utf-8")

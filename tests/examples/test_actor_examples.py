@@ -27,7 +27,7 @@ def promised(example: Path) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_prints_what_it_promises_and_nothing_else(example: Path) -> None:
+def test_an_example_prints_exactly_its_promised_output(example: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
 
     run = subprocess.run(
@@ -45,7 +45,7 @@ def test_an_example_prints_what_it_promises_and_nothing_else(example: Path) -> N
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_says_how_it_is_started(example: Path) -> None:
+def test_an_example_documents_how_to_start_it(example: Path) -> None:
     docstring = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
 
     assert f"\n    python examples/actors/{example.name}\n" in docstring

@@ -33,7 +33,7 @@ def masked(text: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_every_command_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_failures_page_print_its_text(tmp_path: Path) -> None:
     walk = Walk(tmp_path, ROOT / "examples" / "failures")
     # Other processes may run jobs here.
     walk.environment[FOLDER_VARIABLE] = str(tmp_path / "jobs")
@@ -59,5 +59,5 @@ def test_every_command_of_the_page_prints_what_the_page_says(tmp_path: Path) -> 
         ("a.b\n", "axb\n", False),
     ],
 )
-def test_dots_stand_for_lines_and_times_for_others(page: str, printed: str, is_shown: bool) -> None:
+def test_dots_match_omitted_lines_and_durations_match_others(page: str, printed: str, is_shown: bool) -> None:
     assert shows(page, printed) is is_shown

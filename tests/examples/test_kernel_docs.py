@@ -45,7 +45,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_snippets_of_a_page_print_what_it_says(page: Path, tmp_path: Path) -> None:
+def test_snippets_of_a_page_print_the_shown_output(page: Path, tmp_path: Path) -> None:
     script = tmp_path / f"{page.stem}.py"
     script.write_text(program(page), encoding="utf-8")
 
@@ -63,7 +63,7 @@ def test_the_snippets_of_a_page_print_what_it_says(page: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+def test_links_of_a_page_resolve(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
 
     links = [link.partition("#") for link in re.findall(r"\]\((?!https?:)([^)]+)\)", text)]
@@ -74,7 +74,7 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_a_page_calls_is_there(page: Path) -> None:
+def test_code_names_on_a_page_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
 
     with SeededSystem() as system:
@@ -87,7 +87,7 @@ def test_what_a_page_calls_is_there(page: Path) -> None:
     assert sorted(unknown) == []
 
 
-def test_every_public_name_of_the_kernel_is_told_of() -> None:
+def test_the_pages_mention_every_public_kernel_name() -> None:
     text = (ROOT / "docs" / "kernel.md").read_text(encoding="utf-8")
 
     untold = [name for name in flykka.runtime.__all__ if not re.search(rf"\b{name}\b", text)]

@@ -51,7 +51,7 @@ def output_of_query(
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("query", PROGRAMS)
-def test_a_program_gives_what_its_sql_gives(
+def test_a_program_gives_the_same_rows_as_its_sql(
     batch_query: Callable[[str], DataFrame], output_of_query: Callable[[str], DataFrame], query: str
 ) -> None:
     expected = batch_query(query)
@@ -62,7 +62,7 @@ def test_a_program_gives_what_its_sql_gives(
     assert digest(found) == digest(expected), found.exceptAll(expected).take(3)
 
 
-def test_a_third_of_the_queries_are_programs_at_least() -> None:
+def test_at_least_a_third_of_the_queries_are_programs() -> None:
     assert set(PROGRAMS) <= set(QUERIES)
     assert 3 * len(PROGRAMS) >= len(QUERIES)
 
@@ -70,7 +70,7 @@ def test_a_third_of_the_queries_are_programs_at_least() -> None:
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
-def test_a_program_is_run_by_its_name(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_program_runs_by_name(spark: SparkSession, tmp_path: Path) -> None:
     main(["q12", str(tmp_path / "counts"), "--events", "20000"])
 
     counts = spark.read.parquet(str(tmp_path / "counts"))
@@ -81,7 +81,7 @@ def test_a_program_is_run_by_its_name(spark: SparkSession, tmp_path: Path) -> No
     ("arguments", "complaint"),
     [(["q12", "counts"], "need a rate: --events-per-second"), (["q3", "counts"], "invalid choice: 'q3'")],
 )
-def test_what_cannot_be_run_is_refused(
+def test_unsupported_queries_are_refused(
     capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
     with pytest.raises(SystemExit):

@@ -59,7 +59,7 @@ def differing(spark: SparkSession, batch: Callable[[str], DataFrame], folder: Pa
     return found
 
 
-def test_streams_give_what_the_batch_gives(
+def test_streams_give_the_same_rows_as_the_batch(
     spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment() as env:
@@ -69,7 +69,7 @@ def test_streams_give_what_the_batch_gives(
     assert differing(spark, batch_query, tmp_path) == {}
 
 
-def test_streams_at_parallelism_4_give_it_where_a_task_manager_is_killed(
+def test_streams_at_parallelism_4_give_the_same_rows_after_a_kill(
     spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=4) as env:
@@ -82,7 +82,7 @@ def test_streams_at_parallelism_4_give_it_where_a_task_manager_is_killed(
     assert differing(spark, batch_query, tmp_path) == {}
 
 
-def test_streams_resumed_from_a_savepoint_at_another_parallelism_give_it(
+def test_streams_rescaled_from_a_savepoint_give_the_same_rows(
     spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment() as env:

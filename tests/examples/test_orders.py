@@ -32,7 +32,7 @@ def as_a_batch(spark: SparkSession) -> list[Row]:
     return orders.groupBy(minute, "city").agg(F.sum("amount"), F.max("amount")).collect()
 
 
-def test_its_results_are_those_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+def test_tutorial_results_equal_those_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
     code = main(["run", str(EXAMPLE), "--", "--folder", str(tmp_path), "--orders", str(ORDERS)])
 
     written = spark.read.parquet(str(tmp_path / "revenue")).drop("window_end").collect()

@@ -26,7 +26,7 @@ def defined(name: str) -> dict[str, Any]:
     return names
 
 
-def test_orders_are_in_euros_by_the_last_rate() -> None:
+def test_orders_are_converted_to_euros_by_the_last_rate() -> None:
     runner = KeyedFunctionRunner(defined("in_euros")["InEuros"]())
     runner.open()
     rows = [{"order_id": 1, "amount": 10.0}, {"rate": 0.5}, {"order_id": 2, "amount": 10.0}]
@@ -36,7 +36,7 @@ def test_orders_are_in_euros_by_the_last_rate() -> None:
     assert emitted.rows == [{"order_id": 2, "euros": 5.0}]
 
 
-def test_payments_are_over_the_limit_of_their_country() -> None:
+def test_payments_above_their_countrys_limit_are_found() -> None:
     names = defined("over_limit")
     runner = ProcessFunctionRunner(names["OverLimit"](), broadcast_states=(names["LIMITS"],))
     runner.open()
@@ -49,7 +49,7 @@ def test_payments_are_over_the_limit_of_their_country() -> None:
 
 
 @pytest.mark.spark
-def test_the_programs_are_accepted(spark: SparkSession) -> None:
+def test_programs_of_the_page_are_accepted(spark: SparkSession) -> None:
     program = Program()
     rows = bids(spark, program)
     orders = rows.select_expr("auction AS order_id", "channel AS currency", "price AS amount")

@@ -44,7 +44,7 @@ def ads_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kills", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_the_output_is_that_of_a_batch(
+def test_ad_clicks_output_equals_that_of_a_batch(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     ads_folder: Path,

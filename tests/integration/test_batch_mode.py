@@ -144,7 +144,7 @@ def _spin() -> None:
         pass
 
 
-def test_the_output_is_that_of_the_stream_and_parts_begin_when_what_they_read_is_whole(
+def test_output_equals_the_streams_and_readers_start_after_complete_inputs(
     spark: SparkSession, environment: Environment, few_files: Path, tmp_path: Path, left: Callable[[], frozenset[int]]
 ) -> None:
     env = environment()
@@ -161,7 +161,7 @@ def test_the_output_is_that_of_the_stream_and_parts_begin_when_what_they_read_is
 # Tests of complete clusters without Spark cover readers too.
 @pytest.mark.long
 @pytest.mark.parametrize("moment", READER_DIES, ids=lambda moment: moment.name)
-def test_a_reader_that_dies_begins_again_and_who_has_finished_does_not(
+def test_a_killed_reader_restarts_and_finished_ones_do_not(
     spark: SparkSession,
     environment: Environment,
     few_files: Path,
@@ -186,7 +186,7 @@ def test_a_reader_that_dies_begins_again_and_who_has_finished_does_not(
 @pytest.mark.long
 @pytest.mark.parametrize("machine", [nullcontext, busy_machine], ids=["idle", "busy"])
 @pytest.mark.parametrize("moment", KEEPER_DIES, ids=lambda moment: moment.name)
-def test_what_is_kept_is_made_again_where_its_keeper_dies_and_nothing_is_left(
+def test_a_lost_retained_result_is_recomputed_and_no_blocks_remain(
     spark: SparkSession,
     environment: Environment,
     few_files: Path,
@@ -208,7 +208,7 @@ def test_what_is_kept_is_made_again_where_its_keeper_dies_and_nothing_is_left(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, few_files))
 
 
-def test_a_result_whose_blocks_are_gone_is_made_again(
+def test_a_result_whose_blocks_are_lost_is_recomputed(
     spark: SparkSession, environment: Environment, few_files: Path, tmp_path: Path, left: Callable[[], frozenset[int]]
 ) -> None:
     env = environment()
@@ -236,7 +236,7 @@ def test_a_result_whose_blocks_are_gone_is_made_again(
 
 
 @pytest.mark.parametrize("machine", [nullcontext, long(busy_machine)], ids=["idle", "busy"])
-def test_a_job_that_is_cancelled_while_results_are_read_leaves_nothing(
+def test_a_job_cancelled_while_results_are_read_leaves_no_blocks(
     environment: Environment,
     few_files: Path,
     tmp_path: Path,

@@ -70,7 +70,7 @@ def batch_outputs(spark: SparkSession, files: Path) -> dict[str, DataFrame]:
         pytest.param("AUTOMATIC", 1, True, marks=pytest.mark.long),
     ],
 )
-def test_unions_side_outputs_and_several_sinks_give_what_plain_spark_gives(
+def test_unions_side_outputs_and_several_sinks_equal_plain_spark(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,

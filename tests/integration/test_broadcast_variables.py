@@ -132,7 +132,7 @@ MOMENTS = (
 # The test of the savepoint shows the restore in less time.
 @pytest.mark.long
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.name)
-def test_every_subtask_has_the_same_variables_whenever_a_task_manager_dies(
+def test_every_subtask_has_the_same_variables_when_a_task_manager_dies(
     spark: SparkSession, environment: Environment, few_sales: Path, tmp_path: Path, moment: Moment
 ) -> None:
     write_rates(spark, tmp_path / "rates", 2, 1, -1)
@@ -149,7 +149,7 @@ def test_every_subtask_has_the_same_variables_whenever_a_task_manager_dies(
     assert_all_saw(spark, tmp_path, [1, 2, 3])
 
 
-def test_a_job_that_goes_on_at_another_parallelism_has_the_variables_of_its_savepoint(
+def test_a_rescaled_job_has_the_variables_of_its_savepoint(
     spark: SparkSession, environment: Environment, few_sales: Path, tmp_path: Path
 ) -> None:
     write_rates(spark, tmp_path / "rates", 2, 1)
@@ -166,7 +166,7 @@ def test_a_job_that_goes_on_at_another_parallelism_has_the_variables_of_its_save
     assert_all_saw(spark, tmp_path, [1, 2])
 
 
-def test_in_a_batch_job_a_stream_may_be_a_variable_and_an_input(
+def test_a_batch_stream_may_be_both_a_variable_and_an_input(
     spark: SparkSession, environment: Environment, tmp_path: Path
 ) -> None:
     env = environment().set_runtime_mode("BATCH").set_parallelism(2)

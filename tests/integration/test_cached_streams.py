@@ -114,7 +114,7 @@ def computes(result: JobExecutionResult) -> bool:
     return bool(result.accumulator_results.get(BATCHES))
 
 
-def test_later_jobs_read_what_the_first_has_kept_until_somebody_lets_go_of_it(
+def test_later_jobs_read_cached_rows_until_they_are_released(
     spark: SparkSession, env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path
 ) -> None:
     cached = doubled(env, numbers).cache()
@@ -144,7 +144,7 @@ def test_later_jobs_read_what_the_first_has_kept_until_somebody_lets_go_of_it(
     assert not (tmp_path / "checkpoints" / "datasets").exists()
 
 
-def test_what_a_failed_job_has_kept_is_computed_again_and_no_rows_are_an_answer_too(
+def test_a_failed_jobs_rows_are_recomputed_and_an_empty_cache_is_valid(
     spark: SparkSession, env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path
 ) -> None:
     obstacle = tmp_path / "obstacle"
@@ -162,7 +162,7 @@ def test_what_a_failed_job_has_kept_is_computed_again_and_no_rows_are_an_answer_
     assert not list((tmp_path / "c").glob("*.parquet"))
 
 
-def test_kept_rows_are_listed_and_deleted_over_http(
+def test_cached_rows_are_listed_and_deleted_over_http(
     env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path
 ) -> None:
     cached = doubled(env.enable_rest(), numbers).transform(Waiting()).cache()
@@ -193,7 +193,7 @@ def test_kept_rows_are_listed_and_deleted_over_http(
     assert computes(again)
 
 
-def test_a_cached_stream_may_be_made_of_another_and_of_a_dataframe(
+def test_a_cached_stream_may_derive_from_another_and_from_a_dataframe(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     numbers = env.from_dataframe(spark.range(10), uid="numbers").cache()
@@ -217,7 +217,7 @@ def test_a_cached_stream_may_be_made_of_another_and_of_a_dataframe(
 
 
 @pytest.mark.long
-def test_an_application_that_goes_on_in_another_driver_finds_what_it_has_kept(
+def test_an_application_resumed_in_another_driver_finds_its_cached_rows(
     spark: SparkSession, numbers: Path, tmp_path: Path
 ) -> None:
     def application() -> tuple[StreamExecutionEnvironment, CachedDataStream]:
@@ -241,7 +241,7 @@ def test_an_application_that_goes_on_in_another_driver_finds_what_it_has_kept(
     )
 
 
-def test_a_stream_is_cached_in_batch_jobs_alone(env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path) -> None:
+def test_only_batch_jobs_can_cache_a_stream(env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path) -> None:
     cached = doubled(env.set_runtime_mode("STREAMING"), numbers).cache()
 
     with pytest.raises(ProgramError, match=r"cached doubled.*batch jobs alone.*set_runtime_mode\('BATCH'\)"):

@@ -22,7 +22,7 @@ def files_of(path: str) -> set[str]:
     return set(shared_state_of(CheckpointStorage(path).read_metadata(path)))
 
 
-def test_a_full_checkpoint_refers_to_nothing_that_was_written_before(
+def test_a_full_checkpoint_refers_to_no_earlier_files(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     spark.range(20).selectExpr("id", "id % 4 AS shop").write.parquet(str(tmp_path / "in"))

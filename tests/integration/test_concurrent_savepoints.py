@@ -18,7 +18,7 @@ from tests.integration.test_continuing import wait_checkpoint
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
-def test_savepoints_that_are_asked_for_at_once_are_all_taken_beside_checkpoints(
+def test_concurrently_requested_savepoints_complete_beside_checkpoints(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spark.range(50).write.json(str(tmp_path / "in"))

@@ -147,7 +147,7 @@ def test_two_inputs_are_counted_once_at_any_parallelism_and_with_a_kill(
 
 @pytest.mark.long
 @pytest.mark.parametrize("parallelism", [3, 1])
-def test_a_savepoint_of_two_subtasks_goes_on_with_others_and_timers_wait_for_the_slower_input(
+def test_a_savepoint_is_rescaled_and_timers_wait_for_both_inputs(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,
@@ -177,7 +177,7 @@ def test_a_savepoint_of_two_subtasks_goes_on_with_others_and_timers_wait_for_the
 
 
 @pytest.mark.long
-def test_what_is_in_flight_on_both_inputs_of_an_unaligned_checkpoint_counts_once(
+def test_in_flight_rows_of_both_inputs_count_once_after_an_unaligned_checkpoint(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,
@@ -226,7 +226,7 @@ def start_rules(env: StreamExecutionEnvironment, sales: Path, rules: Path, outpu
 
 
 @pytest.mark.parametrize("parallelism", [3, pytest.param(1, marks=pytest.mark.long)])
-def test_what_was_broadcast_is_known_to_all_subtasks_behind_a_savepoint(
+def test_broadcast_state_reaches_all_subtasks_after_a_savepoint(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,

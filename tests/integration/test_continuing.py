@@ -60,7 +60,7 @@ def run_to_the_end(env: StreamExecutionEnvironment, few_files: Path, folder: Pat
     return heard
 
 
-def test_a_stopped_job_is_continued_and_its_open_windows_with_it(
+def test_a_stopped_job_continues_with_its_open_windows(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path
 ) -> None:
     arrivals.deliver_first_files(few_files, tmp_path / "arrivals")
@@ -87,7 +87,7 @@ def test_a_stopped_job_is_continued_and_its_open_windows_with_it(
     assert_exactly_once(spark, few_files, tmp_path / "output")
 
 
-def test_what_has_finished_is_repeated_only_where_its_folder_is_overwritten_and_that_of_others_stays(
+def test_a_finished_job_is_repeated_only_if_its_folder_is_overwritten(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "output"
@@ -109,7 +109,7 @@ def test_what_has_finished_is_repeated_only_where_its_folder_is_overwritten_and_
 
 
 @pytest.mark.long
-def test_what_a_run_has_staged_that_was_killed_before_its_first_checkpoint_goes_with_the_next(
+def test_files_staged_before_a_runs_first_checkpoint_are_removed_with_the_next(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path
 ) -> None:
     output, dead = tmp_path / "output", JobId("dead")
@@ -130,7 +130,7 @@ def test_what_a_run_has_staged_that_was_killed_before_its_first_checkpoint_goes_
 @pytest.mark.parametrize(
     "ends", [pytest.param(StreamExecutionEnvironment.close, marks=pytest.mark.long), StreamExecutionEnvironment.abandon]
 )
-def test_a_job_that_was_stopped_is_continued_from_a_store_of_high_availability(
+def test_a_stopped_job_continues_from_a_high_availability_store(
     spark: SparkSession, few_files: Path, tmp_path: Path, ends: Callable[[StreamExecutionEnvironment], None]
 ) -> None:
     def environment() -> StreamExecutionEnvironment:
@@ -150,7 +150,7 @@ def test_a_job_that_was_stopped_is_continued_from_a_store_of_high_availability(
     assert_exactly_once(spark, few_files, tmp_path / "output")
 
 
-def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_error_names(
+def test_a_cancelled_job_continues_from_the_checkpoint_named_in_the_error(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path
 ) -> None:
     arrivals.deliver_first_files(few_files, tmp_path / "arrivals")
@@ -173,7 +173,7 @@ def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_
 
 # A job of an abandoned environment continues too, and the test of segments kills a driver, whose JVM ends with it.
 @pytest.mark.long
-def test_a_process_that_is_killed_leaves_no_other_one_and_a_checkpoint_to_continue_from(
+def test_a_killed_process_leaves_no_child_and_a_usable_checkpoint(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path
 ) -> None:
     arrivals.deliver_first_files(few_files, tmp_path / "arrivals")

@@ -122,7 +122,7 @@ def deliver_sales(arrivals: Path, numbers: range) -> None:
 @pytest.mark.parametrize(
     "kinds", [pytest.param(KINDS, marks=pytest.mark.long), (Kind.COORDINATOR, Kind.JOB_MASTER)], ids=["all", "two"]
 )
-def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is_killed(
+def test_a_reader_sees_each_row_once_and_after_its_checkpoint_despite_kills(
     environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path, kinds: tuple[Kind, ...]
 ) -> None:
     arrivals = tmp_path / "arrivals"
@@ -157,7 +157,7 @@ def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is
 
 @pytest.mark.long
 @pytest.mark.parametrize("message", ["CommitCheckpoint", "MetadataWritten", "StageResult"])
-def test_nor_does_it_while_the_driver_is_killed_and_another_goes_on(tmp_path: Path, message: str) -> None:
+def test_a_reader_sees_each_row_once_when_another_driver_takes_over(tmp_path: Path, message: str) -> None:
     source = sales.write(tmp_path / "input")
     reader = ContinuousReader(sales.each(tmp_path), CompleteOnDisk(sales.checkpoints(tmp_path)))
     reader.start()

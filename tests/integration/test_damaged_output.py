@@ -42,7 +42,7 @@ def staged_files(output: Path) -> Iterator[Path]:
     return (output / ".flykka-staging").rglob("part-*.parquet")
 
 
-def test_job_with_an_emptied_staged_file_fails_without_a_restart(
+def test_a_job_with_an_emptied_staged_file_fails_without_a_restart(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     spark.range(100).coalesce(1).write.parquet(str(tmp_path / "in"))

@@ -181,7 +181,7 @@ def test_state_files_and_folders_are_synced_before_the_metadata(synced: tuple[Pa
 
 
 @pytest.mark.long
-def test_no_state_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_state_file_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
     with watched_syncs() as syncs:
         cancelled_job(tmp_path, fsync=False)
 
@@ -219,7 +219,7 @@ def read_all(path: Path) -> None:
         flykka.state.read(path, uid)
 
 
-def test_state_that_is_damaged_is_not_read_from_outside(job_folder: Path) -> None:
+def test_damaged_state_cannot_be_read_from_outside(job_folder: Path) -> None:
     file = next(file for file in sorted(savepoint_of(job_folder).rglob("rows.parquet")))
 
     with flipped(file, 100, 3), pytest.raises(CheckpointError, match=f"{file} is damaged"):
@@ -265,7 +265,7 @@ def check_flips_end_the_job(
             assert "no earlier undamaged checkpoint is retained" in str(damaged.value)
 
 
-def test_a_job_fails_at_once_when_a_bit_of_its_state_is_flipped(
+def test_a_job_fails_at_once_if_a_state_bit_is_flipped(
     spark: SparkSession, environment: Environment, job_folder: Path, right: set[tuple[object, ...]], tmp_path: Path
 ) -> None:
     check_flips_end_the_job(spark, environment, job_folder, right, tmp_path, 2)

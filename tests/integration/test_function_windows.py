@@ -139,7 +139,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 @pytest.mark.parametrize("windows", WINDOWS, ids=str)
-def test_a_kill_changes_no_window(
+def test_a_kill_changes_no_function_window(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     events: Path,
@@ -160,7 +160,7 @@ def test_a_kill_changes_no_window(
 
 @pytest.mark.long
 @pytest.mark.parametrize("windows", WINDOWS, ids=str)
-def test_open_windows_of_four_subtasks_go_on_with_two(
+def test_open_windows_of_four_subtasks_continue_on_two(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     events: Path,

@@ -134,7 +134,7 @@ def assert_true(spark: SparkSession, files: Path, output: Path, join: Join) -> N
     ],
     ids=str,
 )
-def test_the_rows_are_those_of_a_batch(
+def test_interval_join_rows_equal_those_of_a_batch(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     side_files: Path,
@@ -159,7 +159,7 @@ def test_the_rows_are_those_of_a_batch(
     ],
     ids=lambda moment: moment.name,
 )
-def test_a_kill_changes_nothing(
+def test_a_kill_does_not_change_interval_join_rows(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     side_files: Path,
@@ -177,7 +177,7 @@ def test_a_kill_changes_nothing(
 
 @pytest.mark.long
 @pytest.mark.parametrize("parallelism", [3, 1])
-def test_a_join_goes_on_from_a_savepoint_at_another_parallelism(
+def test_an_interval_join_resumes_from_a_savepoint_at_another_parallelism(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     side_files: Path,
@@ -204,7 +204,7 @@ def test_a_join_goes_on_from_a_savepoint_at_another_parallelism(
 
 
 @pytest.mark.long
-def test_rows_that_an_unaligned_barrier_overtakes_meet_behind_a_kill(
+def test_rows_overtaken_by_an_unaligned_barrier_match_after_a_kill(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
     env = environment().set_parallelism(2).enable_unaligned_checkpoints()
@@ -221,7 +221,7 @@ def test_rows_that_an_unaligned_barrier_overtakes_meet_behind_a_kill(
 
 # Idle subtasks of a source, before a window, cover this too.
 @pytest.mark.long
-def test_an_input_that_is_idle_holds_no_rows_back(
+def test_an_idle_input_holds_no_rows_back(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
     """The right side sends no rows: unmatched rows of the left side are emitted while the job runs."""

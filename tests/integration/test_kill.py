@@ -99,7 +99,7 @@ def assert_exactly_once(spark: SparkSession, sales_files: Path, output: Path) ->
 @pytest.mark.parametrize(
     "moment", [pytest.param(each, id=each.name, marks=pytest.mark.long if each.long else ()) for each in MOMENTS]
 )
-def test_a_kill_changes_nothing_in_the_output(
+def test_a_kill_does_not_change_the_output(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,
@@ -116,7 +116,7 @@ def test_a_kill_changes_nothing_in_the_output(
 
 
 @pytest.mark.long
-def test_two_kills_in_a_row_change_nothing_in_the_output(
+def test_two_kills_in_a_row_do_not_change_the_output(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     env = environment()
@@ -134,7 +134,7 @@ def test_two_kills_in_a_row_change_nothing_in_the_output(
 # Other tests continue a job at another parallelism.
 @pytest.mark.long
 @pytest.mark.parametrize("parallelism", [1, 4])
-def test_parallelism_changes_nothing_in_the_output(
+def test_parallelism_does_not_change_the_output(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,

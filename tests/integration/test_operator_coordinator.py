@@ -171,7 +171,7 @@ def assert_numbered_once(spark: SparkSession, coordinator: Numbering, output: Pa
 # A savepoint restores the same state, in less time.
 @pytest.mark.long
 @pytest.mark.parametrize("define", [unkeyed, number_keyed_rows])
-def test_a_kill_loses_and_doubles_no_event(
+def test_a_kill_loses_and_duplicates_no_event(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     tmp_path: Path,
@@ -190,7 +190,7 @@ def test_a_kill_loses_and_doubles_no_event(
     assert_numbered_once(spark, coordinator, tmp_path / "output")
 
 
-def test_a_job_goes_on_from_a_savepoint_with_the_state_of_its_coordinator(
+def test_a_job_restores_its_coordinators_state_from_a_savepoint(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "rows", tmp_path / "output"
@@ -224,7 +224,7 @@ class NumberedByNobody(NumberRows):
         return FailingCoordinator()
 
 
-def test_a_coordinator_that_fails_fails_the_job_with_an_error_that_names_its_operator(
+def test_a_failing_coordinator_fails_the_job_and_names_its_operator(
     environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     write_ids(tmp_path / "rows", range(1))
@@ -262,7 +262,7 @@ class ShowLargest(ProcessFunction):
 
 
 @pytest.mark.long
-def test_a_recorded_run_is_replayed_without_the_code_of_its_coordinator(
+def test_a_recorded_run_replays_without_its_coordinators_code(
     environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     write_ids(tmp_path / "rows", range(FILES // 2))

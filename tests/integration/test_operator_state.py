@@ -129,7 +129,7 @@ def assert_released(spark: SparkSession, sales: Path, output: Path, *, held: int
 # Savepoints contain the same state as checkpoints.
 @pytest.mark.long
 @pytest.mark.parametrize("define", [pairs_of_keyed_rows, unkeyed])
-def test_a_kill_loses_and_doubles_nothing_of_what_subtasks_hold(
+def test_a_kill_loses_and_duplicates_no_operator_state(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     few_sales: Path,
@@ -149,7 +149,7 @@ def test_a_kill_loses_and_doubles_nothing_of_what_subtasks_hold(
 
 
 @pytest.mark.parametrize("define", [unkeyed, pytest.param(pairs_of_keyed_rows, marks=pytest.mark.long)])
-def test_what_four_subtasks_hold_is_dealt_out_to_two(
+def test_operator_state_of_four_subtasks_is_redistributed_to_two(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     few_sales: Path,
@@ -169,7 +169,7 @@ def test_what_four_subtasks_hold_is_dealt_out_to_two(
     assert_released(spark, folder, output, held=2)
 
 
-def test_a_rich_function_goes_on_from_its_savepoint(
+def test_a_rich_function_resumes_from_its_savepoint(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_sales: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 FILES, ROWS = 4, 50
 
 
-def test_the_output_is_that_of_a_batch(
+def test_refreshed_join_output_equals_that_of_a_batch(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     orders, items = tmp_path / "orders", tmp_path / "items.parquet"

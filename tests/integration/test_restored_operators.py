@@ -120,7 +120,7 @@ def codes() -> Iterator[type[OperatorCode]]:
             yield code
 
 
-def test_every_operator_with_state_is_in_the_table(environment: Environments, tmp_path: Path) -> None:
+def test_the_table_contains_every_stateful_operator(environment: Environments, tmp_path: Path) -> None:
     (tmp_path / "arrivals").mkdir()
     stateful_operators.write_operator_input(tmp_path / "arrivals", 0)
     env = environment()

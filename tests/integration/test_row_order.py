@@ -22,7 +22,7 @@ DEADLINE = 300
 """Seconds: two executors start on a machine under load."""
 
 
-def test_rows_of_larger_files_do_not_overtake_those_of_files_before_them(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_of_larger_files_do_not_overtake_earlier_files(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number, start in enumerate((0, 10, 100, 1000)):
         pq.write_table(pa.table({"id": range(start, start * 10 or 10)}), tmp_path / "in" / f"{number}.parquet")

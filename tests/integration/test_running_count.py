@@ -64,7 +64,7 @@ def test_a_kill_changes_no_count(
     assert_counted(spark, few_sales, tmp_path / "output")
 
 
-def test_counts_go_on_with_another_parallelism_again_and_again(
+def test_counts_continue_at_changing_parallelisms(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_sales: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"

@@ -42,7 +42,7 @@ def finish_orders(client: JobClient, folder: Path) -> None:
     client.wait(timeout=120)
 
 
-def test_a_savepoint_is_read_and_a_program_of_another_schema_goes_on_from_it(
+def test_a_savepoint_is_readable_and_a_program_of_another_schema_resumes(
     spark: SparkSession, environment: Environment, tmp_path: Path
 ) -> None:
     path = savepoint_of_first_orders(environment(), tmp_path)
@@ -99,7 +99,7 @@ def test_a_savepoint_is_read_and_a_program_of_another_schema_goes_on_from_it(
 
 # The next test shows in less time that written state can be read and started from.
 @pytest.mark.long
-def test_a_job_goes_on_from_a_savepoint_with_changed_state(
+def test_a_job_resumes_from_a_savepoint_with_modified_state(
     spark: SparkSession, environment: Environment, tmp_path: Path
 ) -> None:
     path = savepoint_of_first_orders(environment(), tmp_path)
@@ -147,9 +147,7 @@ def test_a_job_goes_on_from_a_savepoint_with_changed_state(
     ]
 
 
-def test_a_job_begins_with_state_that_no_job_has_kept(
-    spark: SparkSession, environment: Environment, tmp_path: Path
-) -> None:
+def test_a_job_starts_with_bootstrapped_state(spark: SparkSession, environment: Environment, tmp_path: Path) -> None:
     state_program.write_orders(tmp_path / "orders", "then", state_program.THEN)
     env = state_program.written_down(environment(), tmp_path, parallelism=1)
     rows = spark.createDataFrame(
@@ -210,7 +208,7 @@ def program(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         ),
     ],
 )
-def test_rows_that_are_no_state_of_the_program_are_refused_and_nothing_is_left(
+def test_rows_that_match_no_state_are_refused_and_no_file_remains(
     spark: SparkSession,
     program: StreamExecutionEnvironment,
     tmp_path: Path,
@@ -225,7 +223,7 @@ def test_rows_that_are_no_state_of_the_program_are_refused_and_nothing_is_left(
     assert not (tmp_path / "refused").exists()
 
 
-def test_a_running_job_answers_from_its_last_checkpoint(
+def test_a_running_job_serves_state_from_its_last_checkpoint(
     environment: Environment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state_program.write_orders(tmp_path / "orders", "first", state_program.FIRST)

@@ -73,7 +73,7 @@ LONG = (
     ],
     ids=lambda each: str(getattr(each, "name", each)),
 )
-def test_at_any_parallelism_and_with_a_kill_the_output_is_that_of_a_batch(
+def test_example_output_equals_a_batch_at_any_parallelism_and_with_a_kill(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     events: Path,
@@ -96,7 +96,7 @@ def test_at_any_parallelism_and_with_a_kill_the_output_is_that_of_a_batch(
 
 @pytest.mark.long
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
-def test_a_savepoint_of_four_subtasks_goes_on_with_two(
+def test_a_savepoint_of_four_subtasks_continues_on_two(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     events: Path,

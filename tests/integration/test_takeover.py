@@ -33,9 +33,7 @@ def run_takeover_app(folder: Path, how: str = "") -> subprocess.CompletedProcess
 
 
 @pytest.mark.long
-def test_an_application_that_is_killed_again_and_again_loses_nothing_and_doubles_nothing(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_repeatedly_killed_application_loses_and_duplicates_no_row(spark: SparkSession, tmp_path: Path) -> None:
     for how in KILLS:
         killed = run_takeover_app(tmp_path, how)
         assert killed.returncode == -signal.SIGKILL, f"{how}: {killed.stdout}{killed.stderr}"
@@ -48,7 +46,7 @@ def test_an_application_that_is_killed_again_and_again_loses_nothing_and_doubles
 
 
 @pytest.mark.long
-def test_a_driver_that_sleeps_between_the_metadata_of_a_checkpoint_and_its_completion_changes_nothing_any_more(
+def test_a_driver_paused_before_a_checkpoint_completes_changes_no_output(
     spark: SparkSession, tmp_path: Path, server: ZooKeeperServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
     store = f"zookeeper://{server.hosts}/flykka/takeover?storage_dir={tmp_path / 'storage'}"

@@ -122,7 +122,7 @@ def newest_rates(spark: SparkSession, files: Path, *, is_outer: bool) -> DataFra
 
 # The examples of orders and rates cover this too.
 @pytest.mark.long
-def test_inner_joins_are_those_of_a_batch(
+def test_inner_join_rows_equal_those_of_a_batch(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
     start_temporal_join(environment().set_parallelism(2), side_files, tmp_path / "output", inner_join).wait(timeout=120)
@@ -131,7 +131,7 @@ def test_inner_joins_are_those_of_a_batch(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), truth)
 
 
-def test_in_sql_a_version_that_is_deleted_is_none(
+def test_a_version_deleted_in_sql_has_no_match(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
     env = environment().set_parallelism(1)
@@ -145,7 +145,7 @@ def test_in_sql_a_version_that_is_deleted_is_none(
 
 # The tests of connected streams kill a job with two inputs.
 @pytest.mark.long
-def test_a_kill_changes_nothing(
+def test_a_kill_does_not_change_temporal_join_rows(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
     env = environment().set_parallelism(2)
@@ -158,7 +158,7 @@ def test_a_kill_changes_nothing(
 
 
 @pytest.mark.long
-def test_a_join_goes_on_from_a_savepoint_at_another_parallelism(
+def test_a_temporal_join_resumes_from_a_savepoint_at_another_parallelism(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
     arriving, output = tmp_path / "arriving", tmp_path / "output"

@@ -49,12 +49,12 @@ def messages_of_turn(turn: Turn) -> Iterator[Value]:
             yield effect.message
 
 
-def test_the_trace_is_whole(trace: TraceReader) -> None:
+def test_the_trace_is_complete(trace: TraceReader) -> None:
     assert trace.truncated is None
     assert trace.turns
 
 
-def test_every_batch_crosses_its_subpartition_against_a_credit(trace: TraceReader) -> None:
+def test_every_batch_uses_a_credit_of_its_subpartition(trace: TraceReader) -> None:
     credit: dict[tuple[str, int], int] = defaultdict(int)
     crossed = 0
 
@@ -78,7 +78,7 @@ def turn_manager(turn: Turn) -> str:
     return turn.recipient.path.split("/")[2]
 
 
-def test_no_batch_reaches_a_stage_but_through_a_subpartition(trace: TraceReader) -> None:
+def test_every_batch_reaches_a_stage_through_a_subpartition(trace: TraceReader) -> None:
     delivered: dict[str, set[str]] = defaultdict(set)
     made: set[str] = set()
     offered: set[str] = set()

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 # The tests of owners refuse another process, and test_continuing another environment of one process.
 @pytest.mark.long
-def test_a_second_process_on_the_same_folders_is_refused_and_each_row_is_published_once(
+def test_a_second_process_on_the_same_folders_is_refused(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     arrived, output = tmp_path / "arrivals", tmp_path / "output"
@@ -79,7 +79,7 @@ def start_program(run: Path, *folders: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def test_a_job_whose_folder_another_process_has_taken_over_fails_at_once_and_publishes_nothing_more(
+def test_a_job_whose_folder_was_taken_over_fails_and_stops_publishing(
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,
     tmp_path: Path,

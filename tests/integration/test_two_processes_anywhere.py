@@ -210,7 +210,7 @@ def test_second_process_without_high_availability_is_refused(
     assert f"process {first.pid} of user" in refusal
 
 
-def test_second_process_with_high_availability_waits_for_the_end_of_the_first(
+def test_second_process_with_high_availability_waits_for_the_first_to_end(
     place: Place, sales_files: Path, spark: SparkSession
 ) -> None:
     first = place.begin()
@@ -225,7 +225,7 @@ def test_second_process_with_high_availability_waits_for_the_end_of_the_first(
     assert (first.returncode, second.returncode) == (0, 1), refusal
 
 
-def test_second_process_is_refused_where_checkpoints_are_in_an_object_store(
+def test_second_process_is_refused_if_checkpoints_are_in_an_object_store(
     place: Place, sales_files: Path, spark: SparkSession, store: str
 ) -> None:
     first = place.begin(store=store)
@@ -237,7 +237,7 @@ def test_second_process_is_refused_where_checkpoints_are_in_an_object_store(
     assert f"process {first.pid} of user" in refusal
 
 
-def test_paused_owner_of_a_network_folder_publishes_nothing_after_it_was_replaced(
+def test_paused_and_replaced_owner_of_a_network_folder_publishes_no_file(
     place: Place, sales_files: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLYKKA_OWNER_LEASE", "3s")

@@ -155,7 +155,7 @@ def test_a_kill_between_two_commits_lets_both_sinks_publish(
 
 # The connectors' tests show which rows functions receive, and when.
 @pytest.mark.long
-def test_a_kill_before_a_function_has_its_rows_changes_nothing_in_what_it_writes(
+def test_a_kill_before_a_function_call_does_not_change_its_output(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,
@@ -189,7 +189,7 @@ def test_a_kill_before_a_function_has_its_rows_changes_nothing_in_what_it_writes
 
 
 @pytest.mark.long
-def test_a_job_that_goes_on_where_another_has_failed_publishes_the_rest_and_leaves_nothing_staged(
+def test_a_successor_of_a_failed_job_publishes_the_rest_and_cleans_staging(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,

@@ -74,7 +74,7 @@ class Watched:
 
 
 @pytest.mark.parametrize("parallelism", [2, pytest.param(4, marks=pytest.mark.long)])
-def test_what_was_in_flight_when_a_task_manager_is_killed_counts_once(
+def test_in_flight_rows_count_once_when_a_task_manager_is_killed(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,

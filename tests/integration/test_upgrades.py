@@ -141,7 +141,7 @@ def cancel(client: JobClient, _folder: Path) -> Path:
         pytest.param(cancel, (2, 3, 1), marks=pytest.mark.long),
     ],
 )
-def test_a_job_goes_on_whatever_its_shape(
+def test_a_job_with_all_kinds_of_operators_is_rescaled_repeatedly(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,

@@ -42,7 +42,7 @@ def assert_seen(told: dict[str, Any], *, processes: int) -> None:
     assert told["left"] == []
 
 
-def test_functions_see_what_was_registered_and_nothing_is_left_of_it(
+def test_functions_see_registered_files_that_are_removed_afterwards(
     spark: SparkSession, registered_files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(registered_files)
@@ -52,7 +52,7 @@ def test_functions_see_what_was_registered_and_nothing_is_left_of_it(
 
 @pytest.mark.long
 @pytest.mark.timeout(DEADLINE + 60)
-def test_functions_on_two_worker_processes_see_it_too(registered_files: Path) -> None:
+def test_functions_on_two_worker_processes_see_registered_files(registered_files: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-m", "tests.integration.user_files_app", str(registered_files)],
         capture_output=True,

@@ -31,7 +31,7 @@ def write_files(folder: Path, step_ms: int, files: int = FILES) -> None:
         pq.write_table(pa.table({"id": list(ids), "at": times}), folder / f"{file:02}.parquet")
 
 
-def test_a_join_keeps_little_of_a_source_that_waits_for_the_other(
+def test_a_join_buffers_few_rows_of_an_aligned_source(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     write_files(tmp_path / "slow", 10, files=5)

@@ -78,7 +78,7 @@ def env(environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path) 
         pytest.param(SlidingEventTimeWindows.of("4s", "10s"), "full", True, marks=pytest.mark.long),
     ],
 )
-def test_a_join_by_window_is_that_of_a_batch_also_with_a_kill(
+def test_a_window_join_equals_that_of_a_batch_also_with_a_kill(
     spark: SparkSession,
     env: StreamExecutionEnvironment,
     side_files: Path,
@@ -127,7 +127,7 @@ def join_totals(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
         pytest.param(SLIDING, True, marks=pytest.mark.long),
     ],
 )
-def test_a_function_is_given_the_rows_of_both_sides_of_a_key_and_window_once(
+def test_a_function_receives_both_sides_of_a_key_and_window_once(
     spark: SparkSession,
     env: StreamExecutionEnvironment,
     side_files: Path,
